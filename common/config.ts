@@ -2,8 +2,8 @@ import { isAbsolute } from 'node:path';
 import { z } from 'zod';
 
 /**
- * Reads a service's settings from the environment, once, at start. Every variable is validated; all faults are
- * reported together, by name, without their values (some are secrets).
+ * Reports unusable settings. `loadConfig` reads a service's settings from the environment, once, at the start. It
+ * validates every variable and reports all faults together, by name, without their values (some are secrets).
  */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
@@ -24,7 +24,7 @@ export function loadConfig<T extends z.ZodRawShape>(
   throw new ConfigError(`The environment is not usable:\n${faults.join('\n')}`);
 }
 
-/** `host:port` to listen on; port 0 takes a free one. */
+/** Parses a `host:port` to listen on. Port 0 takes a free port. */
 export const listenAddress = z
   .string()
   .regex(/^.+:\d{1,5}$/, 'must be host:port')
@@ -36,36 +36,36 @@ export const listenAddress = z
 
 export type ListenAddress = z.output<typeof listenAddress>;
 
-/** An origin such as `http://127.0.0.1:8080`, without a path or a trailing slash. */
+/** Parses an origin such as `http://127.0.0.1:8080`, without a path or a trailing slash. */
 export const origin = z
   .url({ protocol: /^https?$/ })
   .transform((text) => new URL(text))
   .refine((url) => url.pathname === '/' && !url.search && !url.hash, 'must be an origin, without a path')
   .transform((url) => url.origin);
 
-/** A secret of at least 16 bytes in hexadecimal. */
+/** Parses a secret of at least 16 bytes in hexadecimal. */
 export const hexSecret = z
   .string()
   .regex(/^([0-9a-fA-F]{2}){16,}$/, 'must be at least 16 bytes in hexadecimal')
   .transform((text) => Buffer.from(text, 'hex'));
 
-/** Settings every service has. */
+/** Settings of every service. */
 export const baseShape = {
   /**
-   * Shared by all services of an installation and asked for by their gRPC servers. Unset: whoever reaches such a server
-   * may call it, which only a network that lets nobody else reach it makes up for.
+   * Token that all services of an installation share and that their gRPC servers demand. Unset: anyone who reaches
+   * such a server may call it, so the network must let nobody else reach it.
    */
   SEMBLANCE_INTERNAL_TOKEN: z.string().min(16, 'must have at least 16 characters').optional(),
   /**
-   * Folder with `tls.crt`, `tls.key` and `ca.crt`, as a Secret of type kubernetes.io/tls is mounted. Set: gRPC between the
-   * services is mutual TLS. Unset: it is not encrypted.
+   * Absolute path of a folder with `tls.crt`, `tls.key` and `ca.crt`, as a Secret of type kubernetes.io/tls is
+   * mounted. Set: gRPC between the services uses mutual TLS. Unset: gRPC is not encrypted.
    */
   SEMBLANCE_TLS_DIR: z.string().refine(isAbsolute, 'must be an absolute path').optional(),
   SEMBLANCE_LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   SEMBLANCE_HEALTH_LISTEN: listenAddress.default({ host: '127.0.0.1', port: 0 }),
 };
 
-/** Settings of a service that speaks to the Kubernetes API. Without KUBECONFIG: the pod's service account. */
+/** Settings of a service that uses the Kubernetes API. Without KUBECONFIG: the Pod's service account. */
 export const kubeShape = {
   KUBECONFIG: z.string().optional(),
   SEMBLANCE_NAMESPACE: z
@@ -74,19 +74,19 @@ export const kubeShape = {
     .default('semblance'),
 };
 
-/** Settings of a service that signs links to, or reads and writes, the object store. */
+/** Settings of a service that signs links to the object store, or reads and writes it. */
 export const objectsShape = {
   /**
-   * `file:///absolute/folder`, `http://host:port` of the gateway that has that folder (not for the gateway itself), or
-   * `s3://bucket?region=…&endpoint=…&forcePathStyle=true`.
+   * URL of the object store: `file:///absolute/folder`, `http://host:port` of the gateway that has that folder (not
+   * for the gateway itself), or `s3://bucket?region=…&endpoint=…&forcePathStyle=true`.
    */
   SEMBLANCE_OBJECTS_URL: z
     .string()
     .regex(/^(file:\/\/\/|https?:\/\/|s3:\/\/)/, 'must begin with file:///, http:// or s3://'),
-  /** Signs links of the directory store, the same in all services; unused with S3. */
+  /** Key that signs links of the directory store, the same in all services. It is not used with S3. */
   SEMBLANCE_OBJECTS_SIGNING_KEY: hexSecret.optional(),
-  /** Origin clients reach the gateway at. */
+  /** Origin at which clients reach the gateway. */
   SEMBLANCE_PUBLIC_URL: origin,
-  /** Origin agents reach the gateway's file routes at. */
+  /** Origin at which agents reach the gateway's file routes. */
   SEMBLANCE_OBJECTS_INTERNAL_URL: origin.optional(),
 };

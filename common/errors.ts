@@ -1,6 +1,6 @@
 /**
- * Errors with codes that callers branch on. `ApiErrorCode` is the public set of the v1 API; the HTTP status of each
- * is fixed by the API, and between services a code travels as gRPC trailing metadata (see common/grpc).
+ * Error codes that callers branch on. `ApiErrorCode` is the public set of the v1 API, which fixes the HTTP status
+ * of each code. Between services a code travels as gRPC trailing metadata (see common/grpc).
  */
 const API_ERRORS = {
   unauthorized: { http: 401, retryable: false },
@@ -21,7 +21,7 @@ export type ApiErrorCode = keyof typeof API_ERRORS;
 
 export const API_ERROR_CODES = Object.keys(API_ERRORS) as [ApiErrorCode, ...ApiErrorCode[]];
 
-/** The HTTP status that the API fixes for a code; `internal_error` also comes with 502. */
+/** Returns the HTTP status that the API fixes for a code. `internal_error` also occurs with 502. */
 export function httpStatusOf(code: ApiErrorCode): number {
   return API_ERRORS[code].http;
 }
@@ -31,11 +31,11 @@ export function isApiErrorCode(value: unknown): value is ApiErrorCode {
 }
 
 export interface ApiErrorOptions extends ErrorOptions {
-  /** `internal_error` is 502 when a service behind the answering one failed, 500 when the answering one did. */
+  /** Whether a service behind the answering one failed. Then the status of `internal_error` is 502, otherwise 500. */
   readonly upstream?: boolean;
 }
 
-/** An error the caller of the API sees; `message` is written for that caller and carries no internals. */
+/** An error that the caller of the API sees. `message` is written for that caller and contains no internals. */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
   readonly code: ApiErrorCode;
@@ -50,7 +50,7 @@ export class ApiError extends Error {
   }
 }
 
-/** The message of anything thrown, causes included, for logs and conditions. */
+/** Returns the message of anything thrown, with its causes, for logs and conditions. */
 export function describeError(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const own = error.message || error.name;

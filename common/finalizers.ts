@@ -1,10 +1,13 @@
 /**
- * Kept on a RenderJob while an agent may still work on it. The control plane makes its own with it, which spares the
- * write that would put it on; on any other the operator puts it before the first attempt.
+ * Finalizer on a RenderJob while an agent may still work on it. The control plane creates its RenderJobs with it,
+ * which saves the write that would add it. The operator adds it to any other RenderJob before the first attempt.
  */
 export const AGENT_CLEANUP_FINALIZER = 'semblance.dev/agent-cleanup';
 
-/** Kept on a job's RenderJob by the control plane until the job has been settled by what it says. */
+/**
+ * Finalizer that the control plane keeps on the RenderJob of a job until it has settled the job from the
+ * RenderJob's status.
+ */
 export const SETTLEMENT_FINALIZER = 'semblance.dev/settlement';
 
 interface Finalized {
@@ -15,15 +18,15 @@ export function hasFinalizer({ metadata }: Finalized, finalizer: string): boolea
   return metadata.finalizers?.includes(finalizer) ?? false;
 }
 
-/** Returns what remains when these are taken off. */
+/** Returns the object's finalizers without those in `off`. */
 export function withoutFinalizers({ metadata }: Finalized, ...off: readonly string[]): string[] {
   return metadata.finalizers?.filter((name) => !off.includes(name)) ?? [];
 }
 
 /**
- * Of a RenderJob that has finished or is being deleted: no attempt was ever made, or its only one brought the result.
- * Then its agent holds nothing and nothing is to be swept; whoever takes the other finalizer off takes
- * AGENT_CLEANUP_FINALIZER off with it, in one write.
+ * Tells whether no agent holds anything of a RenderJob that has finished or is being deleted: it had no attempt, or
+ * its only attempt brought the output. Then nothing needs cleanup, and whoever removes the other finalizer removes
+ * AGENT_CLEANUP_FINALIZER in the same write.
  */
 export function leavesNothingBehind({
   status,

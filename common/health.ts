@@ -8,11 +8,11 @@ export interface HealthOptions {
   readonly listen: ListenAddress;
   readonly service: string;
   /**
-   * Named checks that must all pass for `/readyz`; a check throws, with a reason a person can act on. What one that
-   * passes returns as text is shown in place of `ok`.
+   * Named checks that must all pass for `/readyz`. A check fails by throwing an error whose message a person can
+   * act on. If a passing check returns text, the text is shown in place of `ok`.
    */
   readonly ready: Readonly<Record<string, () => unknown>>;
-  /** `/healthz` fails when one throws: the process should be restarted. Default: none. */
+  /** Named checks for `/healthz`. If one throws, the process should be restarted. Default: none. */
   readonly live?: Readonly<Record<string, () => unknown>>;
   readonly registry?: Registry;
 }
@@ -23,7 +23,7 @@ export interface HealthServer {
   close(): Promise<void>;
 }
 
-/** A registry with the process's own figures, labelled with the service. */
+/** Creates a registry with the default metrics of the process, labelled with the service. */
 export function createRegistry(service: string): Registry {
   const registry = new Registry();
   registry.setDefaultLabels({ service });
@@ -31,7 +31,9 @@ export function createRegistry(service: string): Registry {
   return registry;
 }
 
-/** Serves `/healthz`, `/readyz` and `/metrics`. Failing checks answer 503 with one line for each. */
+/**
+ * Serves `/healthz`, `/readyz` and `/metrics`. When a check fails the answer is 503, with one line for each check.
+ */
 export async function startHealthServer(options: HealthOptions): Promise<HealthServer> {
   const registry = options.registry ?? createRegistry(options.service);
   const server = createServer(async (request, response) => {
@@ -74,7 +76,7 @@ async function report(checks: HealthOptions['ready']): Promise<[number, string]>
   return [ok ? 200 : 503, `${[...lines.map(({ line }) => line), ok ? 'ok' : 'failing'].join('\n')}\n`];
 }
 
-/** Resolves when the server accepts connections, rejects when it cannot. */
+/** Resolves when the server accepts connections. Rejects when it cannot listen. */
 export function listen(server: Server, address: ListenAddress): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', reject);

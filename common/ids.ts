@@ -3,8 +3,8 @@ import { randomBytes } from 'node:crypto';
 const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';
 
 /**
- * A new identifier `prefix` + 26 characters: 48 bits of Unix milliseconds and 80 random bits in Crockford's base 32
- * (a ULID in lower case), so that it sorts by time and is a valid Kubernetes name when the prefix is.
+ * Returns a new identifier: `prefix` and 26 characters, which hold 48 bits of Unix milliseconds and 80 random bits
+ * in Crockford's base 32 (a ULID in lower case). It sorts by time, and is a valid Kubernetes name if the prefix is.
  */
 export function newId(prefix: string, now: number = Date.now()): string {
   let value = (BigInt(now) << 80n) | BigInt(`0x${randomBytes(10).toString('hex')}`);
@@ -16,7 +16,7 @@ export function newId(prefix: string, now: number = Date.now()): string {
   return prefix + text;
 }
 
-/** A secret of `bytes` random bytes in base64url, behind a prefix that secret scanners can find. */
+/** Returns a secret of `bytes` random bytes in base64url, after a prefix that secret scanners can find. */
 export function newSecret(prefix: string, bytes = 32): string {
   return prefix + randomBytes(bytes).toString('base64url');
 }

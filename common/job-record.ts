@@ -1,7 +1,7 @@
 import type { Job } from '@semblance/proto/semblance/control/v1/control';
 import { microsToUsd } from './money.ts';
 
-/** The job record of the API, fields in the order they are serialised. */
+/** Job record of the API, with its fields in the order of serialisation. */
 export interface JobRecord {
   readonly id: string;
   readonly status: string;
@@ -10,7 +10,7 @@ export interface JobRecord {
   readonly error: { readonly code: string; readonly message: string } | null;
 }
 
-/** The one shape that both the job read and the webhook's `data` serialise, so that the two are identical. */
+/** Returns the record that both the job read and the `data` of a webhook serialise, so that the two are identical. */
 export function jobRecord(job: Job): JobRecord {
   return {
     id: job.id,

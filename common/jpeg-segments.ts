@@ -1,21 +1,24 @@
 export interface JpegSegment {
   readonly marker: number;
-  /** Without marker and length. */
+  /** Content of the segment, without marker and length. */
   readonly body: Buffer;
-  /** States where its marker begins. */
+  /** Offset of the marker in the picture, in bytes. */
   readonly at: number;
 }
 
-/** Start of a scan: behind it are pixels. */
+/** Marker of the start of a scan. Pixel data follows its segment. */
 export const START_OF_SCAN = 0xda;
 const START_OF_IMAGE = 0xffd8;
 const END_OF_IMAGE = 0xd9;
-/** Cameras write a dozen, with a few filling bytes. A picture of markers alone would keep its reader busy. */
+/**
+ * Most markers and fill bytes that are read. Cameras write about a dozen. A picture of markers only would keep its
+ * reader busy.
+ */
 const MAX_MARKERS = 1_000;
 
 /**
- * Segments of a JPEG from its beginning (ITU-T T.81, B.1.1), up to the first that is damaged, the end of the picture or
- * the first scan, which is the last. Nothing of what is no JPEG.
+ * Yields the segments of a JPEG from its start (ITU-T T.81, B.1.1). Stops at the first damaged segment, the end of
+ * the picture, or after the first scan header. Yields nothing if the bytes are no JPEG.
  */
 export function* jpegSegments(picture: Buffer): Generator<JpegSegment> {
   if (picture.length < 4 || picture.readUInt16BE(0) !== START_OF_IMAGE) return;
@@ -23,7 +26,7 @@ export function* jpegSegments(picture: Buffer): Generator<JpegSegment> {
   for (let markers = 0; markers < MAX_MARKERS && at + 4 <= picture.length; markers++) {
     if (picture[at] !== 0xff) return;
     const marker = picture[at + 1] as number;
-    // Any marker may have bytes 0xff before it.
+    // Any marker may be preceded by fill bytes 0xff.
     if (marker === 0xff) {
       at++;
       continue;
@@ -37,9 +40,9 @@ export function* jpegSegments(picture: Buffer): Generator<JpegSegment> {
   }
 }
 
-/** The size of a picture that a segment says; undefined where it begins no frame (SOF, of any coding). */
+/** Returns the picture size in a frame header (SOF, of any coding), in pixels. Undefined for other segments. */
 export function frameSize({ marker, body }: JpegSegment): { width: number; height: number } | undefined {
-  // Three of the numbers are of tables.
+  // Three of these numbers mark tables or are reserved.
   const begins = marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc;
   if (!begins || body.length < 6) return undefined;
   return { width: body.readUInt16BE(3), height: body.readUInt16BE(1) };

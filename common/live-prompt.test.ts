@@ -93,7 +93,7 @@ describe('a prompt', () => {
   ])('with %s keeps the own face, and says why', (_what, prompt, reason) => {
     const look = readPrompt(String(prompt));
     expect(look).toEqual({ kind: 'own', reason: expect.stringMatching(reason) });
-    // A sentence for people, in which nothing of the prompt is repeated.
+    // The reason is a sentence for people that repeats nothing of the prompt.
     expect(look.kind === 'own' && look.reason).toMatch(/^Your own face is kept: [\p{L}\p{N} ,;:._“”]+\.$/u);
   });
 

@@ -1,26 +1,26 @@
 import { isObjectKey } from './object-key.ts';
 
-/** States what a Live Swap Pro session without a prompt of its own asks for: the default character. */
+/** Prompt of a Live Swap Pro session without a prompt of its own. It asks for the default character. */
 export const DEFAULT_LIVE_PROMPT =
   'Replace the face of the person in view and leave everything else as it is.';
 
-/** Id of the character whose face the default prompt puts on. */
+/** Id of the character whose face the default prompt applies. */
 export const DEFAULT_CHARACTER = 'astronaut';
 
-/** Whose face a prompt asks for. */
+/** The face that a prompt asks for. */
 export type Look =
   | { readonly kind: 'character'; readonly name: string }
   | { readonly kind: 'upload'; readonly fileKey: string }
-  /** The caller's own face; `reason` is a sentence for the caller. */
+  /** Keeps the caller's own face. `reason` is a sentence for the caller. */
   | { readonly kind: 'own'; readonly reason: string };
 
 const QUOTES = /["'`´‘’‚‛“”„‟«»‹›「」『』]/gu;
-/** A file_key wherever it stands; not the end of an address or of a longer word. */
+/** Matches a file_key anywhere in the text, but not the end of an address or of a longer word. */
 const KEY = /(?<![\p{L}\p{N}._~:/\\-])api(?:\/[A-Za-z0-9_-][A-Za-z0-9._-]*)+/gu;
-/** `character: admiral`, wherever it stands. */
+/** Matches `character: admiral` anywhere in the text. */
 const NAMED = /(?<![\p{L}\p{N}_-])character ?[:=] ?([\p{L}\p{N}_-]+)/gu;
 const POLITE = /^(?:please |(?:can|could|would) you (?:please )?|i(?: want| would like|d like) to )/u;
-/** States what stands before a character's name in a prompt that says nothing else. */
+/** Matches a request for a character in a prompt that says nothing else. */
 const ASKS = new RegExp(
   `^(?:${[
     '(?:make|have) me look like',
@@ -36,24 +36,25 @@ const ASKS = new RegExp(
 const ARTICLE =
   /^(?:(?:the|an?) )?(?:(?:face|look) of (?:(?:the|an?) )?)?(?:character )?(.+?)(?: character)?$/u;
 const OWN = /^(?:keep (?:me|my (?:own )?face)(?: as (?:i am|it is))?|my own face|no (?:swap|change)|none)$/u;
-/** States what a character pack may have for an id. */
+/** Allowed form of an id in a character pack. */
 export const CHARACTER_ID = /^[a-z0-9][a-z0-9-]{0,63}$/;
 const MAX_WORDS = 4;
-/** As the API has it, Unicode code points. */
+/** Longest prompt that the API accepts, in Unicode code points. */
 const MAX_CHARACTERS = 2000;
 
 const KEPT = 'Your own face is kept';
 
 /**
- * Returns what a prompt of Live Swap Pro asks for. It never fails: what is not understood keeps the caller's own
- * face, and says so. Case, quotes, spaces and punctuation at the end do not matter. Two different looks in one prompt
- * are none: which one was meant would be a guess.
- * @param known ids of the characters there are; without them any id is taken, and whoever opens the stream finds out
+ * Returns the face that a Live Swap Pro prompt asks for. Never fails: a prompt that is not understood keeps the
+ * caller's own face and says so. Case, quotes, spaces and punctuation at the end do not matter. A prompt with two
+ * different faces keeps the caller's own, because a choice would be a guess.
+ * @param known ids of the existing characters. Without them any id is accepted, and a wrong id is found when the
+ * stream opens.
  */
 export function readPrompt(prompt: string | null | undefined, known?: Iterable<string>): Look {
   if (prompt && prompt.length > MAX_CHARACTERS && [...prompt].length > MAX_CHARACTERS)
     return own(`the prompt is longer than ${MAX_CHARACTERS.toLocaleString('en')} characters.`);
-  // Marks that are not seen (zero-width, direction) come along with copied text.
+  // Copied text often contains invisible characters (zero-width, direction marks).
   const text = (prompt ?? '')
     .replace(/\p{Cf}/gu, '')
     .replace(/[\p{Cc}\p{Z}]+/gu, ' ')
@@ -86,7 +87,7 @@ function own(why: string): Look {
   return { kind: 'own', reason: `${KEPT}: ${why}` };
 }
 
-/** Small letters, single spaces, without quotes and what ends a sentence. */
+/** Returns the text in lower case with single spaces, without quotes and final punctuation. */
 function plainText(text: string): string {
   return text
     .normalize('NFKC')
@@ -97,7 +98,10 @@ function plainText(text: string): string {
     .trim();
 }
 
-/** The character that a sentence which says nothing else asks for; its words joined as in an id. */
+/**
+ * Returns the character that the sentence asks for, with its words joined as in an id; an empty list if it says
+ * anything else.
+ */
 function namesAsked(plain: string): string[] {
   const words = ASKS.exec(plain.replace(POLITE, ''))?.[1];
   const name = words && ARTICLE.exec(words.replace(/[ ,]+please$/u, ''))?.[1];

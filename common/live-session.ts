@@ -1,6 +1,7 @@
 /**
- * States what the parts that carry a live session agree on: why one ends, as usage entries and LiveSessions say it,
- * and how the socket of a client is closed then. docs/guide/integrator/live-sessions.md has the same for clients.
+ * End reasons of live sessions, shared by all services that carry one, as usage entries and LiveSessions show them.
+ * This module also has the close codes of the client's socket. docs/guide/integrator/live-sessions.md lists both
+ * for clients.
  */
 import { EndReason } from '@semblance/proto/semblance/live/v1/live';
 
@@ -12,7 +13,7 @@ export const END_REASONS = [
   'cancelled',
 ] as const;
 
-/** Undefined: the caller closed it. */
+/** Why a live session ended. Undefined in its place: the caller closed it. */
 export type SessionEndReason = (typeof END_REASONS)[number];
 
 const ON_THE_WIRE = {
@@ -31,23 +32,23 @@ export function fromEndReason(reason: EndReason): SessionEndReason | undefined {
   return END_REASONS.find((name) => ON_THE_WIRE[name] === reason);
 }
 
-/** Close codes of the socket (RFC 6455, section 7.4; those from 4000 on are this service's own). */
+/** Close codes of the socket (RFC 6455, section 7.4). Codes from 4000 on are this service's own. */
 export const CLOSE_CODES = {
-  /** The client sent a kind of frame that is not of the protocol. */
+  /** The client sent a kind of frame that the protocol does not have. */
   unsupportedData: 1003,
-  /** Media that cannot be: half a sample, something that is no picture. */
+  /** The media is invalid: half a sample, or bytes that are no picture. */
   invalidPayload: 1007,
-  /** Faster than real time for longer than the allowance. */
+  /** The client sent faster than real time for longer than the allowance. */
   tooFast: 1008,
   tooBig: 1009,
-  /** `render_failed`. */
+  /** End reason `render_failed`. */
   renderFailed: 1011,
-  /** The gateway is ending. */
+  /** The gateway is shutting down. */
   goingAway: 1001,
-  /** `session_limit_reached`: the granted seconds are used up. */
+  /** End reason `session_limit_reached`: the granted seconds are used up. */
   limitReached: 4001,
-  /** `timed_out`: nothing came for too long, or the client read nothing for too long. */
+  /** End reason `timed_out`: nothing came for too long, or the client read nothing for too long. */
   timedOut: 4002,
-  /** `cancelled`: by the owner of the service. */
+  /** End reason `cancelled`: the owner of the service ended the session. */
   cancelled: 4003,
 } as const;

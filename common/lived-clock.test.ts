@@ -12,13 +12,13 @@ it('goes on with the time that its process lives through, and stands still with 
     return clock.now();
   };
   expect(pass(10_000)).toBe(11_000);
-  // Half a second counts, looked at or not, before and after the look that comes late.
+  // At most half a second counts, with or without readings, before and after a late reading.
   expect(pass(400, false)).toBe(11_400);
   expect(pass(5_600, false)).toBe(11_500);
   clock.look();
   expect(clock.now()).toBe(11_500);
   expect(pass(3_000)).toBe(14_500);
-  // Asked again and again while nobody looks, it goes no further.
+  // Repeated `now` without readings does not advance the clock further.
   expect([1, 2, 3].map(() => pass(1_000, false))).toEqual([15_000, 15_000, 15_000]);
   clock.look();
   expect(pass(250)).toBe(15_250);

@@ -1,4 +1,4 @@
-/** Time between two readings, and the most that one pause between readings counts for. */
+/** Time between two readings, in ms. MAX_MS is the longest time that one pause between readings counts for. */
 const EVERY_MS = 250;
 const MAX_MS = 2 * EVERY_MS;
 

@@ -3,8 +3,8 @@ import { type DestinationStream, type Logger, pino } from 'pino';
 export type { Logger };
 
 /**
- * Fields that never reach a log line whatever object they ride in: keys, tokens, signatures, signed links, scripts and
- * prompts of callers.
+ * Fields whose values never reach a log line, in whatever object they stand: keys, tokens, signatures, signed
+ * links, and callers' scripts and prompts.
  */
 const SECRET_FIELDS = [
   'authorization',
@@ -31,16 +31,20 @@ export interface LoggerOptions {
   readonly level: string;
   readonly destination?: DestinationStream;
   /**
-   * Longest time in ms that lines may be gathered before they are written together: for a service that logs thousands
-   * of lines a second, where a write for each would cost more than the work. Default: each line at once.
+   * Longest time in ms for which lines are gathered before one write. It serves a service that logs thousands of
+   * lines a second, where a write for each line would cost more than the work. Default: each line is written at
+   * once.
    */
   readonly gatherMs?: number;
 }
 
-/** Lines are gathered to this many characters where they come faster: a write costs as much as many lines. */
+/** Length in characters at which gathered lines are written early. One write costs as much as many lines. */
 const GATHER_LENGTH = 32 * 1024;
 
-/** One JSON line an event on standard output, with ISO times and secrets replaced by `[secret]`. */
+/**
+ * Creates a logger that writes one JSON line per event to standard output, with ISO times and secrets replaced by
+ * `[secret]`.
+ */
 export function createLogger(options: LoggerOptions): Logger {
   const paths = SECRET_FIELDS.flatMap((field) => [field, `*.${field}`, `*.*.${field}`, `*[*].${field}`]);
   return pino(
@@ -56,7 +60,7 @@ export function createLogger(options: LoggerOptions): Logger {
   );
 }
 
-/** The time as pino writes it, put into words once for all lines of a millisecond. */
+/** Returns a function that formats the time as pino does, once for all lines of a millisecond. */
 function isoTime(): () => string {
   let [at, text] = [Number.NaN, ''];
   return () => {
@@ -67,15 +71,15 @@ function isoTime(): () => string {
 }
 
 function standardOutput(gatherMs: number | undefined): DestinationStream {
-  // Without a least length its `flush` would not wait for what is being written.
+  // Without a minimum length `flush` would not wait for the write under way.
   return gatherMs
     ? gathered(pino.destination({ dest: 1, sync: false, minLength: 1 }), gatherMs)
     : pino.destination({ dest: 1, sync: false, minLength: 0 });
 }
 
 /**
- * Passes lines on together. Not by the destination's own `minLength`: that measures all it has gathered anew, byte by
- * byte, with every line.
+ * Passes lines on together. It does not use the destination's own `minLength`, which measures all gathered text
+ * again, byte by byte, with every line.
  */
 export function gathered(
   output: Pick<ReturnType<typeof pino.destination>, 'write' | 'flush' | 'flushSync'>,
@@ -109,7 +113,7 @@ export function gathered(
   };
 }
 
-/** For tests and tools that have nothing to say. */
+/** Creates a logger without output, for tests and tools. */
 export function silentLogger(): Logger {
   return pino({ level: 'silent' });
 }

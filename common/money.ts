@@ -1,16 +1,16 @@
 /**
- * Money is integer micro-dollars (1 USD = 1,000,000) in a bigint, everywhere but at the edges where people and JSON
- * read USD numbers.
+ * An amount in micro-dollars (1 USD = 1,000,000), as a bigint. All code uses it, except where people and JSON read
+ * USD numbers.
  */
 export type Micros = bigint;
 
 export const MICROS_PER_USD = 1_000_000n;
 
-/** The greatest amount whose every micro-dollar survives as a JSON number: 2^53 − 1 micro-dollars, about 9 billion USD. */
+/** Largest amount that is exact as a JSON number: 2^53 − 1 micro-dollars, about 9 billion USD. */
 const MAX_EXACT = BigInt(Number.MAX_SAFE_INTEGER);
 
 /**
- * Micro-dollars as the JSON number of USD that the API answers.
+ * Converts micro-dollars to the JSON number of USD in the API's answers.
  * @throws RangeError when the amount is too large to be exact.
  */
 export function microsToUsd(micros: Micros): number {
@@ -20,8 +20,8 @@ export function microsToUsd(micros: Micros): number {
 }
 
 /**
- * A decimal USD amount such as `12`, `0.05` or `1.000001`, to micro-dollars. At most six decimals: a smaller part of a
- * dollar cannot be booked and is refused rather than rounded.
+ * Converts a decimal USD amount such as `12`, `0.05` or `1.000001` to micro-dollars. Amounts with more than six
+ * decimals are refused and not rounded, because the ledger cannot hold them.
  * @throws RangeError when the text is no such amount.
  */
 export function parseUsd(text: string): Micros {
@@ -33,9 +33,9 @@ export function parseUsd(text: string): Micros {
 }
 
 /**
- * rate × units, rounded half up to a whole micro-dollar.
+ * Returns rate × units, rounded half up to a whole micro-dollar.
  * @param rateMicros micro-dollars for one unit
- * @param milliUnits units × 1000 (seconds to the millisecond; an image is 1000)
+ * @param milliUnits units × 1000 (a second is 1000, an image is 1000)
  */
 export function priceOf(rateMicros: Micros, milliUnits: bigint): Micros {
   if (rateMicros < 0n || milliUnits < 0n) throw new RangeError('rates and units are not negative');

@@ -1,10 +1,10 @@
 /**
- * Connection options for a NATS URL. The client takes no credentials from a URL, so `nats://user:password@host:port`
- * and `nats://token@host:port` (a list of them is separated by commas) are taken apart here.
+ * Returns the connection options for a NATS URL, or for several separated by commas. The client takes no
+ * credentials from a URL, so this function splits `nats://user:password@host:port` and `nats://token@host:port`.
  *
- * `tls://` in one of them, or a file of authorities, and none is spoken to without TLS: left to itself the client would
- * speak plainly to whoever does not offer it, password included.
- * @param caFile PEM of the authorities trusted, read at each connection. Default: those of the system.
+ * If one URL is `tls://`, or `caFile` is given, TLS is required for all servers. Otherwise the client would connect
+ * without encryption to a server that offers no TLS, and send it the password.
+ * @param caFile PEM file of the trusted authorities, read at each connection. Default: those of the system.
  */
 export function natsOptions(
   url: string,

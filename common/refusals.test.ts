@@ -9,7 +9,7 @@ test('credentials that are refused end the start after a while, anything else ne
   refusals.count(wrong, true);
   now += 14_999;
   refusals.count(wrong, true);
-  // Away in between: it may come back as another, which knows us.
+  // The server is unreachable in between. It may come back with other settings that accept the credentials.
   refusals.count(new Error('refused the connection'), false);
   now += 1_000_000;
   refusals.count(new Error('refused the connection'), false);

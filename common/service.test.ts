@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 
 const here = import.meta.dirname;
 
-/** Runs a service whose main and close are the given source, as a real process. */
+/** Runs a service with the given source of `main` and `close` as a real process. */
 function start(main: string, env: NodeJS.ProcessEnv = {}, graceMs = 60_000) {
   const source = `
     import { runService } from ${JSON.stringify(join(here, 'service.ts'))};

@@ -5,15 +5,14 @@ import type { Logger } from './logging.ts';
 import { endEarlyNoMore } from './process/end-early.ts';
 import { startTracing, stopTracing } from './tracing/tracing.ts';
 
-/** Time a start that is asked to end is given to undo what it began. */
+/** Time that an unfinished start has to undo its work after the end is requested, in ms. */
 const START_END_MS = 3_000;
 
 /**
- * Runs a service's main: ends it in order on SIGTERM, SIGINT or the end of its supervisor, and turns whatever nobody
- * caught into one log line and exit code 1, so that whoever started the process restarts it from a clean state.
+ * Runs a service's main. Ends it in order on SIGTERM, SIGINT or the end of its supervisor. Turns an uncaught error
+ * into one log line and exit code 1, so that the supervisor restarts the process from a clean state.
  *
- * `main` starts the service and resolves to its `close`. When SEMBLANCE_EXIT_ON_STDIN_EOF is set, the end of standard
- * input counts as SIGTERM: a supervisor that dies, however it dies, closes that pipe.
+ * `main` starts the service and resolves to its `close`. When SEMBLANCE_EXIT_ON_STDIN_EOF is set, the end of standard input counts as SIGTERM: the pipe closes when the supervisor dies, for whatever reason.
  */
 export function runService(
   logger: Logger,
@@ -25,14 +24,14 @@ export function runService(
   const end = async (reason: string) => {
     if (ending.signal.aborted) return;
     logger.info({ reason }, 'ending');
-    // The grace is a last resort; unref'd so that a clean end is not held up by it.
+    // The timer is a last resort. It is unref'd so that it does not delay a clean end.
     setTimeout(() => {
       logger.error({ graceMs }, 'did not end within the grace period');
       process.exit(1);
     }, graceMs).unref();
     ending.abort(new Error(reason));
     try {
-      // A start that is under way ends by the signal, and undoes what it began.
+      // A start under way ends by the signal and undoes its work.
       const close = await Promise.race([started, delay(START_END_MS, undefined)]);
       await close?.();
       await stopTracing(logger);

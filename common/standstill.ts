@@ -5,30 +5,30 @@
 export class Standstill {
   readonly #everyMs: number;
   #lookedAt: number | undefined;
-  /** Time of the last poll, whether it counted or not. */
+  /** Time of the last poll, also of a late one. */
   #lastAt: number | undefined;
 
-  /** @param everyMs time between polls; a poll is late after twice as long */
+  /** @param everyMs time between polls; a poll is late after more than twice as long */
   constructor(everyMs: number) {
     this.#everyMs = everyMs;
   }
 
-  /** Polls begin now. @param now milliseconds of a monotonic clock */
+  /** Starts the polls at `now`. @param now milliseconds of a monotonic clock */
   begin(now: number): void {
     this.#lookedAt = now;
     this.#lastAt = now;
   }
 
   /**
-   * Returns by how many milliseconds the next poll is late: so long at least this process was paused. 0 when it is not
-   * late. Call it before `was`.
+   * Returns by how many milliseconds a poll at `now` is late. This process was paused for at least that long. 0
+   * when the poll is not late. Call it before `was`.
    */
   lateMs(now: number): number {
     const since = now - (this.#lastAt ?? now);
     return since > 2 * this.#everyMs ? since - this.#everyMs : 0;
   }
 
-  /** Call it at each poll. True: judge no peer this time. */
+  /** Records a poll at `now`; call it at each poll. True: judge no peer this time. */
   was(now: number): boolean {
     const late = this.#lookedAt !== undefined && now - this.#lookedAt > 2 * this.#everyMs;
     this.#lookedAt = late ? undefined : now;

@@ -40,7 +40,7 @@ test.each([
   ['https://:b@example.com/', /user name or password/],
   [ofLength(MAX_CALLBACK_URL_LENGTH + 1), /at most 2048/],
   [`https://${'a'.repeat(60)}.${'b'.repeat(193)}/`, /host of at most 253/],
-  // 200 letters, and 582 characters as DNS has it.
+  // This host has 200 letters, and 582 characters in its DNS form.
   [
     `http://${String.fromCodePoint(...Array.from({ length: 200 }, (_, i) => 0x4e00 + 37 * i))}/`,
     /host of at most 253/,

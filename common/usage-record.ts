@@ -2,7 +2,9 @@ import { CAPABILITIES, isCapability } from '@semblance/engine-api/capabilities';
 import type { UsageEntry, UsageSummary } from '@semblance/proto/semblance/control/v1/usage';
 import { microsToUsd } from './money.ts';
 
-/** A usage entry as the API and the admin command answer it, fields in the order they are serialised. */
+/**
+ * Returns a usage entry as the API and the admin command answer it, with its fields in the order of serialisation.
+ */
 export function usageEntry(entry: UsageEntry) {
   const { capability } = entry;
   return {
@@ -16,7 +18,7 @@ export function usageEntry(entry: UsageEntry) {
   };
 }
 
-/** The usage summary as both answer it. */
+/** Returns the usage summary as both answer it. */
 export function usageSummary({ succeeded, failed, inFlight, spentMicros, features }: UsageSummary) {
   return {
     total_calls: Number(succeeded + failed + inFlight),

@@ -2,5 +2,5 @@ import { createRequire } from 'node:module';
 
 const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
 
-/** The version of this release, as package.json at the root states it. */
+/** Version of this release, from package.json at the root. */
 export const VERSION = version;

@@ -10,13 +10,17 @@ export const gatewayShape = {
     /^(file|s3):/,
     'must be file:/// or s3:// here: the gateway is what serves the objects to services that have http://',
   ),
-  /** States where clients are served. */
+  /** Address at which clients are served. */
   SEMBLANCE_GATEWAY_LISTEN: listenAddress.default({ host: '127.0.0.1', port: 8080 }),
   /**
-   * Seconds it goes on serving once it was asked to end and is no longer ready, so that load balancers lose it first.
+   * Seconds for which the gateway serves on after it was asked to end and is no longer ready, so that load
+   * balancers stop using it first.
    */
   SEMBLANCE_GATEWAY_DRAIN_SECONDS: drainSeconds.default(0),
-  /** Seconds that live sessions, which are told so, are then given. Default: as many, and 30 at most. */
+  /**
+   * Seconds that live sessions then have to end; their clients are told. Default: the same as above, but at most
+   * 30.
+   */
   SEMBLANCE_GATEWAY_LIVE_DRAIN_SECONDS: drainSeconds.optional(),
   /** `on` serves the page to try live sessions with, at `/api/v1/try`. */
   SEMBLANCE_TRY_PAGE: z.enum(['on', 'off']).default('off'),
@@ -24,7 +28,7 @@ export const gatewayShape = {
   SEMBLANCE_CONTROL_ADDRESS: z.string().regex(/^.+:\d{1,5}$/, 'must be host:port'),
 };
 
-/** Milliseconds that the ending of a gateway takes its time for, before what always has a bound. */
+/** Returns the phases of a gateway's end in ms, without those that always have a limit. */
 export function drainTimes(config: {
   readonly SEMBLANCE_GATEWAY_DRAIN_SECONDS: number;
   readonly SEMBLANCE_GATEWAY_LIVE_DRAIN_SECONDS?: number | undefined;

@@ -36,7 +36,7 @@ it('a process that is asked to end stops being ready, serves on for its time, an
       SEMBLANCE_OBJECTS_URL: `file://${folder}`,
       SEMBLANCE_OBJECTS_SIGNING_KEY: signingKey.toString('hex'),
       SEMBLANCE_PUBLIC_URL: 'http://gateway.test',
-      // Longer than everything that is asked of it meanwhile.
+      // Longer than all requests of the test.
       SEMBLANCE_GATEWAY_DRAIN_SECONDS: '6',
       SEMBLANCE_GATEWAY_LIVE_DRAIN_SECONDS: '0',
     },

@@ -30,46 +30,46 @@ export interface GatewayOptions {
   readonly logger: Logger;
   readonly registry: Registry;
   readonly sizeLimits?: SizeLimits;
-  /** Uploads that one account may have under way here. */
+  /** Most uploads of one account under way here. */
   readonly uploadsPerAccount?: number;
   readonly eventStreams?: EventStreamsOptions;
   readonly timing?: Partial<GatewayTiming>;
   /** Serves the page to try live sessions with. Default: false. */
   readonly tryPage?: boolean;
-  /** Origin clients reach it at. */
+  /** Origin at which clients reach it. */
   readonly publicUrl: string;
   readonly liveStreams?: Partial<
     Pick<LiveStreamsOptions, 'clock' | 'pace' | 'tickMs' | 'readyMs' | 'closeMs'>
   >;
 }
 
-/** Milliseconds. */
+/** Times in ms. */
 export interface GatewayTiming {
   /** Longest wait for the control plane's answer. */
   readonly control: number;
   /** Longest wait for the next bytes of an upload. */
   readonly uploadIdle: number;
-  /** Longest time for all of an upload; to be below the time that the control plane reserves its key for. */
+  /** Longest time of a whole upload; must be less than the control plane reserves its key for. */
   readonly uploadTotal: number;
-  /** The time over which an upload must come at the least rate. */
+  /** Time over which an upload must reach the minimum rate. */
   readonly uploadRateWindow: number;
   /** Longest time for a JSON body to arrive. */
   readonly body: number;
-  /** Longest that a client may take nothing of a file it asked for. */
+  /** Longest time that a client may read nothing of a requested file. */
   readonly readIdle: number;
-  /** How long bytes nobody wants are thrown away after an early answer. */
+  /** Time for which unwanted bytes are discarded after an early answer. */
   readonly linger: number;
-  /** How long it serves on once it is to end, and is no longer ready. */
+  /** Time for which it serves on after it was asked to end and is no longer ready. */
   readonly serveOn: number;
-  /** How long live sessions are then given, whose clients are told. */
+  /** Time that live sessions have after that; their clients are told. */
   readonly liveDrain: number;
-  /** How long running requests may take to end at shutdown; the uploads among them get half of it. */
+  /** Time for running requests to end at shutdown; uploads have half of it. */
   readonly drain: number;
-  /** How long handlers whose clients are gone may then take to give up what they had begun. */
+  /** Time for handlers whose clients are gone to clean up after that. */
   readonly tidy: number;
 }
 
-/** Slower than the slowest mobile networks that still work. */
+/** Minimum rate of an upload. The slowest mobile networks that work are faster. */
 const LEAST_BYTES_PER_SECOND = 4096;
 
 const TIMING: GatewayTiming = {
@@ -88,19 +88,19 @@ const TIMING: GatewayTiming = {
 
 export interface Gateway {
   readonly port: number;
-  /** States what it serves. */
+  /** The routes that it serves. */
   readonly routes: readonly Route[];
   readonly live: Pick<LiveStreams, 'size' | 'reporter' | 'agents'>;
-  /** Throws, saying why, when the gateway cannot do its work. */
+  /** Throws with the reason when the gateway cannot work. */
   ready(): Promise<void>;
   /**
-   * Is no longer ready, serves on for a while, lets live sessions end, then stops accepting, lets requests end, and
-   * cuts them.
+   * Becomes unready, serves on for a while, lets live sessions end, then stops accepting, lets requests end, and
+   * cuts the rest.
    */
   close(): Promise<void>;
 }
 
-/** Puts the gateway together and starts it. The object store stays the caller's to close. */
+/** Assembles and starts the gateway. The caller closes the object store. */
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const { store, logger, sizeLimits = SIZE_LIMITS } = options;
   const timing = { ...TIMING, ...options.timing };
@@ -170,7 +170,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     live,
     async ready() {
       if (draining) throw new Error('the gateway is ending');
-      // Once it has been reached, a control plane that fails is answered for with 502, not with silence.
+      // After the first connection the gateway stays ready: if the control plane fails then, it answers with 502
+      // instead of silence.
       if (!wasConnected) await control.connected(2_000);
       wasConnected = true;
     },
@@ -183,7 +184,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       if (timing.liveDrain > 0) await live.drain(timing.liveDrain);
       streams.end();
       const end = setTimeout(() => uploadsEnd.abort(new Error('the gateway is ending')), timing.drain / 2);
-      // A server is closed once its sockets are.
+      // The HTTP server closes only when its sockets are closed.
       await Promise.all([server.close(timing.drain), live.close(timing.drain)]);
       clearTimeout(end);
       const lastMoment = Date.now() + timing.tidy;

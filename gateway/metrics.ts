@@ -1,6 +1,6 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
-/** The four golden signals of the gateway: latency and traffic and errors by route, and what is in hand. */
+/** The four golden signals of the gateway: latency, traffic and errors by route, and the work in progress. */
 export interface GatewayMetrics {
   began(): void;
   ended(method: string, route: string, status: number, seconds: number): void;

@@ -52,21 +52,22 @@ export interface RoutesOptions {
   readonly limits: SizeLimits;
   readonly underWay: UploadsUnderWay;
   readonly streams: EventStreams;
-  /** Of uploads, and of what agents hand in. */
+  /** Limits of uploads and of stored results. */
   readonly bodyLimits: BodyLimits;
   readonly bodyTimeoutMs: number;
-  /** Longest that a client of /files may take nothing of what it asked for, milliseconds. */
+  /** Longest time that a client of /files may read nothing, in ms. */
   readonly readIdleMs: number;
   readonly signal: AbortSignal;
-  /** Tells whether the page to try live sessions with is served. */
+  /** Whether the page to try live sessions with is served. */
   readonly tryPage: boolean;
-  /** Origin clients reach the gateway at. */
+  /** Origin at which clients reach the gateway. */
   readonly publicUrl: string;
 }
 
 /**
- * Every route of the gateway; those of /files only where the gateway itself serves the objects. Both the router and the
- * OpenAPI document are made of this table. A new route is a row here, with its `Operation` declared beside its handler.
+ * Returns every route of the gateway; those of /files only when the gateway itself serves the objects. Both the
+ * router and the OpenAPI document are made from this table. A new route is a row here, with its `Operation`
+ * declared beside its handler.
  */
 export function routeTable(options: RoutesOptions): Route[] {
   const { control, store, logger, metrics, limits, underWay, streams } = options;
@@ -161,14 +162,14 @@ export function createRouter(routes: readonly Route[]): Router {
   return router;
 }
 
-/** A path of the table as the router takes it. Keys of files have slashes in them, which no named part takes. */
+/** Converts a path of the table for the router. File keys contain slashes, which no named part matches. */
 function pattern(path: string): string | RegExp {
   if (path.startsWith(`${FILES_PATH}/`)) return new RegExp(`^${FILES_PATH}/.+$`);
   const prefix = path === FILES_PATH || path.startsWith(`${STREAMS_PATH}/`) ? '' : API_PREFIX;
   return prefix + path.replace('{file_key}', '*file_key').replaceAll(/\{(\w+)\}/g, ':$1');
 }
 
-/** Returns what no route took: 404, and for a path that exists the methods it takes in `Allow`. */
+/** Answers requests without a route: 404, and the methods of an existing path in `Allow`. */
 export async function unknownRoute(ctx: GatewayContext): Promise<void> {
   const allowed = [...new Set(ctx.matched?.flatMap((layer) => layer.methods) ?? [])].sort();
   if (allowed.length === 0) throw new ApiError('not_found', 'There is no such resource.');

@@ -16,7 +16,7 @@ const logger = createLogger({
   gatherMs: 100,
 });
 
-/** Time for everything but the drain: requests under way, last reports, what is open. */
+/** Time for everything but the drain: running requests, last reports, open resources, in ms. */
 const END_MS = 10_000;
 
 function configOrExit() {

@@ -21,7 +21,7 @@ beforeAll(async () => {
 });
 afterAll(() => harness.close());
 
-/** Starts, waits for the end, and checks that nothing stays on disk. */
+/** Starts an attempt, waits for its end, and checks that no file remains. */
 async function run(mode: string, change: Partial<StartAttemptRequest> = {}) {
   const request = agent.request(mode, change);
   await agent.start(request);
@@ -158,7 +158,7 @@ describe('an attempt', () => {
       .filter(({ ref }) => ref?.jobUid === request.ref?.jobUid)
       .map(({ progress }) => progress);
     expect(seen).toEqual(seen.toSorted((a, b) => a - b));
-    // Besides these: the changes of stage.
+    // Besides these there are the changes of stage.
     expect(seen.length).toBeLessThan(seconds * 5 + 6);
     await agent.acknowledge(request.ref);
   });
@@ -224,7 +224,7 @@ describe('figures and health', () => {
     expect(value('stage_seconds_count', photo, 'stage="render"')).toBeGreaterThan(60);
     expect(value('fetched_bytes_total')).toBeGreaterThan(60 * 6_000);
     expect(value('stored_bytes_total')).toBeGreaterThan(60 * 32);
-    // The one that crashed.
+    // The process that crashed.
     expect(value('engine_restarts_total', 'engine="test"')).toBe(1);
     expect(value('starts_refused_total', 'why="no-slot"')).toBeGreaterThan(1);
     expect(await agent.ready()).toMatchObject({ status: 200 });

@@ -14,7 +14,7 @@ import { createContentChecks } from './content-check/content-checks.ts';
 import { endWork } from './ending.ts';
 import { createEnginePools } from './engines/engine-pools.ts';
 import { createEngineSet } from './engines/engine-set.ts';
-// For the threads of live sessions, which could not set it themselves.
+// The threads of live sessions cannot set this themselves.
 import '@semblance/vision/models/no-telemetry';
 import { raceAbort } from '@semblance/common/async/abort';
 import { VERSION } from '@semblance/common/version';
@@ -35,7 +35,7 @@ import {
 } from './registration/registration.ts';
 import type { AgentSettings } from './settings.ts';
 
-/** Time the operator is given to record the last results before the process ends. */
+/** Time for the operator to record the last results before the process ends, in ms. */
 const ACKNOWLEDGE_MS = 3_000;
 
 export interface AgentOptions {
@@ -43,20 +43,20 @@ export interface AgentOptions {
   readonly logger: Logger;
   /** Undefined: gRPC is not encrypted. */
   readonly tls?: Tls | undefined;
-  /** Ends the start. A started agent ends by `close`. */
+  /** Aborts the start. A started agent ends by `close`. */
   readonly signal: AbortSignal;
   /** Default: those named in the settings. */
   readonly engines?: readonly EngineSource[];
-  /** Looks for ffmpeg, which measures videos. Default: on PATH. */
+  /** Finds ffmpeg, which measures videos. Default: on PATH. */
   readonly findMedia?: typeof findMediaTools;
   /** Default: by the certificate named in the settings. */
   readonly provenance?: Provenance;
-  /** Default: of the length in the settings. */
+  /** Default: from the length in the settings. */
   readonly leaseTimes?: LeaseTimes;
   readonly transferLimits?: TransferLimits;
-  /** Time that a cancelled render has to end before its process is killed. Default: that of the contract of engines. */
+  /** Time for a cancelled render to end before its process is killed, in ms. Default: that of the engine contract. */
   readonly cancelGraceMs?: number | undefined;
-  /** Default: those that the settings give slots to. */
+  /** Default: those to which the settings give slots. */
   readonly liveEngines?: readonly LiveEngine[];
 }
 
@@ -65,20 +65,20 @@ export interface Agent {
   /** host:port of the gRPC service, as announced. */
   readonly address: string;
   readonly healthPort: number;
-  /** Rejects when the agent must end: another process took its name. */
+  /** Rejects when the agent must end because another process took its name. */
   readonly failed: Promise<never>;
   /**
-   * Takes no new work, gives what runs `drainMs` to end, waits for results to be recorded, and ends: Lease released,
-   * engine processes ended, files removed.
+   * Accepts no new work, gives running work `drainMs` to end, waits for results to be recorded, and ends: releases
+   * the Lease, ends engine processes, removes files.
    */
   close(): Promise<void>;
 }
 
-/** Starts an agent; resolves once its engines are warm and it is registered. */
+/** Starts an agent; resolves when its engines are warm and it is registered. */
 export async function startAgent(options: AgentOptions): Promise<Agent> {
   const { logger, signal } = options;
   const incarnation = newId('');
-  /** States what was begun, to be ended in reverse order. */
+  /** Parts that were started, to be ended in reverse order. */
   const started: (() => Promise<void>)[] = [];
   const undo = async () => {
     for (const end of started.toReversed()) {
@@ -119,7 +119,8 @@ async function startParts(
   const dispatcher = createDispatcher(limits);
   started.push(() => dispatcher.destroy());
 
-  // Before all that tells it of changes: an engine may be warm, or its device missing, while other parts are still made.
+  // Comes before the parts that report changes: an engine may be warm, or its device missing, while other parts are
+  // still being created.
   const kubeOptions = { kubeconfigPath: settings.kubeconfig, fieldManager: FIELD_MANAGER };
   const kube = createKubeClient({ ...kubeOptions, requestTimeoutMs: 5_000, logger });
   started.push(() => kube.close());
@@ -171,7 +172,7 @@ async function startParts(
   const engines = createEngineSet({
     pools,
     slots: settings.slots,
-    // What cannot be measured cannot be charged.
+    // Work that cannot be measured cannot be charged.
     obstacle: (capability) =>
       tools.available || isMeasurable(capability, undefined) ? undefined : tools.reason,
   });
@@ -282,12 +283,12 @@ async function startParts(
     };
   }
 
-  // Not at the same moment: what makes the agent ready for renders is not to wait for what does not.
+  // Not at the same time: live sessions must not delay the readiness for renders.
   const tried = pools.filter((_, i) => !sources[i]?.remote).map((pool) => pool.tried);
   void Promise.all(tried).then(() => {
     if (!ending && !signal.aborted) live.start();
   });
-  // Registered while engines warm up, so that others learn what is coming.
+  // The agent registers while engines warm up, so that others see what is coming.
   await registration.start(signal);
   const leaving = new AbortController();
   const running = registration.run(leaving.signal);
@@ -295,7 +296,7 @@ async function startParts(
   failed.catch(() => {});
   started.push(async () => {
     leaving.abort(new Error('the agent is ending'));
-    // Whoever waits for `failed` is told of a lost Lease.
+    // The listener of `failed` learns of a lost Lease.
     await running.catch(() => {});
   });
   const firstReady = Promise.any(pools.map((pool) => pool.firstReady()));

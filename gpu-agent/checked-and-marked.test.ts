@@ -34,7 +34,7 @@ afterAll(async () => {
   await harness.close();
 });
 
-/** An agent with one slot whose engine makes pictures. */
+/** Starts an agent with one slot whose engine makes pictures. */
 async function agentWith(env: NodeJS.ProcessEnv, marks = false) {
   const agent = await harness.agent({
     env: { SEMBLANCE_AGENT_SLOTS: '1', ...env },
@@ -167,7 +167,7 @@ describe('an output', () => {
       { read: { validation_state: 'Trusted' } },
     ]);
 
-    // What cannot be marked is not stored, whatever the engine called it.
+    // An output that cannot be marked is not stored, whatever type the engine stated.
     harness.store.objects.set('/in/image', Buffer.from('no picture'));
     const garbage = await agent.run('copy');
     expect(garbage.ended).toMatchObject({ state: FAILED, failure: { code: 'processing_failed' } });

@@ -20,7 +20,7 @@ beforeAll(async () => {
   harness = await createHarness();
   device = join(harness.dir, 'device');
   await writeFile(device, '');
-  // As the engine `onnx`: one process holds all renders, for it shares its memory.
+  // Like the engine `onnx`: one process holds all renders because they share its memory.
   agent = await harness.agent({ engines: [{ ...TEST_ENGINE, shared: true, devices: [device] }] });
   await until(async () => (await agent.resource())?.status?.slots === 2, 'two slots');
 });
@@ -43,7 +43,7 @@ describe('an agent whose device is gone', () => {
     await watch.until(running.ref, ({ stage }) => stage === 'slow');
 
     await rm(device);
-    // Stopped is what an operator gives to another agent, and counts as nothing.
+    // The operator gives stopped work to another agent and counts no failure.
     const given = { state: STOPPED, failure: { message: 'The device that it ran on is gone.' } };
     expect(await watch.ended(running.ref)).toMatchObject(given);
     const said = `the device ${device} is gone`;
@@ -81,7 +81,7 @@ describe('an agent whose device is gone', () => {
     await agent.start(request);
     const ended = await watch.ended(request.ref);
     expect(ended.state).toBe(state);
-    // What a driver says is nothing for callers.
+    // Callers must not see the text of a driver.
     expect(ended.failure?.message).not.toContain('CUDA');
     await agent.acknowledge(request.ref);
     watch.cancel();

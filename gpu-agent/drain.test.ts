@@ -27,18 +27,18 @@ import { AGENT_FLAGS } from './node-flags.ts';
 
 const media = join(import.meta.dirname, '../media');
 const timeoutMs = 30_000;
-/** What is asked of sessions meanwhile is done in much less, also on a machine that stands still for seconds. */
+/** Far longer than the sessions' work meanwhile, even on a machine that stands still for seconds. */
 const LIVE_DRAIN_SECONDS = 10;
 
 let harness: Harness;
 let agent: Awaited<ReturnType<typeof agentProcess>>;
-/** Ends what was started, ready or not. */
+/** Ends the started process, ready or not. */
 let end: (() => Promise<unknown>) | undefined;
 beforeAll(async () => {
   harness = await createHarness();
   harness.store.objects.set('/in/image', await readFile(join(media, 'grace_hopper.jpg')));
   harness.store.objects.set('/in/face', await readFile(join(media, 'astronaut.png')));
-  // Warming up is most of it on a busy machine, and no part of the test.
+  // Most of this is the warm-up on a busy machine, which is not under test.
   agent = await agentProcess({
     SEMBLANCE_AGENT_SLOTS: '1',
     SEMBLANCE_LIVE_VOICE_SLOTS: '2',
@@ -51,7 +51,7 @@ afterAll(async () => {
   await harness?.close();
 });
 
-/** An agent as it is run: a process, with the engine `builtin`. */
+/** Starts an agent as a process with the engine `builtin`. */
 async function agentProcess(env: Readonly<Record<string, string>>) {
   const [port, healthPort] = [await freePort(), await freePort()];
   const name = `agent-${randomBytes(4).toString('hex')}`;
@@ -80,7 +80,7 @@ async function agentProcess(env: Readonly<Record<string, string>>) {
     const status = (await resource())?.status;
     return (status?.slots ?? 0) > 0 && (status?.live?.[0]?.slots ?? 0) > 0;
   };
-  // Either comes to pass, within the time of the hook.
+  // One of them is set within the time of the hook.
   const ended = () => child.exitCode ?? child.signalCode;
   await until(async () => ended() !== null || (await ready()), 'slots or its end', Infinity);
   if (ended() !== null) throw new Error(`the agent ended: ${ended()}`);
@@ -93,7 +93,7 @@ async function agentProcess(env: Readonly<Record<string, string>>) {
   };
 }
 
-/** A live session with its relay, which streams. */
+/** Starts a live session with a streaming relay. */
 async function session(client: LiveServiceClient, incarnation: string) {
   const ticket = randomBytes(32);
   const sessionId = newId('ses-');
@@ -119,7 +119,7 @@ function requestOf(incarnation: string, image: string): StartAttemptRequest {
   return { ...asked, sinks: ['image/jpeg', 'image/png'].map((contentType) => sinkOf(asked, contentType)) };
 }
 
-/** A render that has begun, and waits for its picture until `held` is resolved. */
+/** Starts a render that waits for its picture until `held` is resolved. */
 async function heldRender(client: AgentServiceClient, incarnation: string) {
   const held = Promise.withResolvers<void>();
   harness.store.on('/in/held', async (request, response) => {
@@ -149,7 +149,7 @@ describe('an agent that is asked to end', () => {
       await expect(
         call(attempts.startAttempt.bind(attempts), requestOf(incarnation, '/in/image'), { timeoutMs }),
       ).rejects.toThrow('the agent takes no new work');
-      // Media flows until it is ended.
+      // Media flow until the session is ended.
       relay.send(randomBytes(1_920));
       await relay.next();
       await relay.over;
@@ -191,7 +191,7 @@ describe('an agent whose namespace is being deleted', () => {
       const { ref } = await heldRender(attempts, incarnation);
       await watching.until(ref, ({ stage }) => stage === 'fetch');
       const relay = await session(live, incarnation);
-      // Without the controllers of a cluster, which would delete what is in it, it stays so.
+      // A cluster without controllers does not delete the content of a namespace, so it stays in this state.
       await harness.kube.delete(NAMESPACE_RESOURCE, { name: harness.namespace });
       child.kill('SIGTERM');
       await relay.over;

@@ -22,7 +22,7 @@ function watchedLogger(): { readonly logger: Logger; readonly errors: string[] }
 describe('an agent that is still starting', () => {
   it('keeps an engine that is warm before its other parts are', async () => {
     const { logger, errors } = watchedLogger();
-    // Read by the check of words at the start, which waits until somebody writes it.
+    // The word check reads it at the start and waits until somebody writes it.
     const words = join(harness.dir, 'words');
     execFileSync('mkfifo', [words]);
     const starting = harness.agent({
@@ -42,7 +42,7 @@ describe('an agent that is still starting', () => {
       );
     try {
       await until(async () => (await starts()).length > 0, 'the engine is warm');
-      // It tells the agent, which by now does nothing else; another process would be started in 0.1 s.
+      // The crash reaches the agent, which now waits; another process would start within 0.1 s.
       await delay(2_000);
     } finally {
       await writeFile(words, 'word\n');

@@ -14,8 +14,8 @@ export interface EndWorkOptions {
 }
 
 /**
- * Gives what is under way the time that the settings say, then ends it. Clients of sessions are told at once, so that
- * they can go on elsewhere. With a namespace that is being deleted everything ends right away: nobody takes a result
+ * Gives running work the time of the settings, then ends it. Clients of sessions are told at once, so that they can
+ * go on elsewhere. In a namespace that is being deleted everything ends immediately, because nobody takes a result
  * any more.
  */
 export async function endWork(options: EndWorkOptions): Promise<void> {
@@ -43,7 +43,7 @@ async function nobodyWaits({ kube, settings, logger }: EndWorkOptions): Promise<
   try {
     return await isNamespaceGoing(kube, settings.namespace);
   } catch (error) {
-    // It may not look, or there is no API: it ends as with any other end.
+    // Without the right, or without an API, it ends like any other end.
     logger.debug({ err: error }, `cannot read the namespace: ${describeError(error)}`);
     return false;
   }

@@ -3,14 +3,14 @@ import { createStageLabels } from './attempts/stage-labels.ts';
 
 export type AgentMetrics = ReturnType<typeof createAgentMetrics>;
 
-/** The agent's figures. `slots` and `slotsUsed` are read when asked for. */
+/** Creates the agent's metrics. `slots` and `slotsUsed` are read at each scrape. */
 export function createAgentMetrics(
   registry: Registry,
   read: {
     slots: () => number;
     slotsUsed: () => number;
     unacknowledged: () => number;
-    /** A device that an engine needs cannot be used. */
+    /** Whether a device that an engine needs is unusable. */
     deviceGone?: () => boolean;
   },
 ) {
@@ -62,7 +62,7 @@ export function createAgentMetrics(
       labelNames: ['why'],
       registers,
     }),
-    /** Notes what a stage of a succeeded attempt took, by its name or as one of the others. */
+    /** Records the time of a stage of a succeeded attempt, by its name or as `other`. */
     stageTook(capability: string, stage: string, milliseconds: number): void {
       stageSeconds.observe({ capability, stage: stageLabel(capability, stage) }, milliseconds / 1_000);
     },

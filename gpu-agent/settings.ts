@@ -13,7 +13,7 @@ import { whole } from './whole-number.ts';
 /** A path that fits into the address of a Unix socket. */
 const isSocketPath = (path: string) => isAbsolute(path) && Buffer.byteLength(path) <= 100;
 
-/** The agent's settings; see common/config for those it shares. */
+/** The agent's settings; common/config has the shared ones. */
 export const agentShape = {
   ...baseShape,
   ...kubeShape,
@@ -21,7 +21,7 @@ export const agentShape = {
   ...contentCheckShape,
   ...liveShape,
   SEMBLANCE_AGENT_LISTEN: listenAddress.default({ host: '127.0.0.1', port: 0 }),
-  /** host:port that the operator and the gateway reach the agent at. */
+  /** host:port at which the operator and the gateway reach the agent. */
   SEMBLANCE_AGENT_ADVERTISE: z
     .string()
     .max(261)
@@ -33,17 +33,17 @@ export const agentShape = {
     .regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'must be a name of lower case letters, digits and -')
     .default('agent'),
   SEMBLANCE_AGENT_NODE: z.string().max(253).optional(),
-  /** How long the agent's Lease lasts without being renewed: so late is its work begun elsewhere when it dies. */
+  /** Length of the agent's Lease in seconds: when it dies, its work begins elsewhere after that time. */
   SEMBLANCE_AGENT_LEASE_SECONDS: whole(8, 120).default(8),
   SEMBLANCE_AGENT_SLOTS: whole(1, 1024).optional(),
-  /** Memory for renders, together, by which the operator places them. */
+  /** Total memory for renders, in MiB, by which the operator places them. */
   SEMBLANCE_AGENT_MEMORY_MIB: whole(1, 16_777_216).optional(),
-  /** Nice value of engine processes and of what decodes files beside them; the agent and its live sessions are at 0. */
+  /** Nice value of engine processes and of decoders beside them; the agent and its live sessions are at 0. */
   SEMBLANCE_AGENT_RENDER_NICE: whole(0, 19).default(ENGINE_NICE),
   SEMBLANCE_AGENT_WORK_DIR: z.string().refine(isAbsolute, 'must be an absolute path').optional(),
-  /** Seconds that running work is given to finish once the process was asked to end. */
+  /** Seconds for running work to finish after the process was asked to end. */
   SEMBLANCE_AGENT_DRAIN_SECONDS: whole(0, 86_400).default(25),
-  /** The part of them after which live sessions, which are told so at once, are ended. */
+  /** Seconds of them after which live sessions, whose clients are told at once, are ended. */
   SEMBLANCE_AGENT_LIVE_DRAIN_SECONDS: whole(0, 86_400).default(30),
   SEMBLANCE_AGENT_ENGINES: z
     .string()
@@ -65,12 +65,12 @@ export const agentShape = {
   /** PEM files: the certificate that signs outputs, with those that issued it, and its private key. */
   SEMBLANCE_PROVENANCE_CERTIFICATE: z.string().refine(isAbsolute, 'must be an absolute path').optional(),
   SEMBLANCE_PROVENANCE_KEY: z.string().refine(isAbsolute, 'must be an absolute path').optional(),
-  /** Pod that the process runs in; the GpuAgent is then removed together with it. */
+  /** Pod of the process; the GpuAgent is then deleted together with it. */
   SEMBLANCE_POD_NAME: z.string().max(253).optional(),
   SEMBLANCE_POD_UID: z.string().max(64).optional(),
 };
 
-/** Settings of the agent, from the environment. @throws ConfigError naming every fault */
+/** Returns the settings of the agent from the environment. @throws ConfigError naming every fault */
 export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
   const config = loadConfig(agentShape, env);
   const listen = config.SEMBLANCE_AGENT_LISTEN;
@@ -125,7 +125,7 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
         devices: config.SEMBLANCE_ONNX_DEVICES,
       },
     },
-    /** States what the engine `onnx` cannot do without. */
+    /** Device files that the engine `onnx` needs. */
     deviceFiles: deviceFiles(config.SEMBLANCE_ONNX_DEVICE_FILES, config.SEMBLANCE_ONNX_PROVIDERS),
     sidecars: config.SEMBLANCE_SIDECAR_SOCKETS,
     contentCheck: contentCheckSettings(config),
@@ -137,13 +137,13 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
 
 export type AgentSettings = ReturnType<typeof loadSettings>;
 
-/** Of this process's container where it is held to some, else of the machine. */
+/** Returns the memory limit of this container, or the memory of the machine. */
 function memoryMib(): number {
   const limit = process.constrainedMemory();
   return Math.floor((limit > 0 ? Math.min(limit, totalmem()) : totalmem()) / 2 ** 20);
 }
 
-/** Returns what is left of it beside live swaps. One of them is among what every agent has beside its renders. */
+/** Returns the memory that live swaps leave. One of them is part of what every agent has beside its renders. */
 function forRenders(memoryMib: number, videoSlots: number): number {
   return Math.max(1, memoryMib - LIVE_SWAP_MIB * Math.max(0, videoSlots - 1));
 }

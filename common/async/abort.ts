@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 
 /**
- * The outcome of the work, or the signal's reason when that aborts first. The work itself goes on; its outcome is then
- * thrown away.
+ * Returns the outcome of the work, or rejects with the signal's reason if the signal aborts first. The work itself
+ * continues, and its later outcome is discarded.
  * @throws the signal's reason, or what the work throws
  */
 export async function raceAbort<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
@@ -11,21 +11,21 @@ export async function raceAbort<T>(signal: AbortSignal, work: Promise<T>): Promi
   if (signal.aborted) abort();
   signal.addEventListener('abort', abort, { once: true });
   try {
-    // The signal first, should both have settled.
+    // If both have settled, the signal wins because it stands first.
     return await Promise.race([aborted.promise, work]);
   } finally {
     signal.removeEventListener('abort', abort);
   }
 }
 
-/** Resolves when the signal aborts, at once when it already has. */
+/** Resolves when the signal aborts, or at once if it has aborted already. */
 export async function afterAbort(signal: AbortSignal): Promise<void> {
   if (!signal.aborted) await once(signal, 'abort');
 }
 
 /**
- * A signal that aborts with another one, or with `reason` after `ms`. Call `release` when nobody needs it any more:
- * until then it holds a timer and a listener.
+ * Creates a signal that aborts when `signal` does, or with `reason` as its error after `ms` milliseconds. It holds
+ * a timer and a listener until `release` is called.
  */
 export function deadline(
   signal: AbortSignal,

@@ -1,12 +1,18 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
 export interface Backoff {
-  /** Waits for the next, longer while; returns early, without throwing, when the signal aborts. */
+  /**
+   * Waits for the next delay, which is longer than the last. Returns early, without throwing, when the signal
+   * aborts.
+   */
   wait(signal: AbortSignal): Promise<void>;
   reset(): void;
 }
 
-/** Doubling delays from `baseMs` to `maxMs`, each between half and all of its nominal length so that many do not align. */
+/**
+ * Creates a backoff with delays that double from `baseMs` to `maxMs`. Jitter reduces each by up to half, so that
+ * many clients do not retry in step.
+ */
 export function createBackoff(options: { readonly baseMs: number; readonly maxMs: number }): Backoff {
   let failures = 0;
   return {
@@ -20,7 +26,7 @@ export function createBackoff(options: { readonly baseMs: number; readonly maxMs
   };
 }
 
-/** `baseMs` × 2^failures, at most `maxMs`. */
+/** Returns `baseMs` × 2^failures, at most `maxMs`. */
 export function backoffMs(failures: number, baseMs: number, maxMs: number): number {
   return Math.min(maxMs, baseMs * 2 ** Math.min(failures, 30));
 }
@@ -29,7 +35,7 @@ export function jittered(ms: number): number {
   return ms * (0.5 + Math.random() / 2);
 }
 
-/** Waits; returns early, without throwing, when the signal aborts. */
+/** Waits for `ms` milliseconds. Returns early, without throwing, when the signal aborts. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   try {
     await delay(ms, undefined, { signal });

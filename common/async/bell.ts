@@ -1,7 +1,7 @@
 /** Wakes one waiter. A ring while nobody waits ends the next wait at once. */
 export interface Bell {
   ring(): void;
-  /** Waits for a ring, at most so many milliseconds. */
+  /** Waits for a ring, for at most `milliseconds`. */
   wait(milliseconds: number): Promise<void>;
 }
 

@@ -77,7 +77,7 @@ describe('the work queue', () => {
     queue.addFirst('c');
     queue.addFirst('new');
     queue.add('new');
-    // Worked on at present: both ways of adding it count as the more urgent one, in either order.
+    // Key `a` is being worked on. Adding it with `add` and with `addFirst`, in either order, makes it urgent.
     queue.addFirst('a');
     queue.add('a');
     expect(queue.depth).toBe(4);
@@ -102,7 +102,7 @@ describe('the work queue', () => {
     queue.add('a');
     await expect.poll(() => at.length).toBe(5);
     const gaps = at.slice(1).map((time, i) => time - (at[i] ?? 0));
-    // Jitter takes at most half of 20, 40, 80, 160.
+    // Jitter takes away at most half of the delays 20, 40, 80 and 160 ms.
     expect(gaps[0]).toBeGreaterThanOrEqual(9);
     expect(gaps[3]).toBeGreaterThanOrEqual(79);
     queue.add('a');

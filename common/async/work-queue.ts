@@ -4,49 +4,52 @@ import { counter, gauge, histogram } from '../kube/metrics.ts';
 import type { Logger } from '../logging.ts';
 import { backoffMs, jittered } from './backoff.ts';
 
-/** Longest delay a timer takes. */
+/** Longest delay that a timer accepts, in ms. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 export interface WorkQueueOptions {
-  /** Does the work of one key; never runs twice at once for the same key. Throwing tries again with backoff. */
+  /**
+   * Processes one key. The queue never runs it twice at once for the same key, and retries with backoff when it
+   * throws.
+   */
   readonly process: (key: string, signal: AbortSignal) => Promise<{ requeueAfterMs: number } | undefined>;
   readonly concurrency: number;
   readonly name: string;
   readonly logger: Logger;
   readonly registry?: Registry;
-  /** First delay after a failure of a key. Default 50. */
+  /** First delay after a failure of a key, in ms. Default 50. */
   readonly baseDelayMs?: number;
-  /** Longest delay after failures. Default 30,000. */
+  /** Longest delay after failures, in ms. Default 30,000. */
   readonly maxDelayMs?: number;
 }
 
 /**
- * Keys to work on, each once however often it was added. A key added while it is worked on is worked on again
- * afterwards. Nothing but failures is ever slowed down. Whoever adds keys first sees to it that they are few: nothing
- * else is worked on while there are any.
+ * Queue of keys to work on, in which each key stands once, however often it was added. A key that is added while it
+ * is worked on is worked on again afterwards. Only failed keys are delayed. Callers of `addFirst` must keep such
+ * keys few: while there are any, no other key starts.
  */
 export interface WorkQueue {
   add(key: string): void;
-  /** Adds the key before all that were not added so. */
+  /** Adds the key ahead of all keys that `add` added. */
   addFirst(key: string): void;
-  /** Adds the key later; of several such wishes for a key the earliest counts. */
+  /** Adds the key after `ms` milliseconds. If it is delayed several times, the earliest time counts. */
   addAfter(key: string, ms: number): void;
-  /** Works until aborted; resolves when the work under way has ended. */
+  /** Works until the signal aborts. Resolves when the work under way has ended. */
   run(signal: AbortSignal): Promise<void>;
-  /** Keys that wait for a worker. */
+  /** Number of keys that wait for a worker. */
   readonly depth: number;
-  /** Resolves when nothing is ready or worked on; delayed keys do not count. */
+  /** Resolves when no key is ready or being worked on. Delayed keys do not count. */
   idle(): Promise<void>;
 }
 
 export function createWorkQueue(options: WorkQueueOptions): WorkQueue {
   const { process, concurrency, name, logger, baseDelayMs = 50, maxDelayMs = 30_000 } = options;
   const metrics = queueMetrics(options.registry ?? new Registry(), name);
-  /** Ready keys with the time they became so, in order, and those that go before them. */
+  /** Ready keys in order, each with the time at which it became ready. Keys in `first` go before those in `ready`. */
   const ready = new Map<string, number>();
   const first = new Map<string, number>();
   const working = new Set<string>();
-  /** Keys added again while worked on, and how. */
+  /** Keys that were added while they were worked on, with the function that adds them again. */
   const again = new Map<string, (key: string) => void>();
   const delayed = new Map<string, { readonly at: number; readonly timer: NodeJS.Timeout }>();
   const failures = new Map<string, number>();
@@ -97,7 +100,7 @@ export function createWorkQueue(options: WorkQueueOptions): WorkQueue {
     const timer = setTimeout(
       () => {
         delayed.delete(key);
-        // A wait beyond a timer's reach goes on; workers find nothing to do otherwise.
+        // The delay may exceed MAX_TIMER_MS: wait for the rest, or add the key if no time is left.
         addAfter(key, at - performance.now());
       },
       Math.min(ms, MAX_TIMER_MS),

@@ -14,7 +14,7 @@ import type { SecureChannel } from './tls/tls.ts';
 import { traceCalls } from './trace-calls.ts';
 import { setTrace } from './trace-metadata.ts';
 
-/** Channel settings every client of ours uses: broken connections are noticed and reopened quickly. */
+/** Channel options of every client. They detect a broken connection and reconnect quickly. */
 export const CHANNEL_OPTIONS: ChannelOptions = {
   'grpc.keepalive_time_ms': 10_000,
   'grpc.keepalive_timeout_ms': 5_000,
@@ -33,7 +33,7 @@ type ClientConstructor<T> = new (
 
 /**
  * @param token sent with every call; see internal-token
- * @param secure `tls.to(…)` of the component that is called. Undefined: nothing is encrypted.
+ * @param secure `tls.to(…)` of the component that is called. Undefined: the connection is not encrypted.
  */
 export function createClient<T>(
   Client: ClientConstructor<T>,
@@ -57,21 +57,22 @@ type UnaryMethod<Request, Response> = (
 ) => ClientUnaryCall;
 
 export interface CallSettings {
-  /** Every call has a deadline. */
+  /** Deadline of the call, in ms from its start. */
   readonly timeoutMs: number;
   readonly signal?: AbortSignal;
   readonly requestId?: string;
-  /** Trace to continue. */
+  /** W3C trace context that the call continues. */
   readonly traceparent?: string | undefined;
   readonly metadata?: Metadata;
-  /** Receives the trailers, also of a refused call. */
+  /** Receives the trailers of the answer, also when the server refuses the call. */
   readonly onTrailers?: (trailers: Metadata) => void;
 }
 
 /**
- * Calls a unary method with a deadline; aborting the signal cancels the call at the server.
+ * Calls a unary method with a deadline. Aborting the signal cancels the call at the server.
  * @param method bound to its client, for example `client.getJob.bind(client)`
- * @throws the ServiceError of @grpc/grpc-js; `fromServiceError` makes it an ApiError
+ * @throws the ServiceError of @grpc/grpc-js, which `fromServiceError` converts to an ApiError; the signal's reason
+ * if it aborted before the call
  */
 export function call<Request, Response>(
   method: UnaryMethod<Request, Response>,

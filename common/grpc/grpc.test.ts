@@ -26,7 +26,7 @@ let client: ControlServiceClient | undefined;
 const lines: string[] = [];
 const logger = pino({ level: 'error' }, { write: (line: string) => void lines.push(line) });
 
-/** A server of the real service whose GetJob does what the test says. */
+/** Starts a server of the real service whose GetJob runs the given handler. */
 async function serve(
   handler: UnaryHandler<GetJobRequest, GetJobResponse>,
   tokens: { asked?: string; sent?: string } = {},
@@ -46,7 +46,7 @@ async function serve(
   return client.getJob.bind(client);
 }
 
-/** A server of the streams of the real service, which tells what comes on them. */
+/** Starts a server of the real service's streams, which reports each new stream and each message. */
 async function serveStreams(onMessage: () => void, tokens: { asked: string; sent: string }) {
   const handle = (stream: ServerDuplexStream<unknown, unknown>) => {
     stream.on('data', onMessage);

@@ -8,10 +8,10 @@ import {
   status,
 } from '@grpc/grpc-js';
 
-/** Metadata in which one service proves to another that it belongs to the same installation. */
+/** Metadata key of the token by which a service proves that it belongs to the same installation. */
 const TOKEN_KEY = 'semblance-internal-token';
 
-/** Sends the token with every call of a client. */
+/** Creates an interceptor that sends the token with every call of a client. */
 export function sendToken(token: string): Interceptor {
   return (options, nextCall) =>
     new InterceptingCall(nextCall(options), {
@@ -23,8 +23,8 @@ export function sendToken(token: string): Interceptor {
 }
 
 /**
- * Refuses calls of the named service (`semblance.agent.v1.AgentService`) that do not carry the token, before its handler
- * hears of them. Compared by hash, in constant time.
+ * Creates an interceptor that refuses calls of the named service (`semblance.agent.v1.AgentService`) without the
+ * token, before they reach the handler. It compares hashes, in constant time.
  */
 export function askForToken(token: string, service: string): ServerInterceptor {
   const digest = (text: string) => createHash('sha256').update(text).digest();

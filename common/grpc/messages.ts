@@ -1,9 +1,9 @@
-/** Requests that travel together on a stream, as in ReadJobsRequest. */
+/** Requests that travel together in one message of a stream, as in ReadJobsRequest. */
 export interface Asked<Request> {
-  /** Chosen by who asks; not that of another message under way on the stream. */
+  /** Number that the asker chooses. It differs from those of all unanswered messages on the stream. */
   number: number;
   requests: Request[];
-  /** Of the first of them, for logs. */
+  /** Request id of the first request, for logs. */
   requestId: string;
 }
 

@@ -20,23 +20,23 @@ import { listenTls, type TlsListener } from './tls/listener.ts';
 import type { Tls } from './tls/tls.ts';
 import { traceIn } from './trace-metadata.ts';
 
-/** Holds what a unary handler learns of its call besides the message. */
+/** What a unary handler knows about its call besides the message. */
 export interface CallContext {
-  /** Aborted when the client gave up, its deadline passed, or the connection broke. */
+  /** Aborts when the client cancels, the deadline passes, or the connection breaks. */
   readonly signal: AbortSignal;
   readonly metadata: Metadata;
-  /** Sent with the answer, and with a refusal too. */
+  /** Trailers that are sent with the answer, also with a refusal. */
   readonly trailers: Metadata;
   readonly requestId: string | undefined;
-  /** Continues the caller's trace; undefined: there is none. */
+  /** Continues the caller's trace. Undefined: there is none. */
   readonly traceparent?: string | undefined;
 }
 
 export type UnaryHandler<Request, Response> = (request: Request, context: CallContext) => Promise<Response>;
 
 /**
- * Makes a promise-returning handler a gRPC one. An ApiError becomes its status and code; anything else is logged with
- * its causes and answered as `internal_error` without them.
+ * Turns a handler that returns a promise into a gRPC handler. An ApiError becomes its status and code. Any other
+ * error is logged with its causes and answered as `internal_error` without them.
  */
 export function unary<Request, Response>(
   logger: Logger,
@@ -86,7 +86,7 @@ export function unary<Request, Response>(
   };
 }
 
-/** The server's span of a call that came with a trace. */
+/** Starts the server's span of a call that carries a trace. Undefined: the call carries none. */
 function continued(call: ServerUnaryCall<unknown, unknown>): Span | undefined {
   const parent = traceIn(call.metadata);
   if (parent === undefined) return undefined;
@@ -95,7 +95,7 @@ function continued(call: ServerUnaryCall<unknown, unknown>): Span | undefined {
   return tracer?.start(`${service}/${method}`, { kind: 'server', parent, attributes });
 }
 
-/** A refusal of an internal call that no API code describes. */
+/** Refusal of an internal call for which the API has no code. */
 export class GrpcError extends Error {
   override readonly name = 'GrpcError';
   readonly code: status;
@@ -115,26 +115,28 @@ function isStatus(error: unknown): error is GrpcError {
 export interface GrpcService {
   readonly definition: ServiceDefinition;
   readonly implementation: UntypedServiceImplementation;
-  /** Full name, such as `semblance.control.v1.ControlService`, for the health service. */
+  /** Full name of the service for the health service, such as `semblance.control.v1.ControlService`. */
   readonly name: string;
-  /** Callers must send this token (see internal-token). Undefined: none is asked for. */
+  /** Token that callers must send (see internal-token). Undefined: no token is required. */
   readonly token?: string | undefined;
 }
 
 export interface GrpcServerOptions {
   readonly listen: ListenAddress;
   readonly services: readonly GrpcService[];
-  /** Lets in the components that may call this one, by their certificates. Undefined: nothing is encrypted. */
+  /**
+   * Admits the components that may call this one, by their certificates. Undefined: connections are not encrypted.
+   */
   readonly tls?: Tls | undefined;
 }
 
 export interface GrpcServer {
   readonly port: number;
-  /** Stops taking calls, lets running ones end for up to `graceMs`, then cuts them. */
+  /** Accepts no new calls, lets running calls end for up to `graceMs`, then cuts them off. */
   close(graceMs?: number): Promise<void>;
 }
 
-/** Serves the services and the standard health service. */
+/** Starts a server with the services and the standard health service. */
 export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcServer> {
   const server = new Server({
     'grpc.max_receive_message_length': 4 * 1024 * 1024,
@@ -160,7 +162,7 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
         listener.close();
         const cut = setTimeout(() => {
           server.forceShutdown();
-          // Of a connection that broke before it spoke HTTP/2 the shutdown above never hears the end.
+          // `tryShutdown` never calls back for a connection that broke before it spoke HTTP/2.
           setImmediate(resolve);
         }, graceMs);
         server.tryShutdown(() => {

@@ -1,9 +1,9 @@
 import { Metadata, type ServiceError, StatusBuilder, type StatusObject, status } from '@grpc/grpc-js';
 import { ApiError, type ApiErrorCode, isApiErrorCode } from '../errors.ts';
 
-/** Trailing metadata that carries the API error code of a refused call. */
+/** Key of the trailing metadata that carries the API error code of a refused call. */
 export const CODE_KEY = 'semblance-code';
-/** Metadata that carries the request's id from the edge through every service. */
+/** Key of the metadata that carries the request id from the edge through every service. */
 export const REQUEST_ID_KEY = 'request-id';
 
 const GRPC_STATUS: Record<ApiErrorCode, status> = {
@@ -21,7 +21,7 @@ const GRPC_STATUS: Record<ApiErrorCode, status> = {
   internal_error: status.INTERNAL,
 };
 
-/** Returns what a server answers for an ApiError; its code rides in the trailers beside whatever is there already. */
+/** Returns the gRPC status that a server answers for an ApiError. The code is added to the given trailers. */
 export function toStatus(error: ApiError, trailers: Metadata = new Metadata()): Partial<StatusObject> {
   trailers.set(CODE_KEY, error.code);
   return new StatusBuilder()
@@ -32,8 +32,8 @@ export function toStatus(error: ApiError, trailers: Metadata = new Metadata()): 
 }
 
 /**
- * Returns what a failed call means to the API's caller: the refusal the server sent, or an `internal_error` (502)
- * when the server could not be reached, took too long or failed.
+ * Converts a failed call to an error for the API's caller: the refusal that the server sent, or an `internal_error`
+ * (502) if the server was unreachable, too slow or failed.
  */
 export function fromServiceError(error: ServiceError): ApiError {
   const code = error.metadata?.get(CODE_KEY)[0];

@@ -2,7 +2,10 @@ import { InterceptingCall, type Interceptor, status } from '@grpc/grpc-js';
 import type { Span, Tracer } from '../tracing/tracing.ts';
 import { setTrace, traceIn } from './trace-metadata.ts';
 
-/** Makes every call of a client that carries a traceparent a span, and has the server continue that. */
+/**
+ * Creates an interceptor that makes a span of every call that carries a traceparent. The server continues that
+ * span.
+ */
 export function traceCalls(tracer: Tracer): Interceptor {
   return (options, nextCall) => {
     const [, service = '', method = ''] = options.method_definition.path.split('/');

@@ -1,8 +1,8 @@
 import type { CallOptions, KubeClient } from './client.ts';
 
 /**
- * The client for as long as the signal has not aborted: after that it begins nothing, whoever asks, and what was under way
- * is broken off. For what may act only while it leads.
+ * Returns a client that works until the signal aborts. Then its requests under way are cancelled and new ones fail.
+ * It serves code that may act only while its process leads.
  */
 export function boundClient(client: KubeClient, signal: AbortSignal): KubeClient {
   const bound = <O extends CallOptions>(options?: O): O => {

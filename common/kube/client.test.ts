@@ -172,7 +172,7 @@ describe('the client', () => {
       await expect(asked).rejects.toMatchObject({
         code: 'timeout',
         retryable: true,
-        // By the limit of the whole request: undici's own is later.
+        // The time limit of the whole request applies, because undici's own limit is later.
         cause: { name: 'TimeoutError' },
       });
     } finally {

@@ -15,26 +15,29 @@ import {
 } from './resources.ts';
 import { createTransport } from './transport.ts';
 
-/** Silence on a watch, beyond the bookmark that comes every minute or so, after which its connection counts as dead. */
+/**
+ * Longest silence on a watch before its connection counts as dead, in ms. It exceeds the interval of bookmarks,
+ * which come about every minute.
+ */
 const WATCH_IDLE_MS = 90_000;
 
-/** Asks for an object's metadata in place of the object. */
+/** Media type that asks for an object's metadata only. */
 const METADATA_ALONE = 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1';
 
 export interface KubeClientOptions {
-  /** Absent: the pod's service account. */
+  /** Path of a kubeconfig file. Absent: the Pod's service account. */
   readonly kubeconfigPath?: string;
-  /** Owner of the fields this client applies. */
+  /** Field manager that owns the fields this client applies. */
   readonly fieldManager: string;
-  /** Requests under way at once; watches do not count. Default 32. */
+  /** Largest number of requests in flight; watches do not count. Default 32. */
   readonly maxInFlight?: number;
-  /** Time limit of a request, counted from when it may start. Default 10,000. */
+  /** Time limit of a request in ms, counted from when it may start. Default 10,000. */
   readonly requestTimeoutMs?: number;
-  /** Times a request is repeated when the server is busy and says when to come back. Default 2. */
+  /** Number of times a request is repeated when the server is busy and says when to retry. Default 2. */
   readonly maxRepeats?: number;
-  /** Ends every request and watch. */
+  /** Ends every request and watch when it aborts. */
   readonly signal?: AbortSignal;
-  /** Is told which fields of a status the cluster's definitions do not have. */
+  /** Logs which fields of a status are missing in the cluster's resource definitions. */
   readonly logger?: Logger;
 }
 
@@ -55,19 +58,19 @@ export interface Selection {
 
 export interface KubeList<T> {
   readonly items: T[];
-  /** The snapshot's version, from which a watch goes on. */
+  /** Version of the snapshot, from which a watch continues. */
   readonly resourceVersion: string;
 }
 
 export type WatchEvent<T> =
   | { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: T }
-  /** Nothing happened to the selection up to this version. */
+  /** Says that nothing happened to the selection up to this version. */
   | { readonly type: 'BOOKMARK'; readonly resourceVersion: string };
 
-/** Holds what server-side apply takes: the fields its manager wants to own, and only those. */
+/** Object for server-side apply: the fields that its manager wants to own, and only those. */
 export type Applied<T> = { readonly metadata: ObjectMeta } & Partial<Omit<T, 'metadata'>>;
 
-/** Everything throws KubeError, or the signal's reason when aborted. */
+/** Every method throws KubeError, or the signal's reason when it aborted. */
 export interface KubeClient {
   readonly fieldManager: string;
   get<T extends KubeObject>(
@@ -75,13 +78,13 @@ export interface KubeClient {
     ref: ObjectRef,
     options?: CallOptions,
   ): Promise<T>;
-  /** Undefined when there is no such object. */
+  /** Returns undefined when the object does not exist. */
   find<T extends KubeObject>(
     resource: ResourceDescriptor<T>,
     ref: ObjectRef,
     options?: CallOptions,
   ): Promise<T | undefined>;
-  /** All pages of one snapshot. */
+  /** Returns all pages of one snapshot. */
   list<T extends KubeObject>(
     resource: ResourceDescriptor<T>,
     options?: Selection & CallOptions & { readonly pageSize?: number },
@@ -91,63 +94,69 @@ export interface KubeClient {
     object: Omit<T, 'apiVersion' | 'kind' | 'status'>,
     options?: CallOptions,
   ): Promise<T>;
-  /** Creates, and is answered with the metadata alone, which spares the server and us a good part of the work. */
+  /** Creates the object and receives only its metadata, which saves much work on both sides. */
   createForMetadata<T extends KubeObject>(
     resource: ResourceDescriptor<T>,
     object: Omit<T, 'apiVersion' | 'kind' | 'status'>,
     options?: CallOptions,
   ): Promise<{ readonly metadata: ObjectMeta }>;
-  /** With `metadata.resourceVersion`, refuses (`conflict`) to overwrite a later version. */
+  /** Replaces the object. If `metadata.resourceVersion` is given and a later version exists, throws `conflict`. */
   replace<T extends KubeObject>(
     resource: ResourceDescriptor<T>,
     object: T,
     options?: WriteOptions,
   ): Promise<T>;
   /**
-   * Server-side apply, taking fields over from other managers. `uid` and `resourceVersion` in the metadata are
-   * preconditions (`conflict`). Without a subresource and without `uid`, creates what is missing. Fields of a status
-   * that the cluster's definition of the resource does not have are left out.
+   * Runs server-side apply and takes fields over from other managers. `uid` and `resourceVersion` in the metadata
+   * are preconditions (`conflict`). Without a subresource and without `uid`, creates a missing object. Omits fields
+   * of a status that the cluster's resource definition does not have.
    */
   apply<T extends KubeObject>(
     resource: ResourceDescriptor<T>,
     object: Applied<T>,
     options?: WriteOptions & { readonly fieldManager?: string },
   ): Promise<T>;
-  /** JSON merge patch (RFC 7386): null removes a field. */
+  /** Applies a JSON merge patch (RFC 7386), in which null removes a field. */
   mergePatch<T extends KubeObject>(
     resource: ResourceDescriptor<T>,
     ref: ObjectRef,
     patch: object,
     options?: WriteOptions,
   ): Promise<T>;
-  /** @returns false when there was no such object. `conflict` when a precondition does not hold. */
+  /**
+   * Deletes the object; throws `conflict` when a precondition does not hold. @returns false when the object did not
+   * exist
+   */
   delete(
     resource: ResourceDescriptor<KubeObject>,
     ref: ObjectRef,
     options?: CallOptions & {
       readonly uid?: string;
       readonly resourceVersion?: string;
-      /** Of a Pod: how long its processes are given, in place of what its spec says. */
+      /** For a Pod: time that its processes have to end, in seconds. It overrides the Pod's spec. */
       readonly gracePeriodSeconds?: number;
     },
   ): Promise<boolean>;
-  /** Events after `resourceVersion`, until the server ends the watch. Throws `gone` when that version is too old. */
+  /**
+   * Yields the events after `resourceVersion` until the server ends the watch. Throws `gone` when that version is
+   * too old.
+   */
   watch<T extends KubeObject>(
     resource: ResourceDescriptor<T>,
     options: Selection & {
       readonly resourceVersion: string;
       readonly timeoutSeconds?: number;
       readonly signal?: AbortSignal;
-      /** The server took the watch. */
+      /** Called when the server has accepted the watch. */
       readonly onOpen?: () => void;
     },
   ): AsyncIterable<WatchEvent<T>>;
-  /** The server's version, such as `v1.36.3`. */
+  /** Returns the server's version, such as `v1.36.3`. */
   version(options?: CallOptions): Promise<string>;
   close(): Promise<void>;
 }
 
-/** @throws Error when neither a kubeconfig nor a service account says where the API is */
+/** @throws Error when neither a kubeconfig nor a service account gives the address of the API */
 export function createKubeClient(options: KubeClientOptions): KubeClient {
   const { fieldManager, maxInFlight = 32, requestTimeoutMs = 10_000, maxRepeats = 2 } = options;
   if (options.signal) setMaxListeners(0, options.signal);

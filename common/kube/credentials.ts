@@ -4,28 +4,28 @@ import { type Cluster, KubeConfig } from '@kubernetes/client-node';
 import { Agent, type Dispatcher, ProxyAgent } from 'undici';
 import { KubeError } from './errors.ts';
 
-/** Credentials are read again this often, so that rotated tokens and certificates come into use. */
+/** Interval in ms after which credentials are read again, so that rotated tokens and certificates come into use. */
 const REREAD_MS = 5_000;
 
 export interface Access {
   /** Origin and path prefix of the API server. */
   readonly server: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** For requests; shares its connections. */
+  /** Connection pool for requests, which share connections. */
   readonly requests: Dispatcher;
-  /** For watches, which each hold a connection for minutes. */
+  /** Connection pool for watches, each of which holds a connection for minutes. */
   readonly watches: Dispatcher;
 }
 
 export interface CredentialsOptions {
-  /** Absent: the pod's service account. */
+  /** Path of a kubeconfig file. Absent: the Pod's service account. */
   readonly kubeconfigPath?: string;
   readonly connections: number;
 }
 
 export interface Credentials {
   access(): Promise<Access>;
-  /** Forgets what was read, after the server refused it. */
+  /** Discards the credentials, after the server refused them. */
   forget(): void;
   close(): Promise<void>;
 }
@@ -36,9 +36,9 @@ type Tls = Pick<
 >;
 
 /**
- * Reads where the API server is and how to prove who we are with the client library's KubeConfig (files, inline data,
- * exec plugins, OIDC, the service account's token), and keeps one pair of connection pools for as long as the TLS
- * material stays the same: the library itself opens a new pool, with a TLS handshake, for every request.
+ * Reads the server address and the credentials with the client library's KubeConfig (files, inline data, exec
+ * plugins, OIDC, service account token). Keeps one pair of connection pools while the TLS material stays the same,
+ * because the library itself opens a new pool, with a TLS handshake, for every request.
  * @throws Error when there is no usable configuration
  */
 export function createCredentials(options: CredentialsOptions): Credentials {
@@ -133,7 +133,8 @@ function createPools(config: KubeConfig, cluster: Cluster, tls: Tls, connections
       code: 'invalid',
     });
   }
-  // HTTP/1.1: in undici 8.12 a request aborted on an HTTP/2 connection can leave its client looping for ever.
+  // HTTP/1.1 only: in undici 8.12 a request aborted on an HTTP/2 connection can leave its client in an endless
+  // loop.
   const pool = (options: Agent.Options): Dispatcher => {
     const limits = { ...options, allowH2: false };
     const connect = { ...defined, keepAlive: true, keepAliveInitialDelay: 15_000, timeout: 5_000 };
@@ -143,7 +144,7 @@ function createPools(config: KubeConfig, cluster: Cluster, tls: Tls, connections
     return new Agent({ ...limits, connect });
   };
   return {
-    // The API server closes idle connections after 90 s; we do so before it.
+    // The API server closes idle connections after 90 s, so the client closes them earlier.
     requests: pool({ connections, keepAliveTimeout: 60_000, keepAliveMaxTimeout: 60_000 }),
     watches: pool({ keepAliveTimeout: 10_000 }),
   };

@@ -1,21 +1,26 @@
 import type { Logger } from '../logging.ts';
 import { isKubeError } from './errors.ts';
 
-/** For how long a field is left out before it is tried again: the definition may have been upgraded since. */
+/**
+ * Time for which a field is omitted before it is tried again, in ms, because the definition may have been upgraded.
+ */
 const REMEMBER_MS = 60_000;
 
-/** One step of a path as the API server writes it, `.name`, with selections of list elements behind it. */
+/** Matches one step of a path as the API server writes it: `.name`, followed by selections of list elements. */
 const STEP = String.raw`\.[^.[\]:\s]+(?:\[(?:"(?:\\.|[^"\\])*"|[^\]"])*\])*`;
 const REFUSED = new RegExp(`((?:${STEP})+): field not declared in schema`, 'g');
 const SELECTION = /\[(?:"(?:\\.|[^"\\])*"|[^\]"])*\]/g;
 
-/** Paths of the fields that a refused apply had and the resource's definition has not, such as `.status.engines[].speed`. */
+/**
+ * Returns the paths of fields that a refused apply had but the resource definition lacks, such as
+ * `.status.engines[].speed`.
+ */
 export function undeclaredFields(error: unknown): string[] {
   if (!isKubeError(error)) return [];
   return [...error.message.matchAll(REFUSED)].map(([, path = '']) => path.replace(SELECTION, '[]'));
 }
 
-/** The value without the fields at that path, in every element of the lists on the way. */
+/** Returns the value without the fields at `path`, in every element of the lists on the path. */
 export function without<T>(value: T, path: string): T {
   const steps = path
     .slice(1)
@@ -32,9 +37,10 @@ function remove(value: unknown, [step = '', ...rest]: readonly string[]): unknow
 }
 
 /**
- * Server-side apply refuses an object whole for one field that the definition does not declare. A process may be newer
- * than the definitions of its cluster: after a rollback, which takes them back before it, or where another release keeps
- * them. What it states of itself then goes without those fields. Of a spec, which is what somebody wants, nothing is left out.
+ * Creates a server-side apply that omits undeclared fields of a status, because the API server refuses the whole
+ * object for one of them. A process may be newer than the cluster's definitions: after a rollback, which restores
+ * the definitions first, or where another release owns them. Fields of a spec are never omitted, because a spec
+ * says what somebody wants.
  */
 export function createDeclaredApply(logger?: Logger) {
   const known = new Map<string, { readonly paths: string[]; readonly since: number }>();

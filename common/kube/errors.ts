@@ -1,23 +1,23 @@
-/** Says what went wrong with a request to the Kubernetes API, by what a caller does about it. */
+/** Kinds of failure of a request to the Kubernetes API, by what a caller does about them. */
 export type KubeErrorCode =
   | 'not_found'
   | 'already_exists'
   | 'conflict'
-  /** The resource version asked for is no longer held: list again. */
+  /** The server no longer holds the requested resource version: list again. */
   | 'gone'
-  /** The object is refused: schema, validation rule, or a malformed request. */
+  /** The server refuses the object: schema, validation rule, or a malformed request. */
   | 'invalid'
   | 'unauthorized'
   | 'forbidden'
   | 'too_many_requests'
   | 'timeout'
-  /** No answer: connection refused, reset, TLS failure, or the server is not ready. */
+  /** There was no answer: connection refused or reset, TLS failure, or a server that is not ready. */
   | 'unavailable'
   | 'internal';
 
 export interface KubeErrorOptions extends ErrorOptions {
   readonly code: KubeErrorCode;
-  /** HTTP status; 0 when there was no answer. */
+  /** HTTP status, or 0 if there was no answer. */
   readonly status?: number;
   readonly reason?: string;
   readonly retryAfterMs?: number;
@@ -31,14 +31,15 @@ const RETRYABLE: ReadonlySet<KubeErrorCode> = new Set([
 ]);
 
 /**
- * A failed request to the Kubernetes API. `retryable`: the same request may succeed later; a `conflict` is not, it
- * needs a fresh read first. A retryable failure of a write may have taken effect.
+ * A failed request to the Kubernetes API. `retryable` means that the same request may succeed later. A `conflict`
+ * is not retryable, because it needs a fresh read first. A write that failed with a retryable error may have taken
+ * effect.
  */
 export class KubeError extends Error {
   override readonly name = 'KubeError';
   readonly code: KubeErrorCode;
   readonly status: number;
-  /** Reason as the API server names it (`AlreadyExists`, `Expired`, …), or the code. */
+  /** Reason as the API server names it (`AlreadyExists`, `Expired`, …). Without one: the code. */
   readonly reason: string;
   readonly retryable: boolean;
   readonly retryAfterMs: number | undefined;
@@ -57,7 +58,7 @@ export function isKubeError(error: unknown, ...codes: KubeErrorCode[]): error is
   return error instanceof KubeError && (codes.length === 0 || codes.includes(error.code));
 }
 
-/** `Status` as the API server answers it instead of an object. */
+/** `Status` object that the API server answers in place of the requested object. */
 interface Status {
   readonly kind?: string;
   readonly message?: string;
@@ -67,8 +68,8 @@ interface Status {
 }
 
 /**
- * The error an answer other than 2xx stands for.
- * @param body text of the answer, a `Status` in JSON or whatever a proxy on the way said
+ * Converts an answer other than 2xx to an error.
+ * @param body text of the answer: a `Status` in JSON, or the text of a proxy
  */
 export function errorOfAnswer(
   what: string,
@@ -87,7 +88,7 @@ export function errorOfAnswer(
   });
 }
 
-/** The error a watch reports in an `ERROR` event. */
+/** Converts the `ERROR` event of a watch to an error. */
 export function errorOfWatch(what: string, object: unknown): KubeError {
   const status = object as Status;
   const httpStatus = status.code ?? 500;
@@ -103,7 +104,7 @@ function parseStatus(body: string): Status | undefined {
     const parsed: unknown = JSON.parse(body);
     if (typeof parsed === 'object' && parsed !== null && (parsed as Status).kind === 'Status') return parsed;
   } catch {
-    // A proxy's page, or nothing.
+    // The body is a proxy's page, or empty.
   }
   return undefined;
 }

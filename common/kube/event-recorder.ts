@@ -6,35 +6,38 @@ import type { KubeClient } from './client.ts';
 import { isKubeError } from './errors.ts';
 import { EVENT_RESOURCE, type KubeEvent, type KubeObject, microTime } from './resources.ts';
 
-/** The same event of the same object within this time is counted up instead of written anew. */
+/** Time in ms within which a repeated event of the same object is counted in its series instead of written anew. */
 const SERIES_MS = 6 * 60_000;
-/** Events waiting to be written; more are dropped, oldest first: events are a courtesy and must not eat memory. */
+/**
+ * Largest number of events that wait to be written. Beyond it the oldest are dropped, because events are optional
+ * and must not fill the memory.
+ */
 const MAX_WAITING = 1_000;
-/** States what the API takes, in bytes. */
+/** Longest note that the API accepts, in bytes. */
 const MAX_NOTE = 1_024;
 
 export interface EventRecorderOptions {
   readonly client: KubeClient;
-  /** Such as `semblance.dev/operator`. */
+  /** Reporting controller, such as `semblance.dev/operator`. */
   readonly component: string;
-  /** This process, such as its pod's name. */
+  /** Name of this process, such as its Pod's name. */
   readonly instance: string;
   readonly logger: Logger;
 }
 
 export interface EventToRecord {
   readonly type: 'Normal' | 'Warning';
-  /** Machine readable, UpperCamelCase. */
+  /** Machine-readable reason, in UpperCamelCase. */
   readonly reason: string;
-  /** States what was done or tried, UpperCamelCase. */
+  /** What was done or tried, in UpperCamelCase. */
   readonly action: string;
   readonly note: string;
 }
 
 export interface EventRecorder {
-  /** Never throws and never waits. */
+  /** Records an event. Never throws and never waits. */
   event(regarding: KubeObject, event: EventToRecord): void;
-  /** Writes events until aborted; then writes what waits, for at most two seconds. */
+  /** Writes events until the signal aborts. Then writes those that wait, for at most two seconds. */
   run(signal: AbortSignal): Promise<void>;
 }
 
@@ -45,7 +48,7 @@ interface Series {
   count: number;
 }
 
-/** Records events.k8s.io/v1 Events, repeated ones as a series. */
+/** Creates a recorder of events.k8s.io/v1 Events, which writes repeated events as a series. */
 export function createEventRecorder(options: EventRecorderOptions): EventRecorder {
   const { client, component, instance, logger } = options;
   const waiting: { readonly key: string; readonly event: KubeEvent; readonly series: Series }[] = [];
@@ -60,7 +63,7 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
       before && performance.now() - before.startedAt < SERIES_MS
         ? before
         : {
-            // A name as client-go makes them: the object's, and something unique.
+            // Names follow client-go: the object's name and a unique suffix.
             name: `${name.slice(0, 200)}.${Date.now().toString(16)}${randomBytes(4).toString('hex')}`,
             namespace,
             startedAt: performance.now(),
@@ -68,7 +71,7 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
           };
     series.count++;
     recent.set(key, series);
-    // The same series waits already: its count is read when it is written.
+    // The series is waiting already, and its count is read when it is written.
     if (waiting.some((entry) => entry.series === series)) return;
     waiting.push({
       key,
@@ -119,7 +122,7 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
       const { count } = entry.series;
       try {
         await write(entry, signal);
-        // It happened again while it was being written: the new count is still to be told.
+        // The event was repeated during the write, so the new count must be written too.
         if (entry.series.count > count && waiting.includes(entry)) continue;
       } catch (error) {
         if (signal.aborted) return;
@@ -159,7 +162,7 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
   };
 }
 
-/** The text, cut to so many bytes of UTF-8, between characters. */
+/** Returns the text, cut to at most `limit` bytes of UTF-8 between characters. */
 function clipBytes(text: string, limit: number): string {
   const bytes = Buffer.from(text);
   if (bytes.length <= limit) return text;

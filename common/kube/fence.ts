@@ -1,20 +1,23 @@
 export interface FenceOptions {
-  /** Time after the last extension at which it closes. */
+  /** Time after the last extension at which the fence closes, in ms. */
   readonly afterMs: number;
   readonly onFenced: (reason: string) => void;
   readonly onRestored?: () => void;
 }
 
-/** Closes by the process's own monotonic clock unless it is extended in time. */
+/** A fence that closes by the process's own monotonic clock unless it is extended in time. */
 export interface Fence {
-  /** Good for `afterMs` from this performance.now(); opens it again unless it was closed for good. */
+  /**
+   * Keeps the fence open until `afterMs` after `from` (performance.now()). Opens it again unless it was closed for
+   * good.
+   */
   extend(from: number): void;
-  /** Closes it now and for good. */
+  /** Closes the fence now and for good. */
   close(reason: string): void;
-  /** Ends the timer without closing. */
+  /** Stops the timer without closing the fence. */
   stop(): void;
   readonly fenced: boolean;
-  /** 0: never yet. */
+  /** Latest `from`, by performance.now(). 0: never extended. */
   readonly lastExtended: number;
 }
 
@@ -36,7 +39,7 @@ export function createFence(options: FenceOptions): Fence {
     extend(from) {
       if (forGood) return;
       const left = from + options.afterMs - performance.now();
-      // A pause of the process may have let the time pass before its timer could run.
+      // If the process was paused, the time may have passed before the timer could run.
       const lapsed = lastExtended > 0 && performance.now() - lastExtended >= options.afterMs;
       if (lapsed || left <= 0) lapse();
       lastExtended = Math.max(lastExtended, from);

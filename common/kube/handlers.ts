@@ -2,12 +2,15 @@ import { describeError } from '../errors.ts';
 import type { Logger } from '../logging.ts';
 import type { Change } from './object-store.ts';
 
-/** Is told of every change, one after the other. What one throws is logged and stops nobody. */
+/**
+ * Handlers that are told of every change, one after the other. What a handler throws is logged and does not affect
+ * others.
+ */
 export interface Handlers<T> {
   onAdd?(object: T): void;
   onUpdate?(object: T, old: T): void;
   onDelete?(object: T): void;
-  /** The first list is in the store and delivered. */
+  /** Called when the first list is in the store and was delivered. */
   onSynced?(): void;
 }
 
@@ -23,7 +26,7 @@ export function createHandlerSet<T>(logger: Logger): HandlerSet<T> {
   function contained(task: () => unknown): void {
     const fail = (error: unknown) => logger.error({ err: error }, `a handler threw: ${describeError(error)}`);
     try {
-      // A handler that happens to be async must not become an unhandled rejection.
+      // The handler may be async, and its failure must not become an unhandled rejection.
       const result = task();
       if (result instanceof Promise) result.catch(fail);
     } catch (error) {

@@ -12,39 +12,42 @@ import { LEASE_RESOURCE, type Lease } from './resources.ts';
 export interface LeaderElectionOptions {
   readonly client: KubeClient;
   readonly namespace: string;
-  /** Name of the Lease that is competed for. */
+  /** Name of the Lease that processes compete for. */
   readonly name: string;
-  /** Unique to this process. */
+  /** Identity of this process, unique to it. */
   readonly identity: string;
-  /** On the Lease while this process leads, for example where it can be reached. */
+  /** Annotations on the Lease while this process leads, for example the address at which it can be reached. */
   readonly annotations?: Readonly<Record<string, string>>;
   readonly logger: Logger;
   readonly registry?: Registry;
-  /** How long others wait after the last renewal they saw. Default 15 s. */
+  /** How long other processes wait after the last renewal they saw, in ms. Default 15,000. */
   readonly leaseDurationMs?: number;
-  /** How long after its last renewal the leader stops leading. Default 10 s. */
+  /** Time after its last renewal at which the leader stops leading, in ms. Default 10,000. */
   readonly renewDeadlineMs?: number;
-  /** How often the leader renews; others look four times as often. Default 2 s. */
+  /** Interval of renewals by the leader, in ms. Other processes look four times as often. Default 2,000. */
   readonly retryPeriodMs?: number;
-  /** How long `lead` is given to end before the Lease is released regardless. Default 1 s. */
+  /** Time that `lead` has to end before the Lease is released regardless, in ms. Default 1,000. */
   readonly handOverMs?: number;
 }
 
 export interface LeaderElection {
   /**
-   * Campaigns until aborted. While leading, runs `lead`, whose signal aborts when this process must stop acting, well
-   * before another may begin. The Lease is released once `lead` has settled, and `handOverMs` after its signal
-   * aborted at the latest: whatever `lead` writes must end with the signal (see boundClient), since others may lead
-   * from then on.
+   * Campaigns until the signal aborts. While this process leads, runs `lead`, whose signal aborts when the process
+   * must stop acting, well before another may begin. The Lease is released when `lead` has settled, or at the
+   * latest `handOverMs` after its signal aborted. From then on another process may lead, so `lead` must write
+   * nothing after its signal aborts (see boundClient).
    * @throws what `lead` throws
    */
   run(signal: AbortSignal, lead: (leadership: AbortSignal) => Promise<void>): Promise<void>;
   readonly leading: boolean;
-  /** States who holds the Lease, as last seen. */
+  /** Holder of the Lease as last seen. Undefined: nobody, or not seen yet. */
   readonly leader: string | undefined;
 }
 
-/** Leader election on a Lease. Time is measured by monotonic clocks only: clocks that differ do no harm. */
+/**
+ * Creates a leader election on a Lease. It measures time with monotonic clocks only, so clocks that differ between
+ * nodes do no harm.
+ */
 export function createLeaderElection(options: LeaderElectionOptions): LeaderElection {
   const { client, namespace, name, identity, logger } = options;
   const { leaseDurationMs = 15_000, renewDeadlineMs = 10_000, retryPeriodMs = 2_000 } = options;
@@ -65,8 +68,8 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
   let seen: { readonly version: string | undefined; readonly at: number } | undefined;
 
   /**
-   * Time until the Lease may be taken, which is when it is free, ours, or was not renewed for its duration while we
-   * looked.
+   * Returns the time in ms until the Lease may be taken: when it is free, ours, or was not renewed for its duration
+   * while this process looked.
    */
   function heldFor(lease: Lease | undefined): number {
     leader = lease?.spec?.holderIdentity || undefined;
@@ -96,7 +99,7 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
     return undefined;
   }
 
-  /** Renews until leadership ends. @returns the Lease as last written, undefined when another holds it */
+  /** Renews until leadership ends. @returns the Lease as last written, or undefined if another process holds it */
   async function hold(first: Lease, extend: (began: number) => void, term: AbortSignal) {
     let lease = first;
     while (!term.aborted) {
@@ -141,7 +144,7 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
       return lease;
     });
     const led = term.aborted ? Promise.resolve() : lead(term);
-    // It may fail while nobody waits for it.
+    // It may reject before anything awaits it.
     led.catch(() => {});
     try {
       const ended = await within(led, term, handOverMs);
@@ -178,7 +181,7 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
   };
 }
 
-/** Waits for the task, and once the signal has aborted no longer than that. @returns whether the task has ended */
+/** Waits for the task, but at most `ms` after the signal aborts. @returns whether the task has ended */
 async function within(task: Promise<void>, signal: AbortSignal, ms: number): Promise<boolean> {
   const over = new AbortController();
   const patience = async () => {

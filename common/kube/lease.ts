@@ -7,24 +7,24 @@ import { isKubeError } from './errors.ts';
 import { createFence } from './fence.ts';
 import { LEASE_RESOURCE, type Lease, microTime } from './resources.ts';
 
-/** Pause after a failed renewal. */
+/** Pause after a failed renewal, in ms. */
 const RETRY_MS = 400;
 
 export interface LeaseClaim {
   readonly client: KubeClient;
   readonly namespace: string;
   readonly name: string;
-  /** States who holds it: unique to this process. */
+  /** Identity of the holder, unique to this process. */
   readonly holder: string;
   readonly durationSeconds: number;
   readonly labels?: Readonly<Record<string, string>>;
-  /** States what others should know of the holder; taken off when it gives the Lease up. */
+  /** Annotations that describe the holder to others. They are removed when it releases the Lease. */
   readonly annotations?: Readonly<Record<string, string>>;
   readonly ownerReferences?: readonly V1OwnerReference[];
 }
 
 /**
- * Writes the claim over the Lease as it was read, or creates it when none was.
+ * Writes the claim over the Lease as it was read, or creates the Lease if there was none.
  * @throws KubeError `conflict` or `already_exists` when somebody else wrote meanwhile
  */
 export function writeLease(
@@ -58,12 +58,12 @@ export function writeLease(
     : client.create(LEASE_RESOURCE, lease, { signal });
 }
 
-/** How often a Lease that was written meanwhile is given up anew. */
+/** Largest number of tries to release a Lease that others write meanwhile. */
 const RELEASE_TRIES = 3;
 
 /**
- * Gives the Lease up, so that others need not wait until it lapses. Nobody holds it then. One write where it is as it
- * was written last; read anew where it is not, because a renewal that was cut off may have been carried out.
+ * Releases the Lease, so that others need not wait until it expires. Nobody holds it then. If the Lease differs
+ * from the last one written, reads it and tries again, because a renewal that was cut off may have taken effect.
  */
 export async function releaseLease(claim: LeaseClaim, last: Lease): Promise<void> {
   const { client, namespace, name, holder } = claim;
@@ -85,22 +85,25 @@ export async function releaseLease(claim: LeaseClaim, last: Lease): Promise<void
 export interface LeaseKeeperOptions extends LeaseClaim {
   readonly renewEveryMs: number;
   /**
-   * Time after the start of the last successful renewal at which the holder counts itself as no longer alive to
-   * others. Less than the duration by what it takes to stop all work.
+   * Time in ms after the start of the last successful renewal at which others may count the holder as dead. Shorter
+   * than the Lease duration by the time needed to stop all work.
    */
   readonly fenceAfterMs: number;
   readonly logger: Logger;
-  /** Called by a timer that needs no API, or at once when another holder is found: stop all work now. */
+  /** Called when all work must stop now: by a timer that needs no API, or at once when another holder is found. */
   readonly onFenced: (reason: string) => void;
-  /** A renewal succeeded after `onFenced`; never after the Lease was taken by another. */
+  /** Called when a renewal succeeds after `onFenced`. Never called after another took the Lease. */
   readonly onRestored?: () => void;
 }
 
-/** A Lease that tells others that this process lives. */
+/** Keeps a Lease that tells others that this process is alive. */
 export interface LeaseKeeper {
-  /** Takes the Lease, whoever held it; tries until it succeeds. @throws the signal's reason when it aborts first */
+  /**
+   * Takes the Lease, whoever holds it, and tries until it succeeds. @throws the signal's reason when it aborts
+   * first
+   */
   acquire(signal: AbortSignal): Promise<void>;
-  /** Renews until aborted, then releases it. Ends early when another took it. */
+  /** Renews the Lease until the signal aborts, then releases it. Ends early when another takes it. */
   run(signal: AbortSignal): Promise<void>;
   readonly fenced: boolean;
   /** performance.now() at the start of the last successful renewal. */
@@ -127,7 +130,7 @@ export function createLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
       fence.extend(began);
     } catch (error) {
       if (!isKubeError(error, 'conflict', 'not_found', 'already_exists')) throw error;
-      // Deleted, or written by a person or by a newer process of the same name.
+      // The Lease was deleted, or written by a person or by a newer process of the same name.
       const found = await client.find(LEASE_RESOURCE, { namespace, name }, { signal });
       const other = found?.spec?.holderIdentity;
       if (other && other !== holder) {

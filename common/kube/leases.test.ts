@@ -54,12 +54,12 @@ describe('a kept Lease', () => {
     expect(first).toMatchObject({ holderIdentity: 'me', leaseDurationSeconds: 40 });
     const running = kept.run(stop.signal);
     await expect.poll(async () => (await get('kept')).spec?.renewTime).not.toBe(first?.renewTime);
-    // Written by a person: not a reason to stop.
+    // A change by a person is no reason to stop.
     const ref = { namespace: kube.namespace, name: 'kept' };
     await client.mergePatch(LEASE_RESOURCE, ref, { metadata: { labels: { by: 'hand' } } });
     const { renewTime } = (await get('kept')).spec ?? {};
     await expect.poll(async () => (await get('kept')).spec?.renewTime).not.toBe(renewTime);
-    // Deleted: written anew.
+    // A deleted Lease is created again.
     await client.delete(LEASE_RESOURCE, ref);
     await expect.poll(async () => (await client.find(LEASE_RESOURCE, ref))?.spec?.holderIdentity).toBe('me');
     stop.abort();
@@ -128,7 +128,7 @@ describe('leader election', () => {
       const running = election.run(stop.signal, async (leadership) => {
         log.push(`${identity} leads`);
         await until(leadership);
-        // Whoever leads next must wait for the end of this.
+        // The next leader must wait until this ends.
         await new Promise((resolve) => setTimeout(resolve, 50));
         log.push(`${identity} ends`);
       });
@@ -194,7 +194,7 @@ describe('leader election', () => {
     stop.abort(new Error('asked to end'));
     await expect.poll(async () => (await get('handed-over')).spec?.holderIdentity).toBe('');
     expect(asked).toEqual(['replace']);
-    // It goes on, and nothing that it does comes to anything.
+    // The former leader's work continues, but none of its writes takes effect.
     expect(over).toBe(false);
     await expect(
       own?.mergePatch(LEASE_RESOURCE, ref, { metadata: { labels: { late: 'x' } } }),
@@ -273,7 +273,7 @@ describe('events', () => {
     const [written] = await find();
     expect(Buffer.byteLength(written?.note ?? '')).toBe(1_023);
     expect(written?.regarding).toMatchObject({ name: 'kept', uid: regarding.metadata.uid });
-    // What waits when it ends is still written.
+    // The recorder still writes events that wait when it ends.
     recorder.event(regarding, { ...event, reason: 'Last' });
     stop.abort();
     await running;
@@ -330,7 +330,7 @@ it('a fence that a paused process finds closed was closed before it opens again'
     onRestored: () => log.push('restored'),
   });
   fence.extend(performance.now());
-  // The process stands still: no timer can run.
+  // The busy loop blocks the process, so no timer can run.
   for (const end = performance.now() + 60; performance.now() < end; );
   fence.extend(performance.now());
   expect(log).toEqual(['fenced', 'restored']);

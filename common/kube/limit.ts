@@ -1,15 +1,16 @@
-/** Holds what ends one piece of work before it is done. */
+/** Limits one piece of work by signals and by time. */
 export interface Limit {
   readonly signal: AbortSignal;
-  /** Sets its time, from now on; over, the signal's reason is a `TimeoutError`. */
+  /** Sets the time limit, counted from now. When it passes, `signal` aborts with a `TimeoutError`. */
   expireIn(milliseconds: number): void;
-  /** Leaves neither a timer nor a listener behind. To be called when the work is done, however it ended. */
+  /** Removes the timer and the listeners. Must be called when the work is done, however it ended. */
   end(): void;
 }
 
 /**
- * Aborts when any of `signals` does, for the same reason. For work that is done often: what `AbortSignal.any` and
- * `AbortSignal.timeout` leave behind stays until its time is over, and ends in an exception that nobody reads.
+ * Creates a limit that aborts when any of `signals` does, for the same reason. It serves work that is done often:
+ * what `AbortSignal.any` and `AbortSignal.timeout` leave behind stays until its time is over and ends in an
+ * exception that nobody reads.
  */
 export function createLimit(signals: readonly AbortSignal[]): Limit {
   const controller = new AbortController();

@@ -1,4 +1,4 @@
-/** Lets at most `limit` tasks run at once; the others wait in order of arrival. */
+/** Runs at most `limit` tasks at once. The others wait in order of arrival. */
 export interface Limiter {
   run<T>(task: () => Promise<T>, signal?: AbortSignal): Promise<T>;
   readonly running: number;
@@ -36,7 +36,7 @@ export function createLimiter(limit: number): Limiter {
         return await task();
       } finally {
         const next = queue.shift();
-        // The place passes on as it is, so that nobody overtakes.
+        // The place goes directly to the next waiting task, so that no new task overtakes it.
         if (next) next();
         else running--;
       }

@@ -1,9 +1,9 @@
-/** Longest line accepted, in characters; an object in etcd is at most 1.5 MiB. */
+/** Longest accepted line, in characters. An object in etcd has at most 1.5 MiB. */
 const MAX_LINE = 8 * 1024 * 1024;
 
 /**
- * The lines of a UTF-8 byte stream, without their ends and without empty ones. A last line without an end was cut off
- * and is dropped.
+ * Yields the lines of a UTF-8 byte stream without line ends, and skips empty lines. A last line without an end was
+ * cut off and is dropped.
  * @throws RangeError when a line is longer than 8 Mi characters
  */
 export async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string> {

@@ -8,7 +8,10 @@ import {
   type Registry,
 } from 'prom-client';
 
-/** The registry's metric of that name, made when it is not there: several parts of a process share metrics. */
+/**
+ * Returns the registry's metric of that name, and creates it if it is missing, because several parts of a process
+ * share metrics.
+ */
 export function counter<L extends string>(registry: Registry, settings: CounterConfiguration<L>): Counter<L> {
   const found = registry.getSingleMetric(settings.name) as Counter<L> | undefined;
   return found ?? new Counter({ ...settings, registers: [registry] });

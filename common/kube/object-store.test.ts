@@ -27,7 +27,7 @@ describe('the store', () => {
     const store = createObjectStore();
     store.put(object('a', '1', 5));
     expect(short(store.put(object('a', '2', 8)))).toEqual(['delete a/1@5', 'add a/2@8']);
-    // A late word of the former one.
+    // A late event of the former object changes nothing.
     expect(store.put(object('a', '1', 6))).toEqual([]);
     expect(store.remove(object('a', '1', 7))).toEqual([]);
     expect(store.byName('a', 'ns')?.metadata.uid).toBe('2');

@@ -2,24 +2,22 @@ import { isNewer, type KubeObject } from './resources.ts';
 
 export type Indexers<T> = Readonly<Record<string, (object: T) => readonly string[]>>;
 
-/** Holds what happened to the set of objects, in the order in which handlers see it. */
+/** A change of the set of objects. Changes are listed in the order in which handlers see them. */
 export type Change<T> =
   | { readonly type: 'add'; readonly object: T }
   | { readonly type: 'update'; readonly object: T; readonly old: T }
   | { readonly type: 'delete'; readonly object: T };
 
 /**
- * The objects of a selection as last known, keyed by uid: a name that was deleted and made again is two objects, and
- * shows as `delete` then `add` even when both happened unseen.
+ * Last known objects of a selection, keyed by uid. An object that was deleted and created again under one name
+ * counts as two, and shows as `delete` then `add` even if both happened unseen.
  */
 export interface ObjectStore<T> {
-  /** Takes an object in unless as new a version of it is known. */
+  /** Stores the object unless the store has the same or a newer version of it. */
   put(object: T): Change<T>[];
-  /** The object is gone. */
+  /** Removes an object that no longer exists. */
   remove(object: T): Change<T>[];
-  /**
-   * Takes over a complete snapshot. What is missing from it is gone, except objects written later than the snapshot.
-   */
+  /** Takes over a complete snapshot. Removes objects that it lacks, except those written later than the snapshot. */
   replaceAll(objects: readonly T[], resourceVersion: string): Change<T>[];
   byUid(uid: string): T | undefined;
   byName(name: string, namespace?: string): T | undefined;
@@ -58,13 +56,13 @@ export function createObjectStore<T extends KubeObject>(indexers: Indexers<T> = 
   const store: ObjectStore<T> = {
     put(object) {
       const changes: Change<T>[] = [];
-      // Who applied which field is a good part of an object, and of use to nobody here.
+      // Managed fields are a large part of an object, and no caller uses them.
       Object.assign(object.metadata, { managedFields: undefined });
       const old = objects.get(uidOf(object));
       if (old && !isNewer(object.metadata.resourceVersion, old.metadata.resourceVersion)) return changes;
       const namesake = uids.get(keyOf(object));
       const former = namesake === undefined || old ? undefined : objects.get(namesake);
-      // A late word of a former bearer of the name must not displace the present one.
+      // A late event of an earlier object with this name must not displace the current one.
       if (former && !isNewer(object.metadata.resourceVersion, former.metadata.resourceVersion))
         return changes;
       if (former) changes.push(drop(former));

@@ -1,10 +1,10 @@
 import type { Registry } from 'prom-client';
 import { counter, gauge } from './metrics.ts';
 
-/** States who to ask how long the API has been silent, by registry and resource. */
+/** Functions that return how long the API has been silent, in ms, by registry and resource. */
 const silences = new WeakMap<Registry, Map<string, () => number>>();
 
-/** Figures of one reflector, labelled with its resource. */
+/** Returns the metrics of one reflector, labelled with its resource. */
 export function reflectorMetrics(registry: Registry, resource: string, silentMs: () => number) {
   const sources = silences.get(registry) ?? new Map<string, () => number>();
   silences.set(registry, sources.set(resource, silentMs));

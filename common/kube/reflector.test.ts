@@ -13,7 +13,7 @@ import { LEASE_RESOURCE, type Lease } from './resources.ts';
 
 let kube: Awaited<ReturnType<typeof testKube>>;
 let folder: string;
-/** Straight to the server. */
+/** Client that bypasses the proxy. */
 let direct: KubeClient;
 let namespace: string;
 
@@ -61,7 +61,7 @@ const touch = (name: string, holderIdentity: string) =>
 const remove = (name: string) => direct.delete(LEASE_RESOURCE, lease(name));
 const short = ({ metadata }: Lease) => metadata.name?.replace(/-\d+$/, '') ?? '';
 
-/** A reflector through the proxy, and what its handlers were told. */
+/** Creates a reflector through the proxy and records the calls of its handlers. */
 function reflect(more: { registry?: Registry; relistEveryMs?: number } = {}) {
   const told: string[] = [];
   const reflector: Reflector<Lease> = createReflector({
@@ -190,7 +190,7 @@ describe('the reflector', () => {
   it('finds by its periodic list what the watch never told, and counts it', async () => {
     const registry = new Registry();
     const watch = proxied.watch;
-    // A watch that swallows one event, as a broken intermediary might.
+    // This watch drops one event, as a broken intermediary might.
     Object.assign(proxied, {
       async *watch(...args: Parameters<typeof watch>) {
         for await (const event of watch(...args)) {

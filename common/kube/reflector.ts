@@ -9,13 +9,16 @@ import { createObjectStore, type Indexers } from './object-store.ts';
 import { reflectorMetrics } from './reflector-metrics.ts';
 import { isNewer, type KubeObject, type ResourceDescriptor } from './resources.ts';
 
-/** Watches end after this long, jittered, so that those of many clients do not come back at once. */
+/** Duration of a watch in seconds, jittered so that the watches of many clients do not restart at once. */
 const WATCH_SECONDS = 300;
-/** A watch that ends sooner than this without an event counts as failed. */
+/** Shortest duration of a sound watch without events, in ms. A shorter one counts as failed. */
 const SHORT_WATCH_MS = 1_000;
-/** One that lasted longer than this was sound, events or not: the next is tried at once. */
+/**
+ * Duration in ms beyond which a watch was sound, with or without events, so that a failure then restarts the
+ * backoff.
+ */
 const LONG_WATCH_MS = 10_000;
-/** How far the watch may lag behind a list before what it lacks counts as missed. */
+/** How far the watch may lag behind a list before missing changes count as missed, in ms. */
 const AUDIT_GRACE_MS = 5_000;
 
 export interface ReflectorOptions<T extends KubeObject> extends Selection {
@@ -24,41 +27,54 @@ export interface ReflectorOptions<T extends KubeObject> extends Selection {
   readonly logger: Logger;
   readonly registry?: Registry;
   readonly indexers?: Indexers<T>;
-  /** How often the store is compared with a fresh list. Default ten minutes. */
+  /** Interval in ms at which the store is compared with a fresh list. Default 600,000 (ten minutes). */
   readonly relistEveryMs?: number;
   readonly handlers?: Handlers<T>;
-  /** RBAC may deny it, which is no fault then: said once, and tried again this often. */
+  /**
+   * Says that RBAC may deny the resource, which is then no fault. The denial is logged once, and access is retried
+   * every `retryMs`.
+   */
   readonly optional?: { readonly retryMs: number };
 }
 
-/** A local copy of a selection of objects, kept true by list and watch. Objects in it are not to be changed. */
+/** A local copy of a selection of objects, kept current by list and watch. Callers must not change its objects. */
 export interface Reflector<T extends KubeObject> {
-  /** Works until aborted. Faults of the API never end it. */
+  /** Works until the signal aborts. Faults of the API never end it. */
   run(signal: AbortSignal): Promise<void>;
-  /** Objects already known are delivered as added. */
+  /** Adds handlers. Objects that are known already are delivered as added. */
   addHandlers(handlers: Handlers<T>): void;
   readonly hasSynced: boolean;
-  /** @throws the signal's reason when it aborts first */
+  /** Resolves when the first list is stored. @throws the signal's reason when it aborts first */
   waitForSync(signal?: AbortSignal): Promise<void>;
   get(name: string, namespace?: string): T | undefined;
   byUid(uid: string): T | undefined;
   byIndex(index: string, value: string): T[];
   list(): T[];
-  /** Takes in what a write answered, so that the next read sees it; ignored once the watch is as far. */
+  /**
+   * Stores the object that a write returned, so that the next read sees it. Ignores it if the watch has reached
+   * that version.
+   */
   note(object: T): void;
-  /** Resolves when a list begun after this call is in the store. @throws the signal's reason when it aborts first */
+  /**
+   * Resolves when a list that began after this call is in the store. @throws the signal's reason when it aborts
+   * first
+   */
   resync(signal?: AbortSignal): Promise<void>;
-  /** performance.now() since when list and watch work without a gap; undefined while they do not. */
+  /**
+   * Time since which list and watch have worked without a gap, by performance.now(). Undefined while they do not
+   * work.
+   */
   readonly healthySince: number | undefined;
-  /** performance.now() of the last word from the API; 0 before the first. */
+  /** Time of the last answer or event from the API, by performance.now(). 0 before the first. */
   readonly lastActivity: number;
-  /** Why RBAC denies it, of an optional one: what is in the store then may be old. */
+  /** Why RBAC denies an optional resource; the objects in the store may be stale then. Undefined: not denied. */
   readonly denied: string | undefined;
 }
 
 /**
- * A reflector after client-go's: paginated list, then a watch with bookmarks from the list's version, resumed where it
- * ended, listing again only when the server no longer holds that version (410). Every fault is retried with backoff.
+ * Creates a reflector after client-go's. It takes a paginated list, then watches from the list's version with
+ * bookmarks. It resumes where the watch ended, and lists again only when the server no longer holds that version
+ * (410). It retries every fault with backoff.
  */
 export function createReflector<T extends KubeObject>(options: ReflectorOptions<T>): Reflector<T> {
   const { client, resource, namespace, labelSelector, fieldSelector, relistEveryMs = 600_000 } = options;
@@ -70,7 +86,7 @@ export function createReflector<T extends KubeObject>(options: ReflectorOptions<
   const handlers = createHandlerSet<T>(logger);
   if (options.handlers) handlers.add(options.handlers, []);
 
-  /** Version the store has reached by list or watch. */
+  /** Version that the store has reached by list or watch. */
   let reached: string | undefined;
   let mustList = true;
   let hasSynced = false;
@@ -79,7 +95,7 @@ export function createReflector<T extends KubeObject>(options: ReflectorOptions<
   let denied: string | undefined;
   let watching: AbortController | undefined;
   let listsBegun = 0;
-  /** States what went while an audit runs, so that it is not taken for missed. */
+  /** Uids removed during an audit, so that the audit does not count these objects as missed. */
   let removed: Set<string> | undefined;
   let waiters: { readonly after: number; readonly resolve: () => void }[] = [];
 
@@ -147,7 +163,10 @@ export function createReflector<T extends KubeObject>(options: ReflectorOptions<
     }
   }
 
-  /** Compares the store with a list while the watch goes on; what the watch does not deliver soon was missed. */
+  /**
+   * Compares the store with a list while the watch continues. Changes that the watch does not deliver soon were
+   * missed.
+   */
   async function audit(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await pause(jittered(relistEveryMs), signal);
@@ -208,13 +227,13 @@ export function createReflector<T extends KubeObject>(options: ReflectorOptions<
         if (options.optional && code === 'forbidden') {
           if (denied === undefined) logger.warn({ reason: describeError(error) }, 'cannot watch');
           denied = describeError(error);
-          // What was read before may change unseen.
+          // Objects that were read before may change unseen.
           mustList = true;
           await pause(jittered(options.optional.retryMs), stop);
           continue;
         }
         logger.warn({ code, reason: describeError(error) }, 'watch interrupted');
-        // Whoever wants a fresh list does not wait for it.
+        // `resync` aborts this wait, so callers that want a fresh list do not wait for it.
         await backoff.wait(stop);
       }
     }

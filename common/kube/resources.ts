@@ -1,6 +1,6 @@
 import type { V1ObjectMeta } from '@kubernetes/client-node';
 
-/** Metadata as it is on the wire: times are RFC 3339 strings (the client library's classes have them as Dates). */
+/** Metadata as sent on the wire: times are RFC 3339 strings, where the client library's classes use Dates. */
 export type ObjectMeta = Omit<V1ObjectMeta, 'creationTimestamp' | 'deletionTimestamp' | 'managedFields'> & {
   creationTimestamp?: string;
   deletionTimestamp?: string;
@@ -12,17 +12,17 @@ export interface KubeObject {
   readonly metadata: ObjectMeta;
 }
 
-/** Names a kind of resource at the API and carries the type of its objects. Group '' is the core group. */
+/** Identifies a kind of resource at the API and carries the type of its objects. Group '' is the core group. */
 export interface ResourceDescriptor<T extends KubeObject> {
   readonly group: string;
   readonly version: string;
   readonly plural: string;
   readonly kind: string;
-  /** Only for the type; never set. */
+  /** Carries the type only; it is never set. */
   readonly object?: T;
 }
 
-/** A namespaced object by name; cluster-scoped ones leave `namespace` out. */
+/** Refers to a namespaced object by name. References to cluster-scoped objects omit `namespace`. */
 export interface ObjectRef {
   readonly namespace?: string;
   readonly name: string;
@@ -32,14 +32,14 @@ export interface Lease extends KubeObject {
   readonly spec?: {
     readonly holderIdentity?: string;
     readonly leaseDurationSeconds?: number;
-    /** RFC 3339 with microseconds, as are all times of a Lease. */
+    /** Time in RFC 3339 with microseconds, as all times of a Lease. */
     readonly acquireTime?: string;
     readonly renewTime?: string;
     readonly leaseTransitions?: number;
   };
 }
 
-/** events.k8s.io/v1. */
+/** An Event of events.k8s.io/v1. */
 export interface KubeEvent extends KubeObject {
   readonly eventTime: string;
   readonly type: 'Normal' | 'Warning';
@@ -96,25 +96,24 @@ export const CRD_RESOURCE: ResourceDescriptor<CustomResourceDefinition> = {
   kind: 'CustomResourceDefinition',
 };
 
-/** `apiVersion` of a resource's objects: `group/version`, or the version alone in the core group. */
+/** Returns the `apiVersion` of a resource's objects: `group/version`, or only the version in the core group. */
 export function apiVersionOf(resource: ResourceDescriptor<KubeObject>): string {
   return resource.group === '' ? resource.version : `${resource.group}/${resource.version}`;
 }
 
-/** Path of a collection at the API server. */
 export function collectionPath(resource: ResourceDescriptor<KubeObject>, namespace?: string): string {
   const root = resource.group === '' ? '/api' : '/apis';
   const scope = namespace === undefined ? '' : `/namespaces/${encodeURIComponent(namespace)}`;
   return `${root}/${apiVersionOf(resource)}${scope}/${resource.plural}`;
 }
 
-/** Path of one object, or of its subresource. */
+/** Returns the path of one object, or of its subresource. */
 export function objectPath(
   resource: ResourceDescriptor<KubeObject>,
   ref: ObjectRef,
   subresource?: string,
 ): string {
-  // An empty name would address the whole collection: a delete of it must be impossible.
+  // An empty name would address the whole collection, and deleting that must be impossible.
   if (!ref.name) throw new TypeError(`a ${resource.kind} is addressed by a name`);
   const path = `${collectionPath(resource, ref.namespace)}/${encodeURIComponent(ref.name)}`;
   return subresource ? `${path}/${subresource}` : path;
@@ -122,7 +121,7 @@ export function objectPath(
 
 /**
  * Compares resource versions, which the API documents as ordered whole numbers within a resource.
- * @returns whether `a` is a later version than `b`; an absent version is older than all
+ * @returns whether `a` is later than `b`; an absent version is older than all others
  */
 export function isNewer(a: string | undefined, b: string | undefined): boolean {
   if (!a) return false;
@@ -130,7 +129,7 @@ export function isNewer(a: string | undefined, b: string | undefined): boolean {
   return a.length === b.length ? a > b : a.length > b.length;
 }
 
-/** A moment as Leases and events.k8s.io write it: RFC 3339 with microseconds. */
+/** Returns a time as Leases and events.k8s.io write it: RFC 3339 with microseconds. */
 export function microTime(date: Date = new Date()): string {
   return date.toISOString().replace('Z', '000Z');
 }

@@ -87,7 +87,7 @@ it('outlives a restart of the API server, after which what was missed can only b
     const metrics = await registry.metrics();
     expect(metrics).toMatch(/semblance_kube_watch_failures_total\{resource="leases",code="gone"\} 1\n/);
     expect(metrics).toMatch(/semblance_kube_lists_total\{resource="leases"\} 2\n/);
-    // An outage shorter than the renew deadline costs the leader nothing; a longer one, a new term.
+    // The leader survives an outage shorter than the renew deadline. A longer outage starts a new term.
     await expect.poll(() => election.leading, { timeout: 60_000 }).toBe(true);
     expect(terms).toBeLessThanOrEqual(2);
     stop.abort();

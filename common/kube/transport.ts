@@ -10,7 +10,7 @@ export interface TransportOptions {
   readonly maxInFlight: number;
   readonly requestTimeoutMs: number;
   readonly userAgent: string;
-  /** Times a request is repeated after the server said when to come back (429). */
+  /** Number of times a request is repeated after the server said when to retry (429). */
   readonly maxRepeats: number;
   readonly signal?: AbortSignal;
 }
@@ -21,22 +21,28 @@ export interface KubeRequest {
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
   readonly body?: unknown;
   readonly contentType?: string;
-  /** Default `application/json`: the whole object. */
+  /** Accepted media type. Default `application/json`: the whole object. */
   readonly accept?: string;
   readonly signal?: AbortSignal;
 }
 
 export interface Transport {
-  /** The answer's JSON. @throws KubeError; the signal's reason when it aborted */
+  /** Returns the JSON of the answer. @throws KubeError; the signal's reason when it aborted */
   request<T>(request: KubeRequest): Promise<T>;
-  /** The answer's body as it arrives, unlimited in time; ends with a KubeError when nothing came for `idleMs`. */
+  /**
+   * Yields the body of the answer as it arrives, without a total time limit. Throws KubeError when nothing came for
+   * `idleMs`.
+   */
   stream(request: KubeRequest, idleMs: number): Promise<AsyncIterable<Uint8Array>>;
   close(): Promise<void>;
 }
 
 const MAX_RETRY_AFTER_MS = 5_000;
 
-/** HTTP to the API server: credentials, pooled connections, a cap on requests in flight, time limits, errors. */
+/**
+ * Creates the HTTP transport to the API server, with credentials, pooled connections, limits on time and requests
+ * in flight, and errors.
+ */
 export function createTransport(options: TransportOptions): Transport {
   const limiter = createLimiter(options.maxInFlight);
   const closed = new AbortController();
@@ -141,7 +147,7 @@ function headerOf(response: Dispatcher.ResponseData, name: string): string | und
   return Array.isArray(value) ? value[0] : value;
 }
 
-/** Returns what a failure below HTTP means; a caller's own abort stays what it is. */
+/** Converts a failure below HTTP to an error. If the caller aborted, returns the caller's reason unchanged. */
 function translate(what: string, error: unknown, signal: AbortSignal): unknown {
   if (error instanceof KubeError) return error;
   if (signal.aborted) {

@@ -5,8 +5,9 @@ import type { Writable } from 'node:stream';
 import type { Guard, StopSignal } from './guard.ts';
 
 /**
- * Waits for one line on descriptor 3 and only then becomes the command. If we die before the guard knows of the
- * process, the descriptor closes instead, and the command never runs: there is no moment in which it is nobody's.
+ * Shell command that waits for a line on descriptor 3 and only then becomes the child's command. If the parent dies
+ * before the guard watches the process, the descriptor closes and the command never runs. So the process is guarded
+ * at every moment.
  */
 const GATE = 'IFS= read -r go <&3 || exit 125; exec 3<&-; exec "$@"';
 
@@ -14,7 +15,7 @@ export type Launch = {
   /** Absolute path of an executable. */
   command: string;
   args: string[];
-  /** The whole environment, not an addition to ours. Default: ours. */
+  /** The complete environment, not an addition to the parent's. Default: the parent's. */
   env?: NodeJS.ProcessEnv;
   cwd?: string;
 };
@@ -25,13 +26,13 @@ export type GuardedChild = {
   readonly pid: number;
   /** Resolves when the process has ended; never rejects. */
   readonly exited: Promise<Exit>;
-  /** Asks with the stop signal, insists with SIGKILL after `graceMs`; resolves when the whole group is gone. */
+  /** Sends the stop signal, then SIGKILL after `graceMs`. Resolves when the whole group is gone. */
   stop(graceMs: number): Promise<Exit>;
 };
 
 /**
- * Starts a process in a group of its own that dies with us. What it prints is appended to `logFile`
- * by the process itself, so its last words are on disk even when we are gone.
+ * Starts a process in a group of its own that dies with this process. The child appends its output to `logFile`
+ * itself, so its last output is on disk even if this process dies first.
  */
 export async function spawnGuarded(options: {
   launch: Launch;
@@ -55,7 +56,7 @@ export async function spawnGuarded(options: {
   }
   const pid = child.pid;
   if (pid === undefined) {
-    // The only way to get here is a missing working folder or no more processes: Node says which.
+    // Only a missing working folder or a lack of processes leads here. Node reports which.
     const cause = await new Promise<unknown>((resolve) => child.once('error', resolve));
     throw new Error(`cannot start ${launch.command}`, { cause });
   }
@@ -67,7 +68,7 @@ export async function spawnGuarded(options: {
       resolve({ code, signal });
     });
   }).then(async (exit) => {
-    // Whatever the process itself started belongs to its group and has no reason to stay.
+    // Processes that the child started belong to its group and must not outlive it.
     signalGroup(pid, 'SIGKILL');
     await guard.forget(pid);
     return exit;
@@ -75,7 +76,7 @@ export async function spawnGuarded(options: {
   try {
     await guard.watch(pid, stopSignal);
   } catch (cause) {
-    // It still waits: it would be nobody's.
+    // The process still waits at the gate, and nothing guards it.
     signalGroup(pid, 'SIGKILL');
     await exited;
     throw new Error(`cannot start ${launch.command}`, { cause });
@@ -101,7 +102,9 @@ export async function spawnGuarded(options: {
   };
 }
 
-/** Signals a process group; one that is already gone (macOS says EPERM while only a zombie is left) is no error. */
+/**
+ * Signals a process group. Ignores a group that is already gone (macOS reports EPERM while only a zombie is left).
+ */
 export function signalGroup(pgid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(-pgid, signal);

@@ -1,16 +1,16 @@
 let listener: (() => void) | undefined;
 
 /**
- * Ends this process at SIGTERM from now on, until `endEarlyNoMore`. To be called before a service's modules are loaded,
- * which takes seconds on a busy machine: the first process of a container is not ended by a signal that it does not listen
- * for, and a Pod deleted in that time would stay for its whole grace period.
+ * Makes SIGTERM end this process, until `endEarlyNoMore`. Call it before a service's modules are loaded, which
+ * takes seconds on a busy machine. The first process of a container ignores a signal without a listener, so a Pod
+ * deleted in that time would stay for its whole grace period.
  */
 export function endEarly(): void {
   listener = () => process.exit(128 + 15);
   process.on('SIGTERM', listener);
 }
 
-/** For who listens from now on. */
+/** Ends `endEarly`. Call it when SIGTERM is handled otherwise. */
 export function endEarlyNoMore(): void {
   if (listener) process.off('SIGTERM', listener);
   listener = undefined;

@@ -1,7 +1,7 @@
 import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, isAbsolute, join } from 'node:path';
 
-/** Absolute path of an executable on PATH. */
+/** Returns the absolute path of an executable on PATH, or undefined. */
 export function findOnPath(name: string, path = process.env.PATH ?? ''): string | undefined {
   for (const folder of path.split(delimiter)) {
     if (!isAbsolute(folder)) continue;
@@ -10,7 +10,7 @@ export function findOnPath(name: string, path = process.env.PATH ?? ''): string 
       accessSync(candidate, constants.X_OK);
       if (statSync(candidate).isFile()) return candidate;
     } catch {
-      // Not in this folder.
+      // The executable is not in this folder.
     }
   }
   return undefined;

@@ -26,7 +26,7 @@ function childrenOf(parent: number): number[] {
   return text.trim().split(/\s+/).filter(Boolean).map(Number);
 }
 
-/** In a script: opens all the files that it may, and closes them. */
+/** Script source that opens all the files that the process may open, and closes them. */
 const FILES = `
   import { closeSync, openSync } from 'node:fs';
   const held = [];
@@ -34,7 +34,7 @@ const FILES = `
   const giveBack = () => { for (const file of held.splice(0)) closeSync(file); };
 `;
 
-/** A process that starts, in its own process, what `body` says, with `guard` and `start(shell)` at hand. */
+/** Starts a separate process that runs `body`, which can use `guard` and `start(shell)`. */
 function owner(body: string, graceMs = 500) {
   return runScript(`
     import { createGuard } from ${here('./guard.ts')};
@@ -230,7 +230,8 @@ describe('guard', () => {
   });
 
   it('never runs a command that its guard does not know of', async () => {
-    // As if the owner died between starting the process and naming it: the gate reads the end of its descriptor.
+    // Simulates an owner that died after it started the process and before the guard knew it: the gate reads the
+    // end of its descriptor.
     const script = runScript(`
       import { spawn } from 'node:child_process';
       import { readFileSync } from 'node:fs';

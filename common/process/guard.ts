@@ -7,48 +7,48 @@ const SCRIPT = fileURLToPath(new URL('./guard.sh', import.meta.url));
 export type StopSignal = 'SIGTERM' | 'SIGINT';
 
 /**
- * Ends what this process started if this process dies without doing so (kill -9 included).
- * See guard.sh for how. All methods resolve once the kernel holds the message, which is enough:
- * the guard reads what is in the pipe even after its writer is gone.
+ * Ends the processes that this process started if this process dies without ending them (kill -9 included).
+ * guard.sh describes how. All methods resolve when the kernel holds the message. That is enough, because the guard
+ * reads the pipe to its end even after the writer is gone.
  */
 export type Guard = {
-  /** Process group `pgid` dies with us; `signal` asks it to stop. */
+  /** Guards process group `pgid`: if this process dies, the group gets `signal` to stop. */
   watch(pgid: number, signal: StopSignal): Promise<void>;
-  /** That group has ended: its number may now belong to a stranger. */
+  /** Forgets a group that has ended, because its number may now belong to an unrelated process. */
   forget(pgid: number): Promise<void>;
-  /** `path` is removed if we die before `keep` or `close`. */
+  /** Guards `path`: it is removed if this process dies before `keep` or `close`. */
   removeOnDeath(path: string): Promise<void>;
   keep(path: string): Promise<void>;
-  /** Ends the guard itself. Whatever is still watched is left alone, so stop it first. */
+  /** Ends the guard itself. It leaves watched processes alone, so stop them first. */
   close(): Promise<void>;
 };
 
-/** Between two tries to start a guard anew where none can be started. */
+/** Pause between two tries to start a guard after a failed start, in ms. */
 const AGAIN_MS = 1_000;
 
 /**
- * Starts a guard. It does not keep this process alive, and is started anew, with everything it has to know,
- * if somebody kills it, and if the machine had no process or file left for it. Until there is one, `watch` and
- * `removeOnDeath` reject with what stands in its way.
+ * Starts a guard. The guard does not keep this process alive. It is restarted with all its state if somebody kills
+ * it, or if the machine had no process or file left for it. Until a guard runs, `watch` and `removeOnDeath` reject
+ * with the cause.
  *
- * @param graceMs how long the watched groups have between their stop signal and SIGKILL
+ * @param graceMs time in ms that the watched groups have between their stop signal and SIGKILL
  */
 export function createGuard({ graceMs = 5_000 }: { graceMs?: number } = {}): Guard {
   const watched = new Map<number, StopSignal>();
   const paths = new Set<string>();
   let closed = false;
-  /** Of the guard that runs or is being started. */
+  /** The guard that runs or is being started. */
   let running: Promise<ChildProcess> | undefined;
 
   const start = async (): Promise<ChildProcess> => {
-    // A session of its own, so that neither Ctrl-C nor the end of the terminal reaches it.
+    // The guard gets a session of its own, so that neither Ctrl-C nor the end of the terminal reaches it.
     const child = spawn('/bin/sh', [SCRIPT, String(Math.max(1, Math.round(graceMs / 100)))], {
       detached: true,
       stdio: ['pipe', 'ignore', 'ignore'],
       cwd: '/',
     });
     child.unref();
-    // A guard that was killed must not take its owner along through an unhandled EPIPE.
+    // If the guard is killed, an unhandled EPIPE must not end this process.
     child.stdin?.on('error', () => {});
     (child.stdin as unknown as { unref?: () => void })?.unref?.();
     await new Promise<void>((resolve, reject) => {
@@ -64,7 +64,7 @@ export function createGuard({ graceMs = 5_000 }: { graceMs?: number } = {}): Gua
     return child;
   };
 
-  /** The guard; started now where none runs. */
+  /** Returns the guard, and starts it if none runs. */
   const guard = (): Promise<ChildProcess> => {
     running ??= start().catch((error: unknown) => {
       running = undefined;
@@ -73,7 +73,7 @@ export function createGuard({ graceMs = 5_000 }: { graceMs?: number } = {}): Gua
     return running;
   };
 
-  /** Sees to it that there is one again, whenever that may be, as long as there is something to guard. */
+  /** Restarts the guard, and retries until it runs, while there is anything to guard. */
   const keepOne = (): void => {
     if (closed || (watched.size === 0 && paths.size === 0)) return;
     guard().catch(() => setTimeout(keepOne, AGAIN_MS).unref());
@@ -82,7 +82,7 @@ export function createGuard({ graceMs = 5_000 }: { graceMs?: number } = {}): Gua
   const tell = (child: ChildProcess, line: string) =>
     new Promise<void>((resolve) => {
       const stdin = child.stdin as Writable;
-      // A failed write means the guard just died; its successor is told everything again.
+      // A failed write means that the guard has just died. Its successor receives everything again.
       stdin.write(`${line}\n`, () => resolve());
     });
 
@@ -90,7 +90,7 @@ export function createGuard({ graceMs = 5_000 }: { graceMs?: number } = {}): Gua
     if (!closed) await tell(await guard(), line);
   };
 
-  /** A guard that does not run, and could not be started, has nothing to forget. */
+  /** Sends the line only to a running guard. Without one there is nothing to forget. */
   const untell = async (line: string): Promise<void> => {
     const child = await running?.catch(() => undefined);
     if (child) await tell(child, line);

@@ -13,7 +13,7 @@ afterEach(() => {
   child = undefined;
 });
 
-/** A process of several threads, and which they are. */
+/** Starts a process with several threads and returns their ids. */
 async function running(): Promise<{ pid: number; threads: number[] }> {
   const started = spawn(process.execPath, ['-e', 'process.stdout.write("up"); process.stdin.resume();']);
   child = started;
@@ -24,7 +24,7 @@ async function running(): Promise<{ pid: number; threads: number[] }> {
   return { pid, threads };
 }
 
-/** A number that a process had which has ended. */
+/** Returns the process id of a process that has ended. */
 async function ended(): Promise<number> {
   const gone = spawn(process.execPath, ['-e', '']);
   await once(gone, 'exit');

@@ -1,10 +1,11 @@
 import { readdirSync } from 'node:fs';
 import { setPriority } from 'node:os';
 
-/** Gives a process that was just started, and whatever it starts, a nice value. */
+/** Sets the nice value of a process that was just started, and of all that it starts. */
 export function lowerPriority(pid: number, nice: number): void {
   lower(pid, nice);
-  // Linux has a nice value for each thread, which those take on that it starts. Where we were held up, some are there.
+  // Linux keeps a nice value for each thread, which new threads inherit. If this process was delayed, the child may
+  // have threads already.
   for (const thread of threadsOf(pid)) lower(thread, nice);
 }
 
@@ -12,7 +13,8 @@ function lower(thread: number, nice: number): void {
   try {
     setPriority(thread, nice);
   } catch {
-    // It has ended, which is no matter to the others; or has a higher value already, which is not for us to take back.
+    // The thread has ended, which does not affect the others. Or it already has a higher value, which this process
+    // may not lower.
   }
 }
 
@@ -23,7 +25,7 @@ function threadsOf(pid: number): number[] {
       .map(Number)
       .filter((thread) => thread !== pid);
   } catch {
-    // Gone already: its exit says so.
+    // The process has ended, and its exit reports that.
     return [];
   }
 }

@@ -4,11 +4,11 @@ export type RunOptions = {
   env?: NodeJS.ProcessEnv;
   cwd?: string;
   input?: string;
-  /** Is told each line of output as it comes; without it output is only kept. */
+  /** Receives each line of output as it comes. Without it the output is only collected. */
   onLine?: (line: string) => void;
   timeoutMs?: number;
   signal?: AbortSignal | undefined;
-  /** States what ends it at its time or when it is not wanted any more; default SIGTERM. */
+  /** Signal that ends the program at its time limit or when `signal` aborts. Default SIGTERM. */
   killSignal?: NodeJS.Signals;
 };
 
@@ -22,7 +22,9 @@ export class CommandError extends Error {
   }
 }
 
-/** Runs a program to its end and gives its standard output. @throws CommandError with the end of what it said */
+/**
+ * Runs a program to its end and returns its standard output. @throws CommandError with the last lines of its output
+ */
 export function run(command: string, args: readonly string[], options: RunOptions = {}): Promise<string> {
   const { env = process.env, cwd, input, onLine, timeoutMs, signal, killSignal } = options;
   return new Promise((resolve, reject) => {
@@ -49,11 +51,11 @@ export function run(command: string, args: readonly string[], options: RunOption
       take(text);
     });
     child.stderr?.setEncoding('utf8').on('data', take);
-    // A program that ends without reading it all says why itself.
+    // A program that ends without reading all input reports the cause itself.
     child.stdin?.on('error', () => {});
     child.stdin?.end(input);
     child.once('error', (cause) => {
-      // Of one that runs, the end is waited for: what it works on is free only then.
+      // If the program runs, wait for its end, because its files are free only then.
       if (child.pid === undefined)
         reject(new CommandError(`${command} cannot be run: ${cause.message}`, all));
     });
@@ -67,7 +69,7 @@ export function run(command: string, args: readonly string[], options: RunOption
   });
 }
 
-/** True when it ends with status 0. */
+/** Runs a program and tells whether it ended with status 0. */
 export async function succeeds(
   command: string,
   args: readonly string[],

@@ -28,21 +28,24 @@ import { formatTraceparent, joinTrace, parseTraceparent, splitTrace } from './tr
 
 export interface SpanOptions {
   readonly kind?: 'internal' | 'server' | 'client' | 'producer' | 'consumer';
-  /** Of the span that this one is part of, as `Span.traceparent`; without one a trace begins. */
+  /** Trace context of the parent span, as `Span.traceparent`. Undefined: a new trace begins. */
   readonly parent?: string | undefined;
-  /** Never a secret, a key or a signed link. */
+  /** Attributes, never with a secret, a key or a signed link. */
   readonly attributes?: Attributes;
   readonly startedAt?: Date;
 }
 
-/** A piece of work under way. */
+/** Span of a piece of work under way. */
 export interface Span {
-  /** States what continues it elsewhere: its traceparent, and the tracestate that came with the trace (`joinTrace`). */
+  /**
+   * Trace context that continues this span elsewhere: its traceparent, and the trace's tracestate if there is one
+   * (see `joinTrace`).
+   */
   readonly traceparent: string;
   readonly traceId: string;
   rename(name: string): void;
   set(attributes: Attributes): void;
-  /** @param error why it failed */
+  /** Ends the span. @param error why the work failed */
   end(error?: unknown): void;
 }
 
@@ -59,7 +62,7 @@ const KINDS = {
   consumer: SpanKind.CONSUMER,
 } as const;
 
-/** A complaint of the exporter is logged at most so often. */
+/** Shortest interval between two log lines of the exporter, in ms. */
 const COMPLAIN_EVERY_MS = 60_000;
 
 export interface TracerOptions {
@@ -68,7 +71,7 @@ export interface TracerOptions {
   readonly env: NodeJS.ProcessEnv;
 }
 
-/** Loaded only when sending traces. Sends OTLP over HTTP, in batches. @throws ConfigError */
+/** Creates a tracer that sends OTLP over HTTP, in batches. Loaded only when traces are sent. @throws ConfigError */
 export function openTracer({ service, logger, env }: TracerOptions): Tracer {
   complainTo(logger);
   const provider = new TracerProvider({
@@ -116,7 +119,7 @@ function wrap(span: OtelSpan): Span {
     rename: (name) => void span.updateName(name),
     set: (attributes) => void span.setAttributes(attributes),
     end(error) {
-      // A refusal is an answer, not a failure of whoever gives it.
+      // A refusal is an answer, not a failure of the service that gives it.
       if (error instanceof ApiError && error.code !== 'internal_error')
         span.setAttribute('error.type', error.code);
       else if (error !== undefined)
@@ -126,7 +129,10 @@ function wrap(span: OtelSpan): Span {
   };
 }
 
-/** OTEL_TRACES_SAMPLER and its argument. Default: what came with a trace decides, all else is kept. */
+/**
+ * Reads OTEL_TRACES_SAMPLER and its argument. Default: the decision that came with a trace applies, and all other
+ * traces are kept.
+ */
 function samplerFor(env: NodeJS.ProcessEnv): Sampler {
   const name = env.OTEL_TRACES_SAMPLER || 'parentbased_always_on';
   const roots: Readonly<Record<string, () => Sampler>> = {

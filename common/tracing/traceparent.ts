@@ -1,4 +1,4 @@
-/** A W3C trace context, as the header `traceparent` carries it. */
+/** A W3C trace context, as in the header `traceparent`. */
 export interface TraceContext {
   /** 32 hexadecimal digits. */
   readonly traceId: string;
@@ -7,17 +7,17 @@ export interface TraceContext {
   readonly traceFlags: number;
 }
 
-/** Header, metadata and annotation that carry it; see https://www.w3.org/TR/trace-context/. */
+/** Name of the header and metadata that carry the trace context; see https://www.w3.org/TR/trace-context/. */
 export const TRACEPARENT = 'traceparent';
-/** Header and metadata that carries what the tracing systems of callers keep beside it. */
+/** Name of the header and metadata that carry the data of the callers' tracing systems. */
 export const TRACESTATE = 'tracestate';
-/** Annotations of a RenderJob. */
+/** Annotations of a RenderJob that carry its trace. */
 export const TRACEPARENT_ANNOTATION = 'semblance.dev/traceparent';
 const TRACESTATE_ANNOTATION = 'semblance.dev/tracestate';
 
 const SHAPE = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 
-/** Returns what a traceparent says; undefined when it is none. Versions to come may have more behind the flags. */
+/** Parses a traceparent. Returns undefined for invalid text. Future versions may have more parts after the flags. */
 export function parseTraceparent(text: string | undefined): TraceContext | undefined {
   const match = text === undefined || text.length > 512 ? null : SHAPE.exec(text);
   if (!match) return undefined;
@@ -31,14 +31,14 @@ export function formatTraceparent({ traceId, spanId, traceFlags }: TraceContext)
   return `00-${traceId}-${spanId}-0${traceFlags & 1}`;
 }
 
-/** A traceparent and its tracestate as one text, a space between them: how a trace is handed on within a service. */
+/** Joins a traceparent and its tracestate with a space, the form in which a trace is passed within a service. */
 export function joinTrace(traceparent: unknown, tracestate: unknown): string | undefined {
   if (typeof traceparent !== 'string') return undefined;
   const kept = typeof tracestate === 'string' && /^[\x20-\x7e]{1,512}$/.test(tracestate);
   return kept ? `${traceparent} ${tracestate}` : traceparent;
 }
 
-/** The two of them, as they travel between services. */
+/** Splits a trace into the two parts that travel between services. */
 export function splitTrace(trace: string): { traceparent: string; tracestate: string | undefined } {
   const space = trace.indexOf(' ');
   if (space < 0) return { traceparent: trace, tracestate: undefined };

@@ -5,17 +5,18 @@ import type { Span, SpanOptions, Tracer } from './otel.ts';
 export type { Span, SpanOptions, Tracer } from './otel.ts';
 
 /**
- * Undefined while no endpoint for traces is configured: then nothing of OpenTelemetry is even loaded, and whoever would
- * trace has one comparison to make. Spans are passed on by their traceparent, explicitly, as request ids are.
+ * Undefined while no endpoint for traces is configured: then OpenTelemetry is not even loaded, and tracing code
+ * makes only one comparison. Spans are passed on explicitly, by their traceparent, as request ids are.
  */
 export let tracer: Tracer | undefined;
 
-/** Longest wait for the last spans to be sent. */
+/** Longest time to send the last spans, in ms. */
 const FLUSH_MS = 2_000;
 
 /**
- * Begins to trace when OTEL_EXPORTER_OTLP_ENDPOINT (or …_TRACES_ENDPOINT) is set; further OTEL_EXPORTER_OTLP_… and
- * OTEL_TRACES_SAMPLER settings hold as OpenTelemetry defines them. Called once, before anything is served.
+ * Starts tracing if OTEL_EXPORTER_OTLP_ENDPOINT (or …_TRACES_ENDPOINT) is set. Other OTEL_EXPORTER_OTLP_… and
+ * OTEL_TRACES_SAMPLER settings work as OpenTelemetry defines them. Call it once, before the service serves
+ * anything.
  */
 export async function startTracing(service: string, logger: Logger, env = process.env): Promise<void> {
   const endpoint = env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT || env.OTEL_EXPORTER_OTLP_ENDPOINT;
@@ -25,7 +26,7 @@ export async function startTracing(service: string, logger: Logger, env = proces
   logger.info({ endpoint: originOf(endpoint) }, 'sending traces');
 }
 
-/** Sends what is left and stops. */
+/** Sends the remaining spans and stops tracing. */
 export async function stopTracing(logger: Logger): Promise<void> {
   const open = tracer;
   tracer = undefined;
@@ -35,9 +36,9 @@ export async function stopTracing(logger: Logger): Promise<void> {
 }
 
 /**
- * Does work in a span that continues the parent's trace. Without a tracer, or without a trace to continue, only does the
+ * Runs the work in a span that continues the parent's trace. Without a tracer, or without a parent, only runs the
  * work.
- * @param work is given the traceparent that continues the span
+ * @param work receives the traceparent that continues the span
  */
 export async function inSpan<T>(
   name: string,

@@ -3,18 +3,18 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { MAX_VOICE_BYTES, parseVoice, type Voice, VoiceError } from './voice.ts';
 
-/** The voices that come with this repository. */
+/** Folder of the voices that come with this repository. */
 export const SHIPPED_VOICES = join(import.meta.dirname, 'shipped');
-/** Most voices of one directory. */
+/** Largest number of voices in one directory. */
 const MAX_FILES = 500;
 
-/** Variables of the environment that concern voices. */
+/** Environment variables for voices. */
 export const voiceShape = {
-  /** Directory with voices of the owner's, beside those that come along. */
+  /** Absolute path of a directory with the owner's voices. They are added to the shipped ones. */
   SEMBLANCE_VOICE_DIR: z.string().startsWith('/', 'must be an absolute path').optional(),
 };
 
-/** Returns where voices are, by the environment. */
+/** Returns the directories of voices according to the environment. */
 export function voiceDirectories({
   SEMBLANCE_VOICE_DIR,
 }: z.output<z.ZodObject<typeof voiceShape>>): readonly string[] {
@@ -22,9 +22,9 @@ export function voiceDirectories({
 }
 
 /**
- * Reads every `*.json` of some directories, sorted by id: the shipped voices and the owner's.
- * @param directories a voice of a later one takes the place of an earlier one's with the same id
- * @throws VoiceError naming every fault of every file; two voices of one directory must not share an id
+ * Reads every `*.json` of the directories, sorted by id.
+ * @param directories if two of them have a voice with the same id, the later one wins
+ * @throws VoiceError that names every fault of every file; two voices of one directory must not share an id
  */
 export async function loadVoices(
   directories: readonly string[] = [SHIPPED_VOICES],

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { isPlainText } from '../plain-text.ts';
 
-/** Largest text of a definition: far more than one needs. */
+/** Largest definition of a voice, in bytes. It is far more than a definition needs. */
 export const MAX_VOICE_BYTES = 64 * 1024;
 
 const text = (longest: number) =>
@@ -19,22 +19,21 @@ const timbrePoint = z.strictObject({
 
 const voiceFile = z
   .strictObject({
-    /** States what a caller names it by. */
+    /** Id by which callers name the voice. */
     id: z
       .string()
       .regex(/^[a-z0-9][a-z0-9-]{0,63}$/, 'must be lower-case letters, digits or "-", at most 64'),
     name: text(100),
     description: text(500),
-    /**
-     * States where speech in this voice mostly lies; its middle (geometric) is where a speaker's median pitch
-     * arrives.
-     */
+    /** Pitch range of most speech in this voice, in Hz. A speaker's median pitch is moved to its geometric mean. */
     pitch_hz: z.strictObject({ low: z.number().min(50).max(500), high: z.number().min(50).max(500) }),
-    /** Factor on all formant frequencies: above 1 a shorter vocal tract, below 1 a longer one. */
+    /**
+     * Factor on all formant frequencies. Above 1 it corresponds to a shorter vocal tract, below 1 to a longer one.
+     */
     formant_shift: z.number().min(0.7).max(1.4),
-    /** Curve of gain over frequency, straight between its points on a logarithmic axis and level beyond them. */
+    /** Curve of gain over frequency: straight between points on a logarithmic frequency axis, level beyond them. */
     timbre: z.array(timbrePoint).max(32).default([]),
-    /** Name of a model in the owner's manifest that converts to this voice where an engine has it. */
+    /** Name of a model in the owner's manifest that converts to this voice. Engines that have the model use it. */
     model: z
       .string()
       .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, 'must be letters, digits, ".", "_" or "-", at most 64')
@@ -60,7 +59,7 @@ const voiceFile = z
 /** A voice that speech is converted to. */
 export type Voice = Readonly<z.output<typeof voiceFile>>;
 
-/** The same as its file has it: what is stored, sent and shown. {@link readVoice} reads it again. */
+/** A voice in the form of its file, as it is stored, sent and shown. {@link readVoice} reads it. */
 export type VoiceDefinition = Readonly<z.input<typeof voiceFile>>;
 
 export function voiceDefinition({ pitchHz, formantShift, ...rest }: Voice): VoiceDefinition {
@@ -76,7 +75,7 @@ export function voiceDefinition({ pitchHz, formantShift, ...rest }: Voice): Voic
   };
 }
 
-/** Files of voices are missing, cannot be read, or are not as they should be; every fault is named. */
+/** Reports that voice files are missing, unreadable or invalid. It names every fault. */
 export class VoiceError extends Error {
   override readonly name = 'VoiceError';
   readonly code = 'invalid_voice';
@@ -89,7 +88,7 @@ export class VoiceError extends Error {
   }
 }
 
-/** Reads a voice from the text of its file. @param file what to call it in messages @throws VoiceError */
+/** Reads a voice from the text of its file. @param file its name in messages @throws VoiceError */
 export function parseVoice(content: string, file: string): Voice {
   if (Buffer.byteLength(content) > MAX_VOICE_BYTES)
     throw new VoiceError([`${file}: is larger than ${MAX_VOICE_BYTES / 1024} KiB`]);
@@ -102,7 +101,7 @@ export function parseVoice(content: string, file: string): Voice {
   return readVoice(document, file);
 }
 
-/** Reads a voice from its definition. @throws VoiceError */
+/** Reads a voice from its definition. @param file its name in messages @throws VoiceError */
 export function readVoice(definition: unknown, file: string): Voice {
   const result = voiceFile.safeParse(definition);
   if (result.success) return result.data;

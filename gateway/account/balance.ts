@@ -6,7 +6,7 @@ import type { Handler } from '../http/context.ts';
 import type { Operation } from '../openapi/operation.ts';
 import { usd } from '../openapi/parts.ts';
 
-/** GET /balance */
+/** Handles GET /balance. */
 export function readBalance({ control }: { readonly control: ControlPlane }): Handler {
   return async (ctx) => {
     const caller = requireCaller(ctx.headers.authorization);

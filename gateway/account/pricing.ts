@@ -8,7 +8,7 @@ import type { Handler } from '../http/context.ts';
 import type { Operation } from '../openapi/operation.ts';
 import { isoTime, usd } from '../openapi/parts.ts';
 
-/** GET /pricing: the public rate card, or the caller's own when a key is sent. */
+/** Handles GET /pricing: the public rate card, or the caller's own when a key is sent. */
 export function readPricing({ control }: { readonly control: ControlPlane }): Handler {
   return async (ctx) => {
     const caller = optionalCaller(ctx.headers.authorization);
@@ -18,7 +18,7 @@ export function readPricing({ control }: { readonly control: ControlPlane }): Ha
   };
 }
 
-/** The rate card as the API answers it: amounts in USD, `when` the parameter values a rate is for. */
+/** Returns the rate card as the API answers it: amounts in USD, and in `when` the parameter values of a rate. */
 export function rateCard(pricing: GetPricingResponse) {
   return {
     currency: pricing.currency,

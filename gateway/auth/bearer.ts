@@ -2,17 +2,17 @@ import { hash } from 'node:crypto';
 import { ApiError } from '@semblance/common/errors';
 import type { Caller } from '@semblance/proto/semblance/control/v1/control';
 
-/** RFC 6750: the scheme in any case, one or more spaces, a token68. */
+/** Matches a bearer credential (RFC 6750): the scheme in any case, one or more spaces, a token68. */
 const BEARER = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i;
-/** Longer than any key ever issued. */
+/** Longest accepted key, in characters. Every key that is issued is shorter. */
 const MAX_KEY_LENGTH = 512;
 
 const ANONYMOUS: Caller = { keySha256: Buffer.alloc(0) };
 
 /**
- * Returns who asks, from the Authorization header. Only the key's SHA-256 goes on: the key itself never leaves the
- * gateway.
- * @throws ApiError `unauthorized` when the header is missing or holds no bearer key
+ * Returns the caller from the Authorization header. Only the SHA-256 of the key goes on; the key itself never
+ * leaves the gateway.
+ * @throws ApiError `unauthorized` when the header is missing or has no bearer key
  */
 export function requireCaller(authorization: string | undefined): Caller {
   if (authorization === undefined)

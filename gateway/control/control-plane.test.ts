@@ -21,7 +21,7 @@ afterEach(async () => {
   await server?.close(0);
 });
 
-/** A control plane that does what the test says, and nothing else. */
+/** Returns a client of a control plane that does only what the test says. */
 async function connect(implementation: Partial<ControlServiceServer>): Promise<ControlPlane> {
   server = await startGrpcServer({
     listen: { host: '127.0.0.1', port: 0 },

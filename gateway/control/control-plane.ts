@@ -49,26 +49,31 @@ import { createGather, refusalIn } from './gather.ts';
 import { createJobWatches, type OpenWatch, type WatchListener, type WatchRefusal } from './job-watches.ts';
 import { createMessageStream } from './message-stream.ts';
 
-/** A service that does not answer in this time counts as down. */
+/** Time after which a service without an answer counts as down, in ms. */
 const TIMEOUT_MS = 5_000;
 /**
- * Longer than the control plane itself takes to give a submit up (5 s to let it in, 5 s to carry it out): what it
- * answered as failed it also takes back.
+ * Time limit of a submit, in ms. It exceeds the control plane's own limits (5 s to admit a submit, 5 s to carry it
+ * out), because the control plane retracts a submit that it answered as failed.
  */
 const SUBMIT_TIMEOUT_MS = 12_000;
 
-/** Reads in one message. */
+/** Most reads in one message. */
 const READS = 128;
-/** Messages of reads under way: one each for the gateway, the control plane and Postgres to be busy with. */
+/** Most messages of reads under way: one each to keep the gateway, the control plane and Postgres busy. */
 const READS_AT_ONCE = 3;
-/** Submits in one message, which may hold 4 MiB; the fields of one are bounded to some 30 kB together. */
+/**
+ * Most submits in one message, which may have 4 MiB; the fields of one submit are limited to about 30 kB together.
+ */
 const SUBMITS = 32;
 const SUBMITS_AT_ONCE = 2;
 
-/** A session may wait for a slot that is about to be free. */
+/** Time limit of opening a session, in ms, because it may wait for a slot that is about to be free. */
 const OPEN_SESSION_MS = 15_000;
 
-/** The control plane, asked on behalf of one HTTP request: its id goes along, the rate limit comes back as headers. */
+/**
+ * The control plane, called on behalf of one HTTP request: the request's id is passed on, and the rate limit is
+ * returned as headers.
+ */
 export interface ControlPlane {
   authorize(ctx: GatewayContext, request: AuthorizeRequest): Promise<unknown>;
   beginUpload(ctx: GatewayContext, request: BeginUploadRequest): Promise<BeginUploadResponse>;
@@ -80,20 +85,20 @@ export interface ControlPlane {
   deleteJobMedia(ctx: GatewayContext, request: DeleteJobMediaRequest): Promise<DeleteJobMediaResponse>;
   deleteUpload(ctx: GatewayContext, request: DeleteUploadRequest): Promise<unknown>;
   getJob(ctx: GatewayContext, request: GetJobRequest): Promise<Job>;
-  /** Follows a job; the request is authenticated and counted as a read is. */
+  /** Follows a job. The request is authenticated and counted like a read. */
   watchJob(
     ctx: GatewayContext,
     request: GetJobRequest & { caller: Caller },
     listener: WatchListener,
   ): Promise<OpenWatch>;
-  /** @param signal cancels it: what was set aside for the session by then is given back */
+  /** @param signal cancels the call; everything set aside for the session by then is released */
   openSession(
     ctx: GatewayContext,
     request: OpenSessionRequest,
     signal: AbortSignal,
   ): Promise<OpenSessionResponse>;
   listVoices(ctx: GatewayContext, request: ListVoicesRequest): Promise<ListVoicesResponse>;
-  /** Asked for a socket, not for a request: nothing is counted against the rate limit. */
+  /** Called for a socket, not for a request of the API, so it does not count against the rate limit. */
   connectSession(request: ConnectSessionRequest, requestId: string): Promise<ConnectSessionResponse>;
   /** @returns a verdict for each report, in their order */
   reportSessions(reports: SessionReport[]): Promise<SessionVerdict[]>;
@@ -133,13 +138,13 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
       const { requestId, traceparent } = ctx.state;
       const settings = { timeoutMs: withinMs, requestId, traceparent, onTrailers, ...(signal && { signal }) };
       return call(method, request, settings).catch((error: ServiceError) => {
-        // Cancelled from here, which is no failure of the control plane.
+        // A cancel from this side is no failure of the control plane.
         signal?.throwIfAborted();
         throw refused(ctx, fromServiceError(error), reset);
       });
     };
 
-  /** Notes a refusal and tells the client when to come back. */
+  /** Counts an internal error, sets Retry-After for `rate_limited`, and returns the refusal. */
   const refused = (ctx: GatewayContext, refusal: ApiError, reset: number | undefined): ApiError => {
     if (refusal.code === 'internal_error') metrics.controlPlaneFailed();
     if (ctx.headerSent) return refusal;
@@ -147,7 +152,7 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     return refusal;
   };
 
-  /** For what no request of the API waits for. */
+  /** Makes a call that belongs to no request of the API. */
   async function ask<Request, Response>(
     method: Method<Request, Response>,
     request: Request,
@@ -174,7 +179,7 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     throw refused(ctx, refusalIn(result), reset);
   }
 
-  /** Tells the client of its rate limit. @returns seconds until its window ends */
+  /** Sets the headers of the rate limit. @returns seconds until its window ends */
   const limitsOf = (ctx: GatewayContext, { rateLimit }: { readonly rateLimit: string }) =>
     rateLimit && !ctx.headerSent ? setRateLimitHeaders(ctx.res, rateLimit) : undefined;
 
@@ -189,7 +194,7 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
   const submitAlone = asker(client.submitJob.bind(client), submitWithinMs);
 
   async function submitJob(ctx: GatewayContext, request: SubmitJobRequest): Promise<SubmitJobResponse> {
-    // A trace follows calls; a message that carries many has no place in any of them.
+    // A trace follows calls, and a message with many submits belongs to no single trace.
     if (tracer) return submitAlone(ctx, request);
     const { requestId } = ctx.state;
     let result: SubmitJobResult;

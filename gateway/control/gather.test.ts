@@ -6,7 +6,7 @@ import { createGather, refusalIn } from './gather.ts';
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] }));
 afterEach(() => void vi.useRealTimers());
 
-/** Lets happen what needs no time: reads gather within a turn of the event loop, and answers take some. */
+/** Waits for everything that needs no time: reads gather within a turn of the event loop, and answers take a few. */
 async function turn(): Promise<void> {
   for (let i = 0; i < 5; i++) await new Promise((resolve) => setImmediate(resolve));
 }
@@ -17,7 +17,7 @@ const resultFor = (id: string): GetJobResult => ({
   rateLimit: '',
 });
 
-/** Reads whose messages are answered by the test, one by one. */
+/** Reads whose messages the test answers one by one. */
 function scripted(timeoutMs = 5_000) {
   const sent: {
     requests: GetJobRequest[];

@@ -5,33 +5,34 @@ import type { Refusal } from '@semblance/proto/semblance/control/v1/control';
 import type { MessageStream } from './message-stream.ts';
 
 export interface GatherOptions<Request, Result> {
-  /** One message to the control plane; rejects with a ServiceError. */
+  /** Sends one message to the control plane; rejects with a ServiceError. */
   readonly send: MessageStream<Request, Result>['ask'];
-  /** Longest time from a request's beginning to its answer. */
+  /** Longest time from the start of a request to its answer, in ms. */
   readonly timeoutMs: number;
-  /** Requests in one message. */
+  /** Most requests in one message. */
   readonly most: number;
   /** Messages under way at once, 2 or more: while one is answered the next is on its way. */
   readonly atOnce: number;
 }
 
-/** Asks for one thing; resolves to what the control plane says of it, refusals included. */
+/** Makes one request; resolves to the control plane's answer, including refusals. */
 export type Ask<Request, Result> = (request: Request, requestId: string) => Promise<Result>;
 
 interface Waiting<Request, Result> {
   readonly request: Request;
   readonly requestId: string;
   readonly deadline: number;
-  /** False once its own time was up, or it was answered. */
+  /** False after it was answered or its own time limit passed. */
   pending: boolean;
   readonly resolve: (result: Result) => void;
   readonly reject: (error: Error) => void;
 }
 
 /**
- * Sends requests to the control plane together: those that arrive in one turn of the event loop share a message, and
- * while messages are under way the next ones gather. Nothing waits for company, so a single one is as quick as alone.
- * Each has its own time: one that has waited too long fails alone, and the message goes on for those that came later.
+ * Batches requests to the control plane. Requests that arrive in one turn of the event loop share a message, and
+ * while messages are under way the next requests gather. No request waits for others, so a single one is as fast as
+ * alone. Each has its own time limit: one that waited too long fails alone, and the message goes on for the later
+ * ones.
  */
 export function createGather<Request, Result>(options: GatherOptions<Request, Result>): Ask<Request, Result> {
   const { send, timeoutMs, most, atOnce } = options;
@@ -54,7 +55,7 @@ export function createGather<Request, Result>(options: GatherOptions<Request, Re
     const [first, last] = [batch[0], batch.at(-1)];
     if (!first || !last) return;
     underWay++;
-    // As long as any of it may wait; those before the newest give up by themselves.
+    // The message lives as long as its newest request; older requests give up by themselves.
     const left = Math.max(1, last.deadline - Date.now());
     send(
       batch.map(({ request }) => request),
@@ -120,7 +121,7 @@ interface Outcome {
   readonly value: unknown;
 }
 
-/** A refusal that came as data, as the error it is. */
+/** Converts a refusal that came as data into the error. */
 export function refusalIn({ outcome }: { readonly outcome?: Outcome | undefined }): ApiError {
   const refusal = outcome?.$case === 'refusal' ? (outcome.value as Refusal) : undefined;
   const code = isApiErrorCode(refusal?.code) ? refusal.code : 'internal_error';

@@ -12,7 +12,7 @@ import type {
 
 export interface JobWatchesOptions {
   readonly client: Pick<ControlServiceClient, 'watchJobs'>;
-  /** Longest wait for a watch to be opened. */
+  /** Longest wait for a watch to be opened, in ms. */
   readonly timeoutMs: number;
 }
 
@@ -24,7 +24,7 @@ export interface WatchAsk {
 
 export interface WatchListener {
   state(state: JobState): void;
-  /** The job is not there any more, or the key that asked for it does not hold any more. */
+  /** Called when the job no longer exists, or the key that asked for it is no longer valid. */
   gone(): void;
 }
 
@@ -40,7 +40,7 @@ export interface JobWatches {
   close(): void;
 }
 
-/** A refusal with the rate limit that applied to it, if any did. */
+/** A refusal with the rate limit that applied to it, if any. */
 export class WatchRefusal extends ApiError {
   readonly rateLimit: string;
 
@@ -53,7 +53,7 @@ export class WatchRefusal extends ApiError {
 interface Watch {
   readonly jobId: string;
   readonly listener: WatchListener;
-  /** Known once it is open. */
+  /** Known when the watch is open. */
   accountId: string;
   keyId: string;
   opening?: {
@@ -63,13 +63,14 @@ interface Watch {
   };
 }
 
-/** Before a watch that could not be opened again is tried once more, in ms, to be jittered. */
+/** Pause before a watch is reopened after a failure, in ms, with jitter. */
 const AGAIN_MS = 1_000;
 const MAX_BACKOFF_MS = 2_000;
 
 /**
- * All watches of this gateway over one stream to the control plane. When the stream breaks, another is made and every
- * watch opened again; whoever follows a job notices nothing but a pause, since what is told is always the present state.
+ * Creates all watches of this gateway over one stream to the control plane. When the stream breaks, a new one is
+ * made and every watch is opened again. The client only notices a pause, because each message has the present
+ * state.
  */
 export function createJobWatches({ client, timeoutMs }: JobWatchesOptions): JobWatches {
   const watches = new Map<number, Watch>();
@@ -147,7 +148,7 @@ export function createJobWatches({ client, timeoutMs }: JobWatchesOptions): JobW
       watches.delete(number);
       watch.listener.gone();
     } else {
-      // The control plane is in trouble, not the watch.
+      // The cause is the control plane, not the watch.
       const again = () => {
         if (watches.get(number) === watch) ask(number, watch);
       };
@@ -160,7 +161,7 @@ export function createJobWatches({ client, timeoutMs }: JobWatchesOptions): JobW
     stream?.write({ request: { $case: 'close', value: number } });
   }
 
-  /** Made here, so that it holds on to nothing but the number for as long as the watch is open. */
+  /** A separate function, so that the closure keeps only the number in memory while the watch is open. */
   function stopOf(number: number): () => void {
     return () => stop(number);
   }

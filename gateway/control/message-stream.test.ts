@@ -23,7 +23,7 @@ let client: ControlServiceClient | undefined;
 let reads: Reads | undefined;
 let streams = 0;
 
-/** A control plane that treats the messages of reads as the test says. */
+/** Serves a control plane that treats the messages of reads as the test says. */
 async function serve(onMessage: OnMessage, port = 0): Promise<number> {
   server = await startGrpcServer({
     listen: { host: '127.0.0.1', port },

@@ -4,7 +4,7 @@ import type { Answered, Asked } from '@semblance/common/grpc/messages';
 type Call<Request, Result> = ClientDuplexStream<Asked<Request>, Answered<Result>>;
 
 export interface MessageStreamOptions<Request, Result> {
-  /** Opens a stream to the control plane; connecting may take its time. */
+  /** Opens a stream to the control plane; connecting may take time. */
   readonly open: () => Call<Request, Result>;
 }
 
@@ -12,11 +12,11 @@ export interface MessageStream<Request, Result> {
   /**
    * Sends requests in one message.
    * @param requestId of one of them, for the logs of the control plane
-   * @returns what the control plane says of each, in their order
+   * @returns the control plane's answer to each, in their order
    * @throws ServiceError when the stream breaks or there is no answer in time
    */
   ask(requests: Request[], timeoutMs: number, requestId: string): Promise<Result[]>;
-  /** Breaks the stream; what is under way fails. */
+  /** Breaks the stream; running requests fail. */
   close(): void;
 }
 
@@ -25,9 +25,9 @@ interface Message<Request, Result> {
   readonly resolve: (results: Result[]) => void;
   readonly reject: (error: ServiceError) => void;
   sentAt: number;
-  /** It has been on a stream that ended before. */
+  /** Whether it was sent before, on a stream that has ended. */
   resent: boolean;
-  /** The stream it is on. */
+  /** The stream that carries it. */
   on?: Opened<Request, Result>;
 }
 
@@ -38,10 +38,10 @@ interface Opened<Request, Result> {
 }
 
 /**
- * One stream that carries messages of requests for as long as it holds, and is opened again by the next message when it
- * does not. A stream that breaks fails what is under way on it. One that the control plane ends in order did not take
- * what it left unanswered: that is sent once more, on a new stream. One on which nothing was heard for as long as a
- * message may take is left to what is under way on it.
+ * Creates one stream for messages of requests, which the next message opens again when it has ended. Requests on a
+ * stream that breaks fail. When the control plane ends a stream in order, it has not taken the unanswered requests,
+ * so they are sent once more on a new stream. A stream that was silent for the time of a message gets no new
+ * requests.
  */
 export function createMessageStream<Request, Result>({
   open,
@@ -69,7 +69,7 @@ export function createMessageStream<Request, Result>({
     call.on('error', (error: ServiceError) => {
       for (const { reject } of leave()) reject(error);
     });
-    // Of a stream that broke this comes after the error, when nothing is left.
+    // A stream that broke emits `end` after `error`, when nothing is left.
     call.on('end', () => {
       for (const message of leave()) {
         if (message.resent) message.reject(failure(status.UNAVAILABLE, 'the control plane ends'));

@@ -2,26 +2,24 @@ import type { ServerResponse } from 'node:http';
 import type { JobState } from '@semblance/proto/semblance/control/v1/control';
 import { type EventIds, type Seen, tellNews } from './job-events.ts';
 
-/** Milliseconds. */
+/** Times in ms. */
 export interface StreamPace {
-  /** A sign of life for clients and whatever is between, when there was nothing to tell for so long. */
+  /** Silence after which a heartbeat is sent, for clients and proxies. */
   readonly heartbeat: number;
-  /** A client that takes nothing for so long is dropped. */
+  /** Time after which a client that reads nothing is dropped. */
   readonly stuck: number;
-  /** A stream ends after this time, so that its client comes back with a key that still holds. */
+  /** Time after which a stream ends, so that its client comes back with a key that is still valid. */
   readonly lifetime: number;
 }
 
 export const STREAM_PACE: StreamPace = { heartbeat: 15_000, stuck: 30_000, lifetime: 30 * 60_000 };
 
-/**
- * The most bytes that wait in this process for a client to take them: the events of one state, with the longest link.
- */
+/** Most bytes that wait in this process for a client: the events of one state, with the longest link. */
 export const STREAM_BYTES = 16 * 1024;
 
 /**
- * The stream of one client. Nothing is written while the client has not taken what was written before; meanwhile only
- * the newest state is kept. So a stream holds, at most, the few events of one state as bytes and one state.
+ * The event stream of one client. Nothing is written until the client has taken what was written before; meanwhile
+ * only the newest state is kept. So a stream holds at most the few events of one state as bytes, and one state.
  */
 export class EventStream {
   readonly #response: ServerResponse;
@@ -41,15 +39,15 @@ export class EventStream {
     this.#wroteAt = now;
   }
 
-  /** @param retryMs what the client is asked to wait before it reconnects */
+  /** @param retryMs pause that the client is asked to make before it reconnects */
   begin(retryMs: number): void {
-    // Alone, the head is written as the string that Node keeps of it, which so becomes one piece: with the first bytes
-    // of the body it would stay what it was put together from, a kilobyte and a half more for each stream.
+    // Written alone, the head becomes one flat string in memory. Written with the first bytes of the body, it would
+    // stay a rope that takes 1.5 kB more per stream.
     this.#response.flushHeaders();
     this.#write(`retry: ${retryMs}\n\n`);
   }
 
-  /** Tells what of the state is new to the client, now or when it can take it. */
+  /** Sends the parts of the state that are new to the client, now or when it can take them. */
   push(state: JobState): void {
     if (this.#ended) return;
     if (this.#busy) {
@@ -62,7 +60,7 @@ export class EventStream {
     if (over) this.end();
   }
 
-  /** Must be called every second or so. */
+  /** Sends due heartbeats and ends stuck or old streams. Must be called about once a second. */
   tick(now: number, { heartbeat, stuck, lifetime }: StreamPace): void {
     const silent = now - this.#wroteAt;
     if (this.#busy || this.#ended) {
@@ -72,8 +70,8 @@ export class EventStream {
   }
 
   /**
-   * Ends it properly: the client will reconnect.
-   * @param disconnect not over this connection
+   * Ends the stream in order, so that the client reconnects.
+   * @param disconnect also closes this connection
    */
   end(disconnect = false): void {
     if (this.#ended) return;

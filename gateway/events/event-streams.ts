@@ -2,9 +2,9 @@ import type { ServerResponse } from 'node:http';
 import { EventStream, STREAM_PACE, type StreamPace } from './event-stream.ts';
 import { createEventIds, type EventIds, type Seen } from './job-events.ts';
 
-/** Streams that one account may have open at each gateway. */
+/** Most open streams of one account at each gateway. */
 export const STREAMS_PER_ACCOUNT = 100;
-/** Streams at each gateway, of all accounts. */
+/** Most open streams of all accounts at each gateway. */
 export const STREAMS = 10_000;
 
 const TICK_MS = 1_000;
@@ -12,25 +12,26 @@ const TICK_MS = 1_000;
 export interface EventStreams {
   readonly size: number;
   readonly ids: EventIds;
-  /** @returns undefined when the account, or this gateway, has as many as it may have */
+  /** @returns undefined when the account or this gateway has its maximum */
   enter(accountId: string, response: ServerResponse, seen: Seen): EventStream | undefined;
   /**
-   * Ends all of them with their connections, and every one that is opened from now on: clients find another gateway.
+   * Ends all streams with their connections, and every stream that is opened later, so that clients use another
+   * gateway.
    */
   end(): void;
 }
 
 export interface EventStreamsOptions {
-  /** States what event ids are sealed with; without one they are bound to their job, but anyone could make them. */
+  /** Secret that seals event ids. Without it they are bound to their job, but anyone could make them. */
   readonly secret?: string | undefined;
   readonly perAccount?: number;
   readonly total?: number;
   readonly pace?: Partial<StreamPace>;
-  /** How often all streams are looked at, milliseconds. */
+  /** Interval at which all streams are checked, in ms. */
   readonly tickMs?: number;
 }
 
-/** Every open stream of this gateway, and the one timer that they share. */
+/** Creates the set of all open streams of this gateway and their common timer. */
 export function createEventStreams(options: EventStreamsOptions = {}): EventStreams {
   const { perAccount = STREAMS_PER_ACCOUNT, total = STREAMS, tickMs = TICK_MS } = options;
   const pace = { ...STREAM_PACE, ...options.pace };

@@ -13,7 +13,7 @@ beforeAll(async () => {
   });
 });
 afterAll(() => t.close());
-/** Resolves when nobody follows any job: those who left have their place no more. */
+/** Resolves when nobody follows any job, so that the places of those who left are free. */
 const left = () => expect.poll(() => t.control.watches.size).toBe(0);
 beforeEach(left);
 
@@ -24,7 +24,7 @@ function job(status = 'queued', id = newId('job-')): string {
   return id;
 }
 
-/** Changes what the control plane knows of the job, and tells it. */
+/** Changes the job in the control plane and announces it. */
 function becomes(id: string, status: string, more: Parameters<TestGateway['control']['tell']>[1] = {}): void {
   job(status, id);
   t.control.tell(id, { begun: status === 'processing', ...more });
@@ -54,7 +54,7 @@ async function follow(id: string, headers: Record<string, string> = {}, base = t
     ended: () => ended,
     ids: () => idsIn(text),
     last: () => idsIn(text).at(-1) ?? '',
-    /** What the ids say, without what they are sealed by. */
+    /** The ids without their seal. */
     seen: () => idsIn(text).map((id) => id.replace(/\.[^.]*$/, '')),
     names: () => [...text.matchAll(/^event: (.*)$/gm)].map((match) => match[1] ?? ''),
   };
@@ -187,7 +187,7 @@ describe('GET /jobs/{job_id}/events', () => {
     socket.pause();
     await expect.poll(() => t.control.watches.size).toBe(1);
     let position = 1;
-    // Until the buffers of the system are full, each is taken.
+    // Each state is taken until the buffers of the system are full.
     const reason = 'x'.repeat(12_000);
     const flood = setInterval(() => {
       for (let i = 0; i < 20; i++) {

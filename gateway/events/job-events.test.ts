@@ -20,7 +20,7 @@ const progress = (attempt: number, percent: number, etaSeconds?: number) => ({
 });
 const queue = (position: number, of = position, reason = 'busy') => ({ queue: { position, of, reason } });
 
-/** What a client hears of states that come one after the other, in short. */
+/** Returns in short what a client receives for a series of states. */
 function hear(states: JobState[], from: Seen = NOTHING) {
   let seen = from;
   const heard: string[] = [];
@@ -130,7 +130,7 @@ test('whoever breaks off anywhere and comes back with the last id hears what one
       let seen: Seen = NOTHING;
       const heard: string[] = [];
       for (const [i, one] of life.entries()) {
-        // The id of an event is all that a client brings along; before the first it has none.
+        // A client brings along only the id of an event, and none before the first.
         if (breaks.includes(i)) seen = seen.status === 0 ? NOTHING : ids.parse(ID, ids.format(ID, seen));
         const part = hear([one], seen);
         heard.push(...part.heard);

@@ -3,15 +3,15 @@ import { jobRecord } from '@semblance/common/job-record';
 import type { JobQueue, JobState } from '@semblance/proto/semblance/control/v1/control';
 
 /**
- * Holds what a client has been told of a job. Event ids say it: whoever reconnects with one is told what is new
- * since.
+ * What a client has received about a job. Event ids contain it, so a client that reconnects with one receives only
+ * news.
  */
 export interface Seen {
   /** 0 nothing, 1 queued, 2 processing, 3 succeeded or failed. */
   readonly status: number;
   readonly attempt: number;
   readonly percent: number;
-  /** Its place, `position-of-reason`; empty when it was not told or is outdated. */
+  /** The last sent place, `position-of-reason`; empty when none was sent or it is outdated. */
   readonly queue: string;
 }
 
@@ -22,17 +22,17 @@ const STAGES: Readonly<Record<string, number>> = { queued: 1, processing: 2, suc
 
 const ID = /^([123])\.(\d{1,9})\.(\d{1,3})\.((?:\d{1,9}-\d{1,9}-[a-z_]{0,32})?)\.[\w-]{11}$/;
 
-/** Event ids of jobs: what the client has been told, sealed for the job it was told of. */
+/** Event ids of jobs: what the client has received, sealed for its job. */
 export interface EventIds {
   format(jobId: string, seen: Seen): string;
-  /** Returns what a Last-Event-ID says; one that was not sent of this job says nothing. */
+  /** Parses a Last-Event-ID; one that does not belong to this job counts as nothing received. */
   parse(jobId: string, id: string | undefined): Seen;
 }
 
-/** @param secret shared by the gateways of an installation, so that any of them takes the ids of the others */
+/** @param secret shared by the gateways of an installation, so that each accepts the others' ids */
 export function createEventIds(secret: string): EventIds {
   const key = hash('sha256', `event ids ${secret}`, 'base64url');
-  // Those who follow one job are told the same one after the other: the newest id is made once for all of them.
+  // Followers of one job receive the same events one after the other, so the newest id is made once for all.
   let newest = '';
   let sealed = '';
   function format(jobId: string, { status, attempt, percent, queue }: Seen): string {
@@ -40,8 +40,7 @@ export function createEventIds(secret: string): EventIds {
     const named = `${key} ${jobId} ${text}`;
     if (named === newest) return sealed;
     newest = named;
-    // Not an Hmac object, of which each keeps kilobytes outside of the heap until it is collected. So little of the
-    // digest is shown that nobody can go on from it to that of a longer text.
+    // `hash` instead of an Hmac object, because each Hmac keeps kilobytes outside the heap until it is collected. So little of the digest is shown that it cannot be extended to a longer text.
     sealed = `${text}.${hash('sha256', named, 'base64url').slice(0, 11)}`;
     return sealed;
   }
@@ -58,23 +57,23 @@ export function createEventIds(secret: string): EventIds {
 }
 
 export interface Told {
-  /** Events as the stream carries them; empty: nothing is new. */
+  /** Events in the format of the stream; empty when nothing is new. */
   readonly text: string;
   readonly seen: Seen;
-  /** The terminal status is among them, or had been told before. */
+  /** The terminal status is among them, or was sent before. */
   readonly over: boolean;
 }
 
 /**
- * Returns what is new in a job's state to a client. A status is told once and never taken back. One that was passed
- * while the client was away is told too, before the present one, so that a client which follows sees them all; one
- * that has just come is told the present one alone. Of progress and place, which replace each other, only the newest
- * is told.
+ * Returns the parts of a job's state that are new to a client. A status is sent once and never taken back. A status
+ * that passed while the client was away is sent too, before the present one, so that a following client sees them
+ * all; a new client receives only the present one. Progress and place replace each other, so only the newest is
+ * sent.
  */
 export function tellNews(state: JobState, before: Seen, ids: EventIds): Told {
   const { job } = state;
   const stage = STAGES[job?.status ?? ''] ?? 0;
-  // Told by a process that lags behind the one that was heard before.
+  // The state comes from a process that lags behind an earlier one.
   if (!job || stage < before.status) return { text: '', seen: before, over: false };
   let seen = before;
   let text = '';

@@ -10,7 +10,10 @@ import type { EventStream } from './event-stream.ts';
 import type { EventStreams } from './event-streams.ts';
 import { ENDED } from './job-events.ts';
 
-/** Spread, so that the clients of a gateway that ends do not all come back at the same moment. */
+/**
+ * Pause before a reconnect, in ms. It is random, so that the clients of an ending gateway do not all return at the
+ * same moment.
+ */
 const RETRY_MS = { least: 1_000, spread: 2_000 };
 
 export interface ReadEventsOptions {
@@ -18,7 +21,7 @@ export interface ReadEventsOptions {
   readonly streams: EventStreams;
 }
 
-/** GET /jobs/{job_id}/events: what happens to a job, as server-sent events, until it has ended. */
+/** Handles GET /jobs/{job_id}/events: the events of a job, as server-sent events, until it has ended. */
 export function readEvents({ control, streams }: ReadEventsOptions): Handler {
   return async (ctx) => {
     const caller = requireCaller(ctx.headers.authorization);
@@ -46,7 +49,7 @@ export function readEvents({ control, streams }: ReadEventsOptions): Handler {
     setHeaders(ctx);
     if (seen.status === ENDED || ctx.method === 'HEAD') {
       watch.close();
-      // Tells an EventSource not to come back: it has been told everything.
+      // 204 tells an EventSource not to come back: it has received everything.
       if (seen.status === ENDED) ctx.status = 204;
       return;
     }
@@ -56,7 +59,7 @@ export function readEvents({ control, streams }: ReadEventsOptions): Handler {
       throw new ApiError('at_capacity', 'Too many event streams are open. Retry when one of them has ended.');
     }
     res.once('close', watch.close);
-    // From here on Koa stands aside.
+    // Koa must not answer from here on.
     ctx.respond = false;
     res.statusCode = 200;
     stream.begin(Math.round(RETRY_MS.least + Math.random() * RETRY_MS.spread));
@@ -136,5 +139,5 @@ export const readEventsOperation: Operation = {
   errors: ['not_found', 'at_capacity'],
 };
 
-/** Schemas of the events' data, for the document. */
+/** Schemas of the events' data, for the OpenAPI document. */
 export const eventSchemas = [jobSchema, jobProgressSchema, jobQueueSchema];

@@ -5,7 +5,7 @@ objectStoreConformance('A directory behind the gateway', async () => {
   const t = await startTestGateway();
   const { store } = t;
   return {
-    // Links are followed where this gateway listens.
+    // Links are followed at the address of this gateway.
     store: {
       put: store.put.bind(store),
       info: store.info.bind(store),

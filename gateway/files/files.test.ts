@@ -154,7 +154,7 @@ describe('GET /files', () => {
   it('cuts clients that take nothing more, and not those that are slow', async () => {
     const own = await startTestGateway({ timing: { readIdle: 8_000 } });
     onTestFinished(() => own.close());
-    // More than the kernels of both ends keep.
+    // More than the kernels of both ends buffer.
     const large = randomBytes(48_000_000);
     await own.store.put('outputs/large', Readable.from([large]), { contentType: 'video/mp4' });
     const url = new URL(own.local(await own.store.signGet('outputs/large', { expiresInSeconds: 60 })));
@@ -172,7 +172,7 @@ describe('GET /files', () => {
       return { socket, bytes: () => bytes };
     };
     const [stuck, slow] = [await ask(), await ask()];
-    // All of it takes longer than any pause may; a pause may be much longer than these are.
+    // The whole takes longer than any allowed pause; an allowed pause is much longer than these.
     for (let i = 0; i < 12; i++) {
       slow.socket.resume();
       while (slow.bytes() < (i + 1) * 3_000_000) await once(slow.socket, 'data');

@@ -1,4 +1,4 @@
-/** The directory of a gateway as the other services use it: over HTTP, by links that they sign themselves. */
+/** The directory store of a gateway as other services use it: over HTTP, by links that they sign themselves. */
 import { truncate } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -26,7 +26,7 @@ objectStoreConformance('A directory behind a gateway, over HTTP', async () => {
   const store = storeAt(t);
   return {
     store,
-    // The gateway learns of a sender that broke off a moment after the sender does.
+    // The gateway learns a moment after the sender that the sender broke off.
     async leftovers() {
       const until = Date.now() + 20_000;
       for (;;) {

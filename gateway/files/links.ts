@@ -5,8 +5,8 @@ import type { GatewayContext } from '../http/context.ts';
 import { StatusError } from '../http/envelope.ts';
 
 /**
- * Returns what the link that a request came by permits. The path is taken as it was sent: a key needs no escapes, so
- * an escaped one is another key, which nothing was signed for.
+ * Returns what the link of a request permits. The path is used as it was sent: a key needs no escapes, so an
+ * escaped one is another key, which nobody signed.
  * @throws StatusError 403 when the link was changed or has expired
  */
 export function requireGrant(ctx: GatewayContext, method: LinkMethod, store: DirectoryStore): LinkGrant {
@@ -21,7 +21,9 @@ export function requireGrant(ctx: GatewayContext, method: LinkMethod, store: Dir
   throw new StatusError(403, 'unauthorized', message);
 }
 
-/** For services of the installation, which take no other answer for one about the object. */
+/**
+ * Sets the header that marks an answer about the object. Services of the installation accept no answer without it.
+ */
 export function sayObject(ctx: GatewayContext, state: ObjectState): void {
   ctx.set(OBJECT_STATE, state);
 }

@@ -2,10 +2,10 @@ import type { DirectoryStore } from '@semblance/objects/directory-store';
 import type { Handler } from '../http/context.ts';
 import { requireGrant } from './links.ts';
 
-/** Files whose ends are read for one answer, so that it is given soon, however few of them match. */
+/** Most files examined for one answer, so that it comes soon however few of them match. */
 const FILES_A_PAGE = 1_000;
 
-/** GET of a signed list, for services of the installation alone: a page of it, and where the next one begins. */
+/** Handles GET of a signed list, for services of the installation only: one page, and the start of the next. */
 export function listFiles({ store }: { readonly store: DirectoryStore }): Handler {
   return async (ctx) => {
     const { key, after } = requireGrant(ctx, 'LIST', store);

@@ -5,8 +5,8 @@ export interface ByteRange {
 }
 
 /**
- * Returns what a Range header asks of an object (RFC 9110, 14.2).
- * @returns the one range to send; `unsatisfiable` (416); or undefined: send all of it (no header, another unit,
+ * Parses the Range header of a request for an object (RFC 9110, 14.2).
+ * @returns the one range to send; `unsatisfiable` (416); or undefined: send everything (no header, another unit,
  * malformed, or several ranges, which a server may answer with the whole)
  */
 export function parseRange(
@@ -29,24 +29,24 @@ export function parseRange(
   return { start, end: Math.min(end, sizeBytes - 1) };
 }
 
-/** The state of an object that conditional requests are about. */
+/** The state of an object for conditional requests. */
 export interface Validators {
-  /** Quoted, strong. */
+  /** Strong entity tag, with its quotes. */
   readonly etag: string;
   readonly lastModified: Date;
 }
 
-/** Tells whether `If-Range` allows the range: the validator must match strongly (RFC 9110, 13.1.5). */
+/** Returns whether `If-Range` allows the range: the validator must match strongly (RFC 9110, 13.1.5). */
 export function ifRangeHolds(header: string | undefined, current: Validators): boolean {
   if (header === undefined) return true;
   const text = header.trim();
   if (text.startsWith('"')) return text === current.etag;
   if (text.startsWith('W/')) return false;
-  // Exactly as it was given: parsing forgives so much that other text would mean the same moment.
+  // Compared as text, because parsing accepts other texts for the same moment.
   return text === current.lastModified.toUTCString();
 }
 
-/** Tells whether the client's copy is current (304), by `If-None-Match`, else by `If-Modified-Since`. */
+/** Returns whether the client's copy is current (304), by `If-None-Match`, otherwise by `If-Modified-Since`. */
 export function isNotModified(
   headers: { 'if-none-match'?: string; 'if-modified-since'?: string },
   current: Validators,
@@ -60,7 +60,7 @@ export function isNotModified(
   return since !== undefined && Date.parse(since) >= wholeSeconds(current.lastModified);
 }
 
-/** HTTP dates have no milliseconds. */
+/** Rounds down to whole seconds, because HTTP dates have no milliseconds. */
 function wholeSeconds(date: Date): number {
   return Math.floor(date.getTime() / 1000) * 1000;
 }

@@ -14,11 +14,11 @@ import { type ByteRange, ifRangeHolds, isNotModified, parseRange, type Validator
 
 export interface ReadFileOptions {
   readonly store: DirectoryStore;
-  /** A client that takes nothing for so long, milliseconds, is cut off, so that nobody holds files open for ever. */
+  /** Time after which a client that reads nothing is cut off, in ms, so that it cannot hold files open for ever. */
   readonly readIdleMs: number;
 }
 
-/** GET and HEAD of a signed link of the directory store, with single ranges and validators. */
+/** Handles GET and HEAD of a signed link of the directory store, with single ranges and validators. */
 export function readFile({ store, readIdleMs }: ReadFileOptions): Handler {
   return async (ctx) => {
     const grant = requireGrant(ctx, 'GET', store);
@@ -27,7 +27,7 @@ export function readFile({ store, readIdleMs }: ReadFileOptions): Handler {
     try {
       const validators = { etag: `"${object.version}"`, lastModified: object.storedAt };
       const notModified = isNotModified(ctx.headers, validators);
-      // Before the headers: a range that is refused must not be cached or saved as if it were the file.
+      // Before the headers, because a refused range must not be cached or saved as the file.
       const range = notModified ? undefined : rangeOf(ctx, object, validators);
       setHeaders(ctx, object, grant, validators);
       if (notModified) {
@@ -37,10 +37,10 @@ export function readFile({ store, readIdleMs }: ReadFileOptions): Handler {
       const length = range ? range.end - range.start + 1 : object.sizeBytes;
       ctx.status = range ? 206 : 200;
       if (range) ctx.set('Content-Range', `bytes ${range.start}-${range.end}/${object.sizeBytes}`);
-      // As it was stored: Koa's own setter would add a charset.
+      // Set directly, because Koa's setter would add a charset.
       ctx.set('Content-Type', object.contentType);
       ctx.set('Content-Length', String(length));
-      // From here on Koa stands aside: it would not end a response whose source fails half-way.
+      // Koa must not answer from here on: it would not end a response whose source fails half-way.
       ctx.respond = false;
       if (ctx.method === 'HEAD' || length === 0) {
         ctx.res.end();
@@ -55,7 +55,10 @@ export function readFile({ store, readIdleMs }: ReadFileOptions): Handler {
   };
 }
 
-/** What HEAD finds is what the installation's own services ask for; clients outside have no use of it. */
+/**
+ * Opens the object. For HEAD it sets the header with the object's state, which only services of the installation
+ * need.
+ */
 async function openObject(ctx: GatewayContext, store: DirectoryStore, key: string): Promise<OpenObject> {
   const say = (state: ObjectState) => ctx.method === 'HEAD' && sayObject(ctx, state);
   try {
@@ -81,7 +84,7 @@ function setHeaders(ctx: GatewayContext, object: OpenObject, grant: LinkGrant, v
     'Last-Modified': validators.lastModified.toUTCString(),
     'Cache-Control': `private, max-age=${secondsLeft}`,
     'Content-Disposition': `inline; filename="${filename}"`,
-    // The bytes are somebody's upload: a browser shows them as what they are declared to be, or not at all.
+    // The bytes are an upload: a browser shows them as the declared type or not at all.
     'X-Content-Type-Options': 'nosniff',
     'Content-Security-Policy': "default-src 'none'; sandbox",
     'Referrer-Policy': 'no-referrer',
@@ -90,7 +93,7 @@ function setHeaders(ctx: GatewayContext, object: OpenObject, grant: LinkGrant, v
 
 function rangeOf(ctx: GatewayContext, object: OpenObject, validators: Validators): ByteRange | undefined {
   const { range: header, 'if-range': ifRange } = ctx.headers;
-  // RFC 9110: Range is defined for GET alone.
+  // RFC 9110 defines Range for GET only.
   if (ctx.method !== 'GET' || !ifRangeHolds(headerText(ifRange), validators)) return undefined;
   const range = parseRange(header, object.sizeBytes);
   if (range !== 'unsatisfiable') return range;
@@ -102,7 +105,10 @@ function headerText(header: string | string[] | undefined): string | undefined {
   return Array.isArray(header) ? header[0] : header;
 }
 
-/** A client that leaves is no fault; a source that fails cuts the connection, so that the client sees it is not whole. */
+/**
+ * Sends the object or a range of it. A client that leaves is no fault. A failing source cuts the connection, so
+ * that the client notices the truncation.
+ */
 async function send(
   object: OpenObject,
   range: ByteRange | undefined,

@@ -12,7 +12,10 @@ export interface WriteFileOptions {
   readonly signal: AbortSignal;
 }
 
-/** PUT to a signed link of the directory store: how agents hand in results, and services without the folder store. All of it is stored, or nothing. */
+/**
+ * Handles PUT to a signed link of the directory store, by which agents store results, and so do services without
+ * access to the folder. The object is stored completely or not at all.
+ */
 export function writeFile({ store, bodyLimits, signal }: WriteFileOptions): Handler {
   return async (ctx) => {
     const { key, contentType = '', maxBytes = 0 } = requireGrant(ctx, 'PUT', store);

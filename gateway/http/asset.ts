@@ -1,12 +1,11 @@
 import type { GatewayContext } from './context.ts';
 
 export interface Asset {
-  /** Media type. */
   readonly type: string;
   readonly body: Buffer;
-  /** Content-Security-Policy of the page it belongs to. */
+  /** Content-Security-Policy of its page. */
   readonly policy: string;
-  /** Seconds it may be kept. */
+  /** Seconds for which it may be cached. */
   readonly maxAge: number;
 }
 

@@ -4,13 +4,13 @@ import { describe, expect, it } from 'vitest';
 import { whileClientWaits } from './client-gone.ts';
 import { ClientGoneError } from './request-body.ts';
 
-/** A response of which only the connection matters. */
+/** Returns a response of which only the connection matters. */
 function response({ closed = false } = {}) {
   const events = Object.assign(new EventEmitter(), { closed });
   return { events, ctx: { res: events as unknown as ServerResponse } };
 }
 
-/** Work that goes on until it is called off. */
+/** Work that goes on until it is cancelled. */
 const endless = (signal: AbortSignal) =>
   new Promise((_resolve, reject) => {
     signal.addEventListener('abort', () => reject(new Error('cancelled')));

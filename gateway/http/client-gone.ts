@@ -2,9 +2,9 @@ import type { GatewayContext } from './context.ts';
 import { ClientGoneError } from './request-body.ts';
 
 /**
- * Does something that only its client has a use for.
- * @param work given a signal that aborts when the client's connection closes before it was answered
- * @throws ClientGoneError when it did, whatever became of the work's failure; otherwise what the work throws
+ * Does work that only its client needs.
+ * @param work gets a signal that aborts when the client's connection closes before the answer
+ * @throws ClientGoneError in that case, whatever the work threw; otherwise the error of the work
  */
 export async function whileClientWaits<T>(
   { res }: Pick<GatewayContext, 'res'>,
@@ -12,7 +12,7 @@ export async function whileClientWaits<T>(
 ): Promise<T> {
   const gone = new AbortController();
   const leave = () => gone.abort(new ClientGoneError('the client went away'));
-  // `close` was told to others already when the connection broke before this began.
+  // `close` was already emitted when the connection broke before this began.
   if (res.closed || res.destroyed) leave();
   res.once('close', leave);
   try {

@@ -1,11 +1,11 @@
 import type { Context, Middleware } from 'koa';
 
-/** Holds what rides with a request through the gateway. */
+/** State of a request in the gateway. */
 export interface RequestState {
   requestId: string;
-  /** Continues the trace of this request; undefined: it is not traced. */
+  /** Continues the trace of this request; undefined when it is not traced. */
   traceparent?: string;
-  /** Set on the response's way out, for the log line and the metrics. */
+  /** Set with the response, for the log line and the metrics. */
   errorCode?: string;
 }
 
@@ -18,7 +18,7 @@ export type GatewayContext = Context & {
 
 export type Handler = (ctx: GatewayContext) => Promise<void>;
 
-/** A handler of ours, as Koa's types want it: Koa itself gives the state no shape. */
+/** Casts a handler to Koa's type, because Koa's state has no type. */
 export function asMiddleware(handler: Handler): Middleware {
   return handler as unknown as Middleware;
 }

@@ -1,8 +1,8 @@
 import type { z } from 'zod';
 
 /**
- * Returns what is wrong with a body, for the message of `invalid_input`: each faulty field once, without its value.
- * @param body what was checked; a faulty field that it does not have is required
+ * Returns the faults of a body for the message of `invalid_input`: each faulty field once, without its value.
+ * @param body the checked value; a faulty field that it lacks is required
  */
 export function faultsOf(issues: readonly z.core.$ZodIssue[], body: unknown): string {
   const faults = new Map<string, string>();

@@ -4,11 +4,12 @@ import { koaBody } from 'koa-body';
 import type { GatewayContext } from './context.ts';
 import { askForBody, ClientGoneError } from './request-body.ts';
 
-/** The longest script, every character of it written as two \u escapes, fits with room. */
+/** Largest body, in bytes. It fits the longest script with every character written as two \u escapes. */
 const LIMIT_BYTES = 256 * 1024;
 
 /**
- * JSON by any of its names (RFC 6839). Both the refusal and the parser go by this list: the parser's own is shorter.
+ * JSON by any of its names (RFC 6839). Both the refusal and the parser use this list, because the parser's own is
+ * shorter.
  */
 const JSON_TYPES = ['application/json', 'application/*+json'];
 
@@ -23,9 +24,9 @@ const parse = koaBody({
 });
 
 /**
- * The JSON body of a request, whatever JSON value it is.
+ * Returns the JSON body of a request, of any JSON type.
  * @param timeoutMs longest time for all of it
- * @throws ApiError `invalid_input` for any other type, malformed JSON, too much of it or too slow a client
+ * @throws ApiError `invalid_input` for any other type, malformed JSON, a body that is too large or too slow
  */
 export async function readJson(ctx: GatewayContext, timeoutMs: number): Promise<unknown> {
   if (!ctx.is(JSON_TYPES))
@@ -42,7 +43,7 @@ export async function readJson(ctx: GatewayContext, timeoutMs: number): Promise<
     );
   });
   const parsing = parse(ctx as unknown as Context, async () => {});
-  // It loses the race when the client is too slow, and fails later.
+  // It loses the race when the client is too slow, and rejects later.
   parsing.catch(() => {});
   try {
     await Promise.race([parsing, tooSlow]);
@@ -54,12 +55,12 @@ export async function readJson(ctx: GatewayContext, timeoutMs: number): Promise<
   return (ctx.request as unknown as { body: unknown }).body;
 }
 
-/** Tells whether a request has a body, for those that may leave it out. */
+/** Returns whether a request has a body, for routes on which it is optional. */
 export function hasBody({ req }: GatewayContext): boolean {
   return req.headers['transfer-encoding'] !== undefined || Number(req.headers['content-length'] ?? 0) > 0;
 }
 
-/** Returns what raw-body, inflation and the JSON parser throw, by the `type` and `status` they carry. */
+/** Converts the errors of raw-body, inflation and the JSON parser by their `type` and `status`. */
 function refusalFor(error: unknown): Error {
   if (error instanceof ApiError) return error;
   const { type, status, code } = error as { type?: string; status?: number; code?: string };

@@ -14,22 +14,22 @@ export const SANE_REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
 export interface ObserveOptions {
   readonly logger: Logger;
   readonly metrics: GatewayMetrics;
-  /** How long bytes nobody wants are thrown away after an early answer. */
+  /** Time for which unwanted bytes are discarded after an early answer, in ms. */
   readonly lingerMs: number;
-  /** True while the gateway ends: answers then close their connections. */
+  /** True while the gateway ends: its answers then close their connections. */
   readonly isDraining: () => boolean;
-  /** Counts the handlers at work; one may outlive its response, tidying up. */
+  /** Counts running handlers; one may outlive its response while it cleans up. */
   readonly handlers: { running: number };
 }
 
 /**
- * The outermost middleware: gives the request its id, makes whatever is thrown the error envelope, and when the
- * response has ended writes one log line and counts it. Paths are logged as route templates, so that no key, id or
- * signature ever gets into a log.
+ * Creates the outermost middleware. It gives the request its id, converts thrown errors into the error envelope,
+ * and writes one log line and the metrics when the response has ended. Paths are logged as route templates, so no
+ * key, id or signature ever reaches a log.
  */
 export function observe(options: ObserveOptions): Middleware {
   const { logger, metrics, lingerMs, isDraining, handlers } = options;
-  // What these lines hold is chosen here, field by field, so there is nothing in them to look for and hide.
+  // These lines have a fixed set of safe fields, so no redaction is needed.
   const access = logger.child({}, { redact: [] });
   return async (koaContext, next) => {
     const ctx = koaContext as unknown as GatewayContext;
@@ -81,14 +81,14 @@ export function observe(options: ObserveOptions): Middleware {
 }
 
 /**
- * Refuses a target in absolute form whose URL is none: whoever asks Koa for its path gets an exception.
+ * Refuses a target in absolute form with an invalid URL, because reading Koa's path would throw.
  * @throws ApiError invalid_input
  */
 function requirePath(ctx: GatewayContext): void {
   try {
     if (ctx.path) return;
   } catch {
-    // Refused below, like a target without any path.
+    // Refused below, like a target without a path.
   }
   throw new ApiError('invalid_input', 'The target of the request is not a valid URL.');
 }
@@ -104,7 +104,7 @@ function beginSpan(ctx: GatewayContext): Span | undefined {
   return span;
 }
 
-/** Named by the route, which only the router knows; never by the path, in which there may be keys and signatures. */
+/** The span is named by the route, which only the router knows; the path may contain keys and signatures. */
 function endSpan(span: Span, ctx: GatewayContext, route: string, finished: boolean): void {
   const status = ctx.res.statusCode;
   span.rename(`${ctx.req.method} ${route}`);
@@ -120,7 +120,7 @@ function endSpan(span: Span, ctx: GatewayContext, route: string, finished: boole
 
 function fail(ctx: GatewayContext, error: unknown, logger: Logger): void {
   const apiError = toApiError(error);
-  // That no slot is free is no failure of a service; the line of the request has its code.
+  // A missing slot is no failure of a service; the line of the request has its code.
   if (apiError.httpStatus >= 500 && !apiError.code.startsWith('capacity_')) {
     logger.error(
       { err: error, requestId: ctx.state.requestId, route: routeName(ctx) },

@@ -1,29 +1,29 @@
 import { ApiError } from '@semblance/common/errors';
 
-/** How slow a client may be with its body, so that no connection, file or buffer is held for ever by a few bytes. */
+/** Limits of a slow body, so that a few bytes cannot hold a connection, file or buffer for ever. */
 export interface BodyLimits {
-  /** Longest wait for the next bytes, milliseconds. */
+  /** Longest wait for the next bytes, in ms. */
   readonly idleMs: number;
-  /** Longest time from the first look at the body to its last byte, milliseconds. */
+  /** Longest time from the first read to the last byte, in ms. */
   readonly totalMs: number;
-  /** Over this much time spent waiting for bytes, milliseconds, at least so many must come. */
+  /** Waiting time, in ms, over which the rate is measured. */
   readonly rateWindowMs: number;
   readonly leastBytesPerSecond: number;
 }
 
 export interface Pace {
   arrived(bytes: number): void;
-  /** Notes a wait for bytes that ended with some. @throws ApiError `invalid_input` when too few came for too long */
+  /** Records a wait that ended with bytes. @throws ApiError `invalid_input` when the rate was too low for too long */
   waited(ms: number): void;
-  /** How long the next wait may be, and what to refuse the body with if nothing comes in that time. */
+  /** Returns the longest next wait, and the refusal if nothing arrives in that time. */
   nextWait(): { readonly ms: number; readonly refusal: () => ApiError };
   /** @throws ApiError `invalid_input` when the time for the whole body is up */
   check(): void;
 }
 
 /**
- * Watches how a body arrives. Only the time spent waiting for the client counts towards its rate: a consumer that is
- * slow itself makes nobody slow. The time for the whole body counts from now, whoever is to blame.
+ * Measures how a body arrives. Only time spent waiting for the client counts for its rate, so that a slow consumer
+ * is not blamed on the client. The time for the whole body counts from now, whatever the cause.
  */
 export function createPace(limits: BodyLimits): Pace {
   const { idleMs, totalMs, rateWindowMs, leastBytesPerSecond } = limits;

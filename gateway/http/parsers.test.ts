@@ -1,4 +1,4 @@
-/** Whatever a client may write into a header, a key or a link: nothing throws that is not a refusal, nothing is let in. */
+/** Whatever a client writes into a header, a key or a link, parsing throws only refusals and admits nothing wrong. */
 import { hash } from 'node:crypto';
 import { ApiError } from '@semblance/common/errors';
 import { isObjectKey } from '@semblance/common/object-key';
@@ -13,7 +13,7 @@ import { ifRangeHolds, isNotModified, parseRange } from '../files/range.ts';
 import { fileKey } from '../jobs/fields.ts';
 import { boundaryOf, MultipartError, parsePartHeader } from '../uploads/multipart-header.ts';
 
-/** Text of any characters, and text that is nearly what is wanted. */
+/** Generates text of any characters, and text close to the valid one. */
 function near(...samples: string[]): fc.Arbitrary<string> {
   const broken = fc
     .tuple(fc.constantFrom(...samples), fc.nat(), fc.nat(3), anyText(4))
@@ -143,7 +143,7 @@ describe('signed links', () => {
         (key2, query2, method) => {
           const verdict = verifyLink(signingKey, method, key2, new URLSearchParams(query2), now);
           if (!verdict.ok) return;
-          // Fields that mean nothing may be added; what was signed is what is granted.
+          // Fields without meaning may be added; the signed content is what is granted.
           expect(verdict.grant).toEqual(grant);
           expect([method, key2]).toEqual(['GET', key]);
         },

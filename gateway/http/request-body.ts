@@ -1,24 +1,24 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type BodyLimits, createPace } from './pace.ts';
 
-/** The client went away before it had its answer; nobody is left to be told. */
+/** The client went away before its answer, so nobody is left to be told. */
 export class ClientGoneError extends Error {
   override readonly name = 'ClientGoneError';
   readonly code = 'client_gone';
   readonly retryable = false;
 }
 
-/** States what is taken from the connection ahead of the consumer. */
+/** Bytes read from the connection ahead of the consumer. */
 const READ_AHEAD_BYTES = 256 * 1024;
 
 const awaitingContinue = new WeakSet<IncomingMessage>();
 
-/** Notes a request with `Expect: 100-continue`: its body is asked for only once a handler wants it. */
+/** Records a request with `Expect: 100-continue`, whose body is requested only when a handler wants it. */
 export function noteExpectContinue(request: IncomingMessage): void {
   awaitingContinue.add(request);
 }
 
-/** True while the client still waits to be told to send its body. */
+/** Returns whether the client still waits for the request to send its body. */
 export function awaitsContinue(request: IncomingMessage): boolean {
   return awaitingContinue.has(request);
 }
@@ -29,8 +29,8 @@ export function askForBody(request: IncomingMessage, response: ServerResponse): 
 }
 
 /**
- * The body of a request, chunk by chunk, at the pace the consumer reads it. Ending early leaves the connection open,
- * so that the refusal can still be answered.
+ * Yields the body of a request, chunk by chunk, at the pace of the consumer. Ending early keeps the connection
+ * open, so that a refusal can still be answered.
  *
  * @throws ApiError `invalid_input` when the client is slower than the limits allow; ClientGoneError when the
  *   connection ends first
@@ -41,7 +41,7 @@ export async function* requestBytes(
   limits: BodyLimits,
 ): AsyncGenerator<Buffer> {
   askForBody(request, response);
-  // By events, because read() would copy what has gathered into one more buffer.
+  // Uses events, because read() would copy the gathered chunks into one more buffer.
   const queue: Buffer[] = [];
   let queued = 0;
   let wake = () => {};
@@ -86,21 +86,21 @@ export async function* requestBytes(
     for (const event of events) request.off(event, onEvent);
     request.off('data', onData);
     request.pause();
-    // An error that comes after nobody reads any more is not unhandled.
+    // Without this listener, an error after the end of the reading would be unhandled.
     request.on('error', () => {});
   }
 }
 
 /**
- * For an answer given before the body was read to its end, to be called before the answer is sent: what still arrives
- * is thrown away for a while, so that a client that is still sending gets to read the answer instead of a reset. Then
- * the connection is cut. Where it is to be closed anyway, our side of it is closed with the answer.
+ * Handles an answer that is given before the body was read to its end; must be called before the answer. Arriving
+ * bytes are discarded for a while, so that a client that still sends can read the answer instead of a reset. Then
+ * the connection is cut. If it is to be closed anyway, this side is closed with the answer.
  */
 export function lingerAfter(request: IncomingMessage, response: ServerResponse, lingerMs: number): void {
   if (request.complete || request.destroyed) return;
   const { socket } = request;
   const closing = !response.shouldKeepAlive || response.getHeader('Connection') === 'close';
-  // What Node calls after the last answer of a connection; its own would cut the connection at once.
+  // Node calls this after the last answer of a connection; its own version cuts the connection at once.
   socket.destroySoon = () => {
     socket.end();
   };
@@ -112,7 +112,7 @@ export function lingerAfter(request: IncomingMessage, response: ServerResponse, 
       request.once('end', () => {
         forget();
         socket.off('close', forget);
-        // Uncovers the method of the class: the connection goes on as if nothing had been.
+        // This restores the method of the class, so that the connection goes on normally.
         Reflect.deleteProperty(socket, 'destroySoon');
       });
     request.on('error', () => {});

@@ -10,9 +10,9 @@ import { noteExpectContinue } from './request-body.ts';
 export interface HttpServerOptions {
   readonly listen: ListenAddress;
   readonly handler: RequestListener;
-  /** Is told of what was refused before any handler saw it. */
+  /** Called for requests that were refused before any handler. */
   readonly onRefused?: (refused: Refused) => void;
-  /** Takes connections out of HTTP. Without it every request is an ordinary one, whatever it would upgrade to. */
+  /** Takes connections over from HTTP. Without it every request is an ordinary one, whatever it would upgrade to. */
   readonly upgrades?: Upgrades;
 }
 
@@ -41,8 +41,9 @@ const HEADERS_MS = 20_000;
 const MAX_HEADER_BYTES = 16 * 1024;
 
 /**
- * The HTTP server, whose own refusals (malformed requests, headers too long or too slow) carry the error envelope too.
- * Bodies have no overall time limit here: an upload may take long, and whoever reads a body watches it.
+ * Starts the HTTP server, whose own refusals (malformed requests, too long or too slow headers) have the error
+ * envelope too. Bodies have no overall time limit here, because an upload may take long; readers of bodies limit
+ * it.
  */
 export async function startHttpServer(options: HttpServerOptions): Promise<HttpServer> {
   const server = createServer({
@@ -51,7 +52,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
     requestTimeout: 0,
     connectionsCheckingInterval: 5_000,
     maxHeaderSize: MAX_HEADER_BYTES,
-    // A request without Host would be refused with an empty body; it is harmless here.
+    // Node would refuse a request without Host with an empty body; it is harmless here.
     requireHostHeader: false,
     noDelay: true,
     shouldUpgradeCallback: (request) => options.upgrades?.wants(request) ?? false,
@@ -83,7 +84,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
   });
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
     if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
-    // Ended within a request: that one has a line of its own.
+    // The client left within a request, which has a log line of its own.
     const brokeOff = error.code === 'HPE_INVALID_EOF_STATE';
     end(socket, '400 Bad Request', refuse(400, 'invalid_input', messageFor(error.code), !brokeOff));
   });

@@ -10,13 +10,13 @@ import { EXAMPLE_JOB, isJobIdShaped, jobPath, jobSchema } from './job-schema.ts'
 
 export interface CancelOptions {
   readonly control: ControlPlane;
-  /** Longest time for the body to arrive. */
+  /** Longest time for the body to arrive, in ms. */
   readonly bodyTimeoutMs: number;
 }
 
 const cancelBody = z.object({}, 'The body must be a JSON object, or left out').meta({ id: 'Cancel' });
 
-/** POST /jobs/{job_id}/cancel */
+/** Handles POST /jobs/{job_id}/cancel. */
 export function cancelJob({ control, bodyTimeoutMs }: CancelOptions): Handler {
   return async (ctx) => {
     const caller = requireCaller(ctx.headers.authorization);
@@ -28,7 +28,7 @@ export function cancelJob({ control, bodyTimeoutMs }: CancelOptions): Handler {
         if (error) throw new ApiError('invalid_input', `${error.issues[0]?.message}.`);
       }
     } catch (error) {
-      // Who may not ask at all is told that first; and refused calls count as calls.
+      // The key is checked before a fault is reported, and refused calls count as calls.
       if (error instanceof ApiError) await control.authorize(ctx, { caller });
       throw error;
     }

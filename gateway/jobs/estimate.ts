@@ -12,7 +12,7 @@ import { JOB_CAPABILITIES, type JobCapability, submitParser, submitSchema } from
 
 export interface EstimateOptions {
   readonly control: ControlPlane;
-  /** Longest time for the body to arrive. */
+  /** Longest time for the body to arrive, in ms. */
   readonly bodyTimeoutMs: number;
 }
 
@@ -26,7 +26,7 @@ const whichCapability = z.object(
   'The body must be a JSON object',
 );
 
-/** POST /estimate: what a submit with the same fields would hold. */
+/** Handles POST /estimate: the hold of a submit with the same fields. */
 export function estimateJob({ control, bodyTimeoutMs }: EstimateOptions): Handler {
   const parsers = new Map(JOB_CAPABILITIES.map((name) => [name, submitParser(name)]));
   return async (ctx) => {
@@ -42,7 +42,7 @@ export function estimateJob({ control, bodyTimeoutMs }: EstimateOptions): Handle
       capability = data.capability;
       submit = (parsers.get(capability) as ReturnType<typeof submitParser>)(body);
     } catch (error) {
-      // Who may not ask at all is told that first; and refused calls count as calls.
+      // The key is checked before a fault is reported, and refused calls count as calls.
       if (error instanceof ApiError) await control.authorize(ctx, { caller });
       throw error;
     }
@@ -60,7 +60,7 @@ export function estimateJob({ control, bodyTimeoutMs }: EstimateOptions): Handle
   };
 }
 
-/** One shape for each capability: a submit's fields and the capability's name. */
+/** One schema per capability: the fields of a submit and the name of the capability. */
 const estimateBody = z
   .discriminatedUnion(
     'capability',

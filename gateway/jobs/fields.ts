@@ -3,8 +3,7 @@ import { callbackUrlFault, MAX_CALLBACK_URL_LENGTH } from '@semblance/common/sub
 import { z } from 'zod';
 
 /**
- * Text of `min` to `max` Unicode code points. NUL and lone surrogates are no text that a database or a voice could
- * take.
+ * Text of `min` to `max` Unicode code points, without NUL and lone surrogates, which no database or voice accepts.
  */
 export function text(max: number, min = 1) {
   return z
@@ -15,14 +14,14 @@ export function text(max: number, min = 1) {
     .meta({ minLength: min, maxLength: max });
 }
 
-/** Length in Unicode code points. */
+/** Returns the length in Unicode code points. */
 export function codePoints(value: string): number {
   let count = 0;
   for (const _ of value) count++;
   return count;
 }
 
-/** A key as POST /uploads gave it. Whether it exists and whose it is, the control plane knows. */
+/** A key from POST /uploads. The control plane checks its existence and owner. */
 export const fileKey = z
   .string('must be a file_key from POST /uploads')
   .refine((value) => value.startsWith('api/'), 'must be a file_key from POST /uploads, beginning with "api/"')
@@ -33,7 +32,7 @@ export const fileKey = z
     maxLength: 512,
   });
 
-/** States where the terminal job is to be POSTed. */
+/** Address to which the terminal job is POSTed. */
 export const callbackUrl = z
   .string('must be a string')
   .refine((value) => callbackUrlFault(value) === undefined, {
@@ -49,7 +48,7 @@ export const outputResolution = z
   .literal([480, 720, 1080], 'must be 480, 720 or 1080')
   .transform((value) => String(value));
 
-/** A field that may be left out; null counts as left out, because many clients write it so. */
+/** An optional field; null counts as absent, because many clients write it so. */
 export function optional<T extends z.ZodType>(schema: T) {
   return schema.nullish().transform((value) => value ?? undefined);
 }

@@ -33,7 +33,7 @@ export const jobPath = z.object({
   job_id: z.string().min(1).meta({ description: 'As the submit answered it.' }),
 });
 
-/** False for text that no job can have as its id, and that needs no looking up. */
+/** Returns false for text that cannot be the id of a job, so that no lookup is needed. */
 export function isJobIdShaped(text: string): boolean {
   return /^[A-Za-z0-9_-]{1,64}$/.test(text);
 }

@@ -6,7 +6,7 @@ import type { Handler } from '../http/context.ts';
 import type { Operation } from '../openapi/operation.ts';
 import { EXAMPLE_JOB, isJobIdShaped, jobPath, jobSchema } from './job-schema.ts';
 
-/** GET /jobs/{job_id} */
+/** Handles GET /jobs/{job_id}. */
 export function readJob({ control }: { readonly control: ControlPlane }): Handler {
   return async (ctx) => {
     const caller = requireCaller(ctx.headers.authorization);

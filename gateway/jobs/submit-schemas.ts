@@ -12,7 +12,7 @@ export const JOB_CAPABILITIES = CAPABILITY_NAMES.filter(
   (name): name is JobCapability => CAPABILITIES[name].shape === 'job',
 );
 
-/** Settings of each capability beside its inputs, by request field; what comes out is what the engine is given. */
+/** Settings of each capability beside its inputs, by request field; the output is what the engine receives. */
 const PARAMETERS: Record<JobCapability, z.ZodRawShape> = {
   'character-swap': {
     resolution: optional(z.enum(['1k', '2k'], 'must be "1k" or "2k"')).transform((value) => value ?? '1k'),
@@ -29,7 +29,7 @@ const PARAMETERS: Record<JobCapability, z.ZodRawShape> = {
   'lip-sync': { output_resolution_p: optional(outputResolution) },
 };
 
-/** A submit's body, checked, in the terms of the control plane. */
+/** The checked body of a submit, in the terms of the control plane. */
 export interface ParsedSubmit {
   /** Input role → file key. */
   readonly inputs: Record<string, string>;
@@ -42,7 +42,8 @@ export type SubmitParser = (body: unknown) => ParsedSubmit;
 const schemas = new Map<JobCapability, z.ZodObject>();
 
 /**
- * Returns what a capability's submit body must be; one object each, so that it has one name in the OpenAPI document.
+ * Returns the schema of a capability's submit body; always the same object, so that it has one name in the OpenAPI
+ * document.
  */
 export function submitSchema(capability: JobCapability): z.ZodObject {
   let schema = schemas.get(capability);
@@ -63,14 +64,14 @@ export function submitSchema(capability: JobCapability): z.ZodObject {
   return schema;
 }
 
-/** `identity_swap` as `IdentitySwap`. */
+/** Converts `identity_swap` to `IdentitySwap`. */
 function pascal(name: string): string {
   return name.replace(/(?:^|_)(\w)/g, (_, letter: string) => letter.toUpperCase());
 }
 
 /**
- * The check of one capability's submit body. Unknown fields are ignored, so that a client newer than this service is
- * not refused.
+ * Returns the check of one capability's submit body. Unknown fields are ignored, so that a newer client is not
+ * refused.
  * @returns a function that throws ApiError `invalid_input` naming every faulty field, without their values
  */
 export function submitParser(capability: JobCapability): SubmitParser {

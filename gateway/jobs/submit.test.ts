@@ -233,10 +233,10 @@ describe('POST /face-swap-image', () => {
     const head = `POST /api/v1/face-swap-image HTTP/1.1\r\nHost: x\r\nRequest-Id: leaver\r\nAuthorization: ${t.auth.authorization}\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{`;
     const socket = connect(t.port, '127.0.0.1');
     socket.write(head);
-    // Whoever leaves before it was heard is nobody to the log either.
+    // A client that leaves before its request was read is not logged.
     await expect.poll(() => t.registry.metrics()).toMatch(/requests_in_flight 1\n/);
     socket.destroy();
-    // By its id: the lines of earlier requests may still come.
+    // Selected by id, because lines of earlier requests may still arrive.
     const ofIt = () =>
       t.logLines.map((line) => JSON.parse(line)).filter(({ requestId }) => requestId === 'leaver');
     await expect.poll(ofIt).toHaveLength(1);

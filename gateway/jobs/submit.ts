@@ -12,11 +12,11 @@ import { type JobCapability, submitParser, submitSchema } from './submit-schemas
 export interface SubmitOptions {
   readonly control: ControlPlane;
   readonly capability: JobCapability;
-  /** Longest time for the body to arrive. */
+  /** Longest time for the body to arrive, in ms. */
   readonly bodyTimeoutMs: number;
 }
 
-/** POST /<capability>: one handler for the six job capabilities; they differ in their table of fields alone. */
+/** Handles POST /<capability>, for all six job capabilities, which differ only in their table of fields. */
 export function submitJob({ control, capability, bodyTimeoutMs }: SubmitOptions): Handler {
   const parse = submitParser(capability);
   return async (ctx) => {
@@ -27,7 +27,7 @@ export function submitJob({ control, capability, bodyTimeoutMs }: SubmitOptions)
       idempotencyKey = idempotencyKeyOf(ctx.headers['idempotency-key']);
       submit = parse(await readJson(ctx, bodyTimeoutMs));
     } catch (error) {
-      // Who may not ask at all is told that, not what was wrong with the body; and refused calls count as calls.
+      // With an invalid key the caller learns only that, not the faults of the body. Refused calls count as calls.
       if (error instanceof ApiError) await control.authorize(ctx, { caller });
       throw error;
     }
@@ -69,7 +69,7 @@ const submitHeaders = z.object({
   }),
 });
 
-/** A body that passes every check of form; its keys are examples. */
+/** Returns a body that passes every formal check; its keys are examples. */
 function exampleBody(capability: JobCapability): Record<string, unknown> {
   const inputs = Object.values(CAPABILITIES[capability].inputs).map(({ field, kind }) => [
     field,

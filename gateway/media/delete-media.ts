@@ -27,14 +27,14 @@ const deletedMedia = z
   })
   .meta({ id: 'DeletedMedia' });
 
-/** DELETE /jobs/{job_id}/media */
+/** Handles DELETE /jobs/{job_id}/media. */
 export function deleteJobMedia({ control }: { readonly control: ControlPlane }): Handler {
   return async (ctx) => {
     const caller = requireCaller(ctx.headers.authorization);
     const jobId = ctx.params.job_id as string;
     const query = mediaQuery.safeParse(ctx.query);
     if (!isJobIdShaped(jobId) || !query.success) {
-      // Who may not ask at all is told that first; and refused calls count as calls.
+      // The key is checked before a fault is reported, and refused calls count as calls.
       await control.authorize(ctx, { caller });
       throw query.success
         ? new ApiError('not_found', 'There is no such job.')
@@ -81,7 +81,7 @@ const deletedUpload = z
   .object({ file_key: z.string(), deleted: z.literal(true) })
   .meta({ id: 'DeletedUpload' });
 
-/** DELETE /uploads/{file_key} */
+/** Handles DELETE /uploads/{file_key}. */
 export function deleteUpload({ control }: { readonly control: ControlPlane }): Handler {
   return async (ctx) => {
     const caller = requireCaller(ctx.headers.authorization);

@@ -10,13 +10,13 @@ export interface DocumentOptions {
   /** Path of the base address, such as `/api/v1`. */
   readonly prefix: string;
   readonly version: string;
-  /** Schemas that no body or answer names, such as those of the events in a stream. */
+  /** Schemas that no body or answer names, such as those of events. */
   readonly schemas?: readonly z.ZodType[];
 }
 
 const COMPONENTS = '#/components/schemas/';
 
-/** The OpenAPI 3.1 document of the routes, made of the schemas that validate. */
+/** Builds the OpenAPI 3.1 document of the routes from the schemas that validate. */
 export function createDocument({ routes, prefix, version, schemas = [] }: DocumentOptions): Json {
   const components: Json = {};
   const schemaOf = (schema: z.ZodType, io: 'input' | 'output') => toSchema(schema, io, components);
@@ -125,12 +125,12 @@ function success(
   };
 }
 
-/** The errors of an operation by status; the codes that a status may carry are told one by one. */
+/** Returns the errors of an operation by status, with each code of a status. */
 function failures({ key, errors = [], otherErrors = [] }: Operation): Json {
   const codes = new Map<number, Set<ApiErrorCode>>();
   const add = (status: number, code: ApiErrorCode) =>
     codes.set(status, (codes.get(status) ?? new Set()).add(code));
-  // What is no sound HTTP, such as an Expect header that nobody knows, is refused before any route is looked for.
+  // Invalid HTTP, such as an unknown Expect header, is refused before routing.
   add(400, 'invalid_input');
   if (key !== 'none') {
     for (const code of ['unauthorized', 'rate_limited'] as const) add(httpStatusOf(code), code);
@@ -202,8 +202,8 @@ function parametersIn(
 }
 
 /**
- * A zod schema as JSON Schema 2020-12. What has a `meta({id})` becomes a component and is referred to. Objects are left
- * open: clients of this release shall take answers of a later one.
+ * Converts a zod schema to JSON Schema 2020-12. A schema with `meta({id})` becomes a component and is referenced.
+ * Objects stay open, so that clients of this release accept answers of a later one.
  */
 function toSchema(schema: z.ZodType, io: 'input' | 'output', components: Json): Json {
   const made = z.toJSONSchema(schema, { io, target: 'draft-2020-12' }) as Json;

@@ -10,23 +10,22 @@ export interface Answer {
   readonly type?: string;
   readonly schema?: z.ZodType;
   readonly example?: unknown;
-  /** Names from `RESPONSE_HEADERS` (parts.ts) besides those that every answer has. */
+  /** Names from `RESPONSE_HEADERS` (parts.ts) besides those of every answer. */
   readonly headers?: readonly string[];
 }
 
 export interface RequestBody {
-  /** Media type. */
   readonly type: string;
-  /** States what clients send: its input side is documented. */
+  /** Schema of the request; its input side is documented. */
   readonly schema: z.ZodType;
   readonly example?: unknown;
-  /** Tells whether it may be left out. Default: it may not. */
+  /** Whether the body is optional. Default: it is required. */
   readonly optional?: boolean;
 }
 
 /**
- * Holds what the OpenAPI document says of a route. It is declared beside the handler, with the very schemas that the
- * handler checks by, and is the only place where the route is documented for machines.
+ * The OpenAPI description of a route. It is declared beside the handler, with the schemas that the handler uses,
+ * and is the only machine-readable description of the route.
  */
 export interface Operation {
   /** operationId, in camelCase. */
@@ -35,11 +34,11 @@ export interface Operation {
   readonly summary: string;
   readonly description?: string;
   /**
-   * Tells whether a bearer key is asked for. With one come the errors and headers of authentication and of the rate
+   * Whether a bearer key is required. With a key come the errors and headers of authentication and of the rate
    * limit.
    */
   readonly key: 'required' | 'optional' | 'none';
-  /** Objects whose properties are the parameters. Path parameters that are not declared are strings. */
+  /** Objects whose properties are the parameters. Undeclared path parameters are strings. */
   readonly path?: z.ZodObject;
   readonly query?: z.ZodObject;
   readonly headers?: z.ZodObject;
@@ -47,16 +46,16 @@ export interface Operation {
   readonly answers: readonly Answer[];
   /** Codes besides those of authentication, the rate limit and `internal_error`. */
   readonly errors?: readonly ApiErrorCode[];
-  /** Codes with a status that is not the code's own. */
+  /** Codes with another status than their own. */
   readonly otherErrors?: readonly { readonly status: number; readonly code: ApiErrorCode }[];
 }
 
-/** One row of the table that makes both the router and the document. */
+/** One row of the table from which both the router and the document are made. */
 export interface Route {
   readonly method: 'get' | 'post' | 'put' | 'delete';
-  /** As OpenAPI writes it, such as `/jobs/{job_id}`; relative to the base address unless it is of `/files`. */
+  /** In OpenAPI notation, such as `/jobs/{job_id}`; relative to the base address unless under `/files`. */
   readonly path: string;
   readonly handler: Handler;
-  /** `internal`: for other services of the installation alone, and not in the document. */
+  /** `internal`: only for other services of the installation, and not in the document. */
   readonly operation: Operation | 'internal';
 }

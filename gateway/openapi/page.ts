@@ -7,8 +7,8 @@ import type { Handler } from '../http/context.ts';
 import type { Operation, Route } from './operation.ts';
 
 /**
- * The page that renders the document, by Swagger UI from this installation's own files: nothing is loaded from elsewhere,
- * and the policy allows nothing else. Images are in its style sheet as data.
+ * Policy of the page that shows the document with Swagger UI from this installation's own files: nothing is loaded
+ * from elsewhere. Its style sheet contains images as data.
  */
 const POLICY = [
   "default-src 'none'",
@@ -38,7 +38,7 @@ const PAGE = `<!doctype html>
 </html>
 `;
 
-/** The document is next to the page, wherever a proxy may have put both. */
+/** The document is beside the page, wherever a proxy puts both. */
 const SCRIPT = `SwaggerUIBundle({
   url: new URL('openapi.json', location.href).href,
   dom_id: '#page',
@@ -59,7 +59,7 @@ interface Asset {
 
 const fromLibrary = (name: string, type: string): [string, Asset] => {
   let bytes: Buffer | undefined;
-  // Read once, when first asked for: most gateways never are.
+  // Read on the first request, because most gateways never get one.
   const read = () => {
     bytes ??= readFileSync(join(LIBRARY, name));
     return bytes;

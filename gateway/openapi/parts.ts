@@ -60,7 +60,7 @@ export const RESPONSE_HEADERS: Readonly<Record<string, HeaderPart>> = {
 
 export const RATE_LIMIT_HEADERS = ['RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset'] as const;
 
-/** States what each error code means to a caller, as a sentence for the document. */
+/** The meaning of each error code for a caller, as a sentence for the document. */
 export const ERROR_MEANINGS: Readonly<Record<(typeof API_ERROR_CODES)[number], string>> = {
   unauthorized: 'The key is missing, unknown or revoked, or the link is not valid any more.',
   insufficient_balance: 'The balance does not cover the hold.',

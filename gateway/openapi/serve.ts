@@ -3,10 +3,10 @@ import { createDocument, type DocumentOptions } from './document.ts';
 import type { Operation, Route } from './operation.ts';
 import { pageRoutes } from './page.ts';
 
-/** Of the v1 API: grows with what is added to it. */
+/** Version of the v1 API; it grows with each addition. */
 const VERSION = '1.1.0';
 
-/** The document of the given routes, and of its own. */
+/** Returns the routes of the document, for the given routes and its own. */
 export function serviceRoutes(options: Omit<DocumentOptions, 'version'>): Route[] {
   let text: Buffer | undefined;
   const readDocument: Handler = async (ctx) => {

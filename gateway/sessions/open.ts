@@ -22,26 +22,26 @@ export const SESSION_CAPABILITIES = CAPABILITY_NAMES.filter(
 export interface OpenSessionOptions {
   readonly control: ControlPlane;
   readonly capability: SessionCapability;
-  /** Longest time for the body to arrive. */
+  /** Longest time for the body to arrive, in ms. */
   readonly bodyTimeoutMs: number;
-  /** Origin clients reach the gateway at. */
+  /** Origin at which clients reach the gateway. */
   readonly publicUrl: string;
 }
 
 /**
- * POST /<capability>/session. The body is validated here; whether there is such a voice, the balance for it and a slot
- * that can carry it, the control plane decides, and answers when the session is ready to be connected to.
+ * Handles POST /<capability>/session. The body is validated here. The control plane checks the voice, the balance
+ * and the slot, and answers when the session is ready to be connected to.
  */
 export function openSession({ control, capability, bodyTimeoutMs, publicUrl }: OpenSessionOptions): Handler {
   const schema = SESSION_BODIES[capability];
   return async (ctx) => {
     const caller = requireCaller(ctx.headers.authorization);
     const wanted = await readWanted().catch(async (error) => {
-      // Who may not ask at all is told that first; and refused calls count as calls.
+      // The key is checked before a fault is reported, and refused calls count as calls.
       if (error instanceof ApiError) await control.authorize(ctx, { caller });
       throw error;
     });
-    // Nobody else ever has the session's token: without its client it would only keep slot and balance from others.
+    // Nobody else has the session's token, so without its client it would only block slot and balance.
     const opened = await whileClientWaits(ctx, (signal) =>
       control.openSession(ctx, { caller, capability, ...wanted }, signal),
     ).catch((error) => {
@@ -66,14 +66,14 @@ export function openSession({ control, capability, bodyTimeoutMs, publicUrl }: O
   };
 }
 
-/** Capacity that is about to come is a code of Voice Swap alone; to others it is not there yet. */
+/** `capacity_warming` is a code of Voice Swap only; other capabilities answer `capacity_unavailable`. */
 function asRefusalOf(capability: SessionCapability, error: unknown): unknown {
   if (!(error instanceof ApiError) || error.code !== 'capacity_warming' || capability === 'voice')
     return error;
   return new ApiError('capacity_unavailable', error.message, { cause: error });
 }
 
-/** Returns what is asked for, with what was left out filled in. */
+/** Returns the request with its defaults filled in. */
 function wantedIn(
   capability: SessionCapability,
   body: {
@@ -89,7 +89,7 @@ function wantedIn(
   };
 }
 
-/** Tells whether the body has no field that is required. */
+/** Returns whether the body has no required field. */
 export function mayBeLeftOut(capability: SessionCapability): boolean {
   return SESSION_BODIES[capability].safeParse({}).success;
 }

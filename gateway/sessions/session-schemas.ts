@@ -3,10 +3,10 @@ import { z } from 'zod';
 import { text } from '../jobs/fields.ts';
 import { usd } from '../openapi/parts.ts';
 
-/** States what a body that says nothing of it asks for. */
+/** Default duration of a voice session, in minutes. */
 export const DEFAULT_VOICE_MINUTES = 10;
 
-/** Minutes to fund, whole, from 1 to `max`. */
+/** Whole minutes to fund, from 1 to `max`. */
 function minutes(max: number) {
   const fault = `must be a whole number from 1 to ${max}`;
   return z
@@ -16,12 +16,12 @@ function minutes(max: number) {
     .meta({ description: 'Minutes to fund: the longest the session may last.' });
 }
 
-/** States what the ids of voices are made of; which there are, the control plane knows. */
+/** Characters of voice ids; the control plane knows which voices exist. */
 const VOICE_ID = /^[A-Za-z0-9._-]{1,100}$/;
 
 const NO_OBJECT = 'The body must be a JSON object';
 
-/** States what a body that opens a session must be, by capability. */
+/** Schemas of the bodies that open a session, by capability. */
 export const SESSION_BODIES = {
   'full-live-swap': z
     .object(
@@ -64,7 +64,7 @@ const ceiling = {
   max_cost_usd: usd.meta({ description: 'What `max_duration_sec` costs; the balance must cover it.' }),
 };
 
-/** States what an open session is told as, by capability. */
+/** Schemas of an open session in answers, by capability. */
 export const SESSION_RECORDS = {
   'full-live-swap': z
     .object({

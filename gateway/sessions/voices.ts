@@ -15,7 +15,7 @@ const voiceSchema = z
   })
   .meta({ id: 'Voice' });
 
-/** GET /voices: an array, which may be empty. */
+/** Handles GET /voices: an array, which may be empty. */
 export function listVoices({ control }: { readonly control: ControlPlane }): Handler {
   return async (ctx) => {
     const { voices } = await control.listVoices(ctx, { caller: requireCaller(ctx.headers.authorization) });

@@ -31,15 +31,15 @@ const SPOKEN = [`Sec-WebSocket-Version: ${WEBSOCKET_VERSION}`];
 const UNKNOWN = 'There is no such session, or this is not its token.';
 
 /**
- * Tells whether a client may have its session's one connection, and the relay for it. What can be seen to be wrong is
- * refused without asking anybody. Undefined: it was refused, and if its connection was used up by then, the session
+ * Decides whether a client gets the one connection of its session, and opens the relay. Visible faults are refused
+ * without a call. Returns undefined when it was refused; if the connection was used up by then, the session has
  * ended.
  */
 export async function admit(options: AdmitOptions): Promise<Admitted | undefined> {
   const { request, handshake, control, agents, reporter, readyMs } = options;
   const { sessionId, token, notices = false } = streamTarget(request.url) ?? {};
   const fault = handshakeFault(request);
-  // A client that speaks another version has to be told which one is spoken (RFC 6455, section 4.2.2).
+  // A client with another version must be told the supported one (RFC 6455, section 4.2.2).
   if (fault) return void handshake.refuse('invalid_input', fault, undefined, SPOKEN);
   if (sessionId === undefined || token === undefined) return void handshake.refuse('unauthorized', UNKNOWN);
 
@@ -49,7 +49,7 @@ export async function admit(options: AdmitOptions): Promise<Admitted | undefined
   try {
     grant = await control.connectSession({ sessionId, tokenSha256, connectionId }, handshake.requestId);
   } catch (error) {
-    // Whether it was admitted is not known then; of a connection that was not, the report changes nothing.
+    // It is unknown then whether the session was admitted; for one that was not, the report changes nothing.
     if (toApiError(error).code === 'internal_error')
       reporter.end({ sessionId, connectionId, streamedMs: 0, over() {} }, undefined);
     return refuse(handshake, error);
@@ -78,7 +78,7 @@ export async function admit(options: AdmitOptions): Promise<Admitted | undefined
   }
 }
 
-/** @throws Error when the agent is ready for nothing that could be streamed */
+/** @throws Error when the agent is ready for nothing that can be streamed */
 function formatOf(relay: Relay): MediaFormat {
   try {
     return mediaFormatOf(relay.ready);

@@ -10,7 +10,7 @@ export interface Agents {
   close(): void;
 }
 
-/** The next session of an agent finds its connection ready. */
+/** Time for which an unused connection is kept for the agent's next session, in ms. */
 const IDLE_MS = 30_000;
 
 interface Entry {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Allowance } from './allowance.ts';
 
-/** One unit a millisecond, 2,000 at once at the beginning, 8,000 after a silence. */
+/** One unit per millisecond, a burst of 2,000 at the start and of 8,000 after a silence. */
 const make = () => new Allowance({ perMs: 1, start: 2_000, most: 8_000 });
 
 it.each<[string, [at: number, units: number][], boolean[]]>([
@@ -107,7 +107,7 @@ describe('what came due while the sender was not read', () => {
     const allowance = patient();
     allowance.take(0, 0);
     allowance.unread(10_000, 10_000);
-    // At one and a half times real time, as a slow network brings it.
+    // One and a half times real time, as a slow network delivers it.
     let at = 10_000;
     for (let read = 0; read < 15_000; read += 1_500, at += 1_000)
       expect(allowance.take(1_500, at)).toBe(true);

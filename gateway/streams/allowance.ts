@@ -1,26 +1,26 @@
 export interface AllowanceOptions {
-  /** Units that may come in a millisecond, for as long as one likes. */
+  /** Sustained rate, in units per millisecond. */
   readonly perMs: number;
-  /** Units that may come at once at the beginning. */
+  /** Burst allowed at the start, in units. */
   readonly start: number;
-  /** Most units that may come at once after a silence, in which as many were due. */
+  /** Largest burst after a silence in which as many units were due. */
   readonly most: number;
 }
 
 /**
- * A token bucket whose clock is passed in. It holds a sender to real time and lets it make up for a short silence, and for
- * a time in which it was not read: of what came due then nothing is lost at `most`. So it never takes more in all than
- * came due since the beginning, and `start`.
+ * A token bucket with an external clock. It holds a sender to real time, and lets it make up for a short silence,
+ * and for a time in which it was not read; what came due in that time is not lost at `most`. So in total it never
+ * admits more than `start` and what came due since the beginning.
  */
 export class Allowance {
   readonly #options: AllowanceOptions;
   readonly #mostSpare: number;
   #left: number;
-  /** Beyond `most`: it neither grows by itself nor lapses, and is taken when nothing else is left. */
+  /** Allowance beyond `most`. It does not grow or expire, and is used last. */
   #spare = 0;
   #at: number | undefined;
 
-  /** @param mostUnreadMs of the times in which nothing was read, the most that is kept beyond `most`, ms */
+  /** @param mostUnreadMs largest unread time that is kept beyond `most`, in ms */
   constructor(options: AllowanceOptions, mostUnreadMs = 0) {
     this.#options = options;
     this.#mostSpare = mostUnreadMs * options.perMs;
@@ -29,7 +29,7 @@ export class Allowance {
 
   /**
    * @param now milliseconds of a monotonic clock
-   * @returns false: that is more than may come; nothing was taken
+   * @returns false when this exceeds the allowance; nothing was taken
    */
   take(units: number, now: number): boolean {
     this.#fill(now);
@@ -41,8 +41,8 @@ export class Allowance {
   }
 
   /**
-   * The sender was not read for the last `ms`. What was filled up to is not counted again, however often the same time is
-   * told. It counts before the first message, too: that may be among what was not read.
+   * Reports that the sender was not read for the last `ms`. Repeated reports of the same time count once. It also
+   * counts before the first message, which may be among the unread ones.
    */
   unread(ms: number, now: number): void {
     const from = Math.max(this.#at ?? now - ms, now - ms);
@@ -50,7 +50,7 @@ export class Allowance {
     this.#spare = Math.min(this.#mostSpare, this.#spare + this.#fill(now));
   }
 
-  /** @returns what came due since the last time and had no room */
+  /** @returns units that came due since the last time and exceeded the maximum */
   #fill(now: number): number {
     const { perMs, most } = this.#options;
     const due = this.#left + (now - (this.#at ?? now)) * perMs;

@@ -4,7 +4,7 @@ import { VOICE_READY } from '@semblance/testkit/gateway/agent-double';
 import { CHUNK, type StreamClient, streamRig } from '@semblance/testkit/gateway/stream-rig';
 import { afterEach, describe, expect, it } from 'vitest';
 
-/** Says so many milliseconds of sound at once, in pieces of five: two hundred messages a second. */
+/** Sends `ms` milliseconds of sound at once, in pieces of five milliseconds. */
 function say(client: StreamClient, ms: number, { sent = [] as Buffer[], piece = 5 } = {}): Buffer[] {
   for (let said = 0; said < ms; said += piece) {
     sent.push(randomBytes(piece * 96));
@@ -42,7 +42,7 @@ describe('what a client said while its network was away', () => {
 
 describe('what a client said while its agent did not answer', () => {
   let now = 50_000;
-  // It does not look at its streams, so nothing else is taken for the reason.
+  // The gateway does not check its streams, so no other limit ends them.
   const rig = streamRig({ liveStreams: { clock: () => now, tickMs: 3_600_000 } });
   afterEach(() => {
     rig.agent.ready = VOICE_READY;
@@ -50,8 +50,8 @@ describe('what a client said while its agent did not answer', () => {
   });
 
   /**
-   * A client that was silent for long, and whose socket is not read now for so long, since two seconds of what it said are
-   * not answered.
+   * Returns a client that was silent for long, and whose socket is not read now, because two seconds of its sound
+   * are unanswered.
    */
   async function stalled(ms: number) {
     rig.agent.mode = 'hold';
@@ -89,7 +89,7 @@ describe('what a client said while the gateway stood still', () => {
   let now = 50_000;
   const clock = () => now;
   const rig = streamRig({ liveStreams: { clock, tickMs: 20 } });
-  /** Its turn to look comes only after what came meanwhile was read. */
+  /** The gateway checks its streams only after it has read what arrived meanwhile. */
   const late = streamRig({ liveStreams: { clock, tickMs: 2_000 } });
 
   it.each([

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { Handler } from '../http/context.ts';
 import type { Operation } from '../openapi/operation.ts';
 
-/** States what a request for a socket gets that does not ask for one. */
+/** Answers a request for a socket that asks for no upgrade. */
 export const answerNoUpgrade: Handler = async () => {
   throw new ApiError(
     'invalid_input',

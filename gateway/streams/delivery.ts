@@ -1,23 +1,23 @@
 interface Mark {
-  /** Units sent up to and with it. */
+  /** Units sent up to and including it. */
   readonly sent: number;
   at: number;
 }
 
-/** Clients give up a server that sends pings faster than they can answer; `ws` does at 60. */
+/** Most unanswered pings. Clients drop a server that sends pings faster than they can answer; `ws` does at 60. */
 const MAX_MARKS = 20;
 
 /**
- * How much of what was sent the client has not read yet. What the kernel has taken is not read: megabytes wait there,
- * which is minutes of sound. So a ping goes out after every so many units, and its pong, which the client's end of the
- * socket sends when it comes to the ping, says that all before was read. A client that never answered a ping is not
- * judged by this.
+ * Measures how much of the sent media the client has not read. Data in the kernel is not read: megabytes wait
+ * there, which is minutes of sound. So a ping is sent after every `every` units. Its pong, which the client sends
+ * when it reaches the ping, means that everything before was read. A client that never answered a ping is not
+ * judged.
  */
 export class Delivery {
   readonly #every: number;
   #sent = 0;
   #read = 0;
-  /** Number of the first of the marks. */
+  /** Number of the first mark. */
   #from = 1;
   readonly #marks: Mark[] = [];
   #confirmed = false;
@@ -27,14 +27,14 @@ export class Delivery {
     this.#every = every;
   }
 
-  /** @returns the number that a ping is to carry now; undefined: none is due */
+  /** @returns the number for a ping that is now due; undefined when none is */
   sent(units: number, now: number): number | undefined {
     this.#sent += units;
     return this.#mark(now);
   }
 
   /**
-   * A pong came, with this number; one that no ping carried, or that came before, changes nothing.
+   * Records a pong; a number that no ping carried, or that came before, changes nothing.
    * @returns as `sent` does
    */
   read(number: number, now: number): number | undefined {
@@ -47,29 +47,29 @@ export class Delivery {
   }
 
   #mark(now: number): number | undefined {
-    // Until the first pong one ping is enough to find out whether there will be any.
+    // Until the first pong, one ping is enough to learn whether the client answers.
     if (this.#marks.length >= (this.#confirmed ? MAX_MARKS : 1)) return undefined;
     if (this.#sent - (this.#marks.at(-1)?.sent ?? this.#read) < this.#every) return undefined;
     this.#marks.push({ sent: this.#sent, at: now });
     return this.#from + this.#marks.length - 1;
   }
 
-  /** Pongs could not be heard until now: the wait for them begins anew. */
+  /** Pongs could not be received until now, so the wait for them begins anew. */
   restart(now: number): void {
     for (const mark of this.#marks) mark.at = now;
   }
 
-  /** The client answers pings. */
+  /** Whether the client answers pings. */
   get isConfirmed(): boolean {
     return this.#confirmed;
   }
 
-  /** Units sent that the client has not been seen to read. */
+  /** Units sent that the client is not known to have read. */
   get unread(): number {
     return this.#sent - this.#read;
   }
 
-  /** For how long the oldest ping has been waiting for its pong, ms. */
+  /** Age of the oldest ping without a pong, in ms. */
   waited(now: number): number {
     const [oldest] = this.#marks;
     return oldest ? now - oldest.at : 0;

@@ -34,7 +34,7 @@ describe('an agent that is drained', () => {
     for (const relay of relays) relay.ended(EndReason.END_REASON_CANCELLED, message, true);
     for (const client of [asked, silent])
       expect(await client.end()).toMatchObject({ code: 1001, reason: `going_away: ${message}` });
-    // Whoever does not know of notices saw one text frame, as the first version of the API has it.
+    // A client without notices gets one text frame, as in the first version of the API.
     expect(silent.texts).toHaveLength(1);
     for (const { session_id } of sessions) {
       const { streamedMs, reason } = await rig.final(session_id);
@@ -45,7 +45,7 @@ describe('an agent that is drained', () => {
 });
 
 describe('a gateway that is drained', () => {
-  /** A gateway of its own, and a session there. */
+  /** Starts a separate gateway with a session. */
   async function own(timing: { serveOn: number; liveDrain: number }) {
     const gateway = await startTestGateway({ timing });
     gateway.control.live.grant = { ...rig.live.grant, agentAddress: rig.agent.address };

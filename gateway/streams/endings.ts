@@ -1,6 +1,6 @@
 import { CLOSE_CODES, type SessionEndReason } from '@semblance/common/live-session';
 
-/** How a stream ends: what the client is told, what the books are told, and what it is counted as. */
+/** How a stream ends: for the client, for the books and for the metrics. */
 export interface Ending {
   /** The first word of the close reason, and the label of the metric. */
   readonly name: EndingName;
@@ -9,16 +9,16 @@ export interface Ending {
 
 interface Kind {
   readonly code: number;
-  /** Of the usage entry; undefined: the caller ended it. */
+  /** Reason in the usage entry; undefined when the caller ended it. */
   readonly reason?: SessionEndReason;
-  /** For what the client sent. */
+  /** The client sent something wrong. */
   readonly fault?: true;
 }
 
 const KINDS = {
   /** The client closed the socket. */
   closed: { code: 1000 },
-  /** It went without closing it. */
+  /** The client went without closing it. */
   gone: { code: 1006 },
   protocol_error: { code: 1002, fault: true },
   unsupported_data: { code: CLOSE_CODES.unsupportedData, fault: true },
@@ -41,35 +41,36 @@ export function reasonOf({ name }: Ending): SessionEndReason | undefined {
   return kind.reason;
 }
 
-/** Returns what the client did that it was closed for; undefined: nothing. */
+/** Returns the client's fault for which the stream was closed; undefined if none. */
 export function faultOf(ending: Ending): string | undefined {
   const kind: Kind = KINDS[ending.name];
   return kind.fault && closeReason(ending);
 }
 
-/** States what a close frame has room for, less the code. */
+/** Room for the reason in a close frame, in bytes. */
 const MAX_REASON_BYTES = 123;
 
-/** The reason of the close frame: a stable word, then a sentence for people. */
+/** Returns the reason of the close frame: a stable word, then a sentence for people. */
 export function closeReason({ name, text }: Ending): string {
   const whole = text ? `${name}: ${text}` : name;
   if (Buffer.byteLength(whole) <= MAX_REASON_BYTES) return whole;
-  // Cut between characters: what is no UTF-8 may not be sent.
+  // Cut between characters, because invalid UTF-8 must not be sent.
   return new TextDecoder().decode(Buffer.from(whole).subarray(0, MAX_REASON_BYTES)).replace(/\uFFFD+$/, '');
 }
 
 /**
- * How a stream ends that another service has ended. Without a reason, the caller did, and the gateway had not heard.
+ * Returns the ending of a stream that another service has ended. Without a reason the caller ended it, and the
+ * gateway did not know yet.
  * @param goingAway that service's process ends, for a reason outside the session
  */
 export function endingFor(reason: SessionEndReason | undefined, text: string, goingAway = false): Ending {
   if (goingAway) return { name: 'going_away', text };
   if (reason === undefined) return { name: 'closed', text };
-  // Nothing ever came of it, which for its socket is a time that ran out.
+  // Nothing was streamed; for the socket this is a timeout.
   return { name: reason === 'no_stream' ? 'timed_out' : reason, text };
 }
 
-/** Returns what `ws` found wrong with the frames of the client. */
+/** Returns the ending for an error that `ws` found in the client's frames. */
 export function endingOfError(error: Error): Ending {
   const { code = '' } = error as NodeJS.ErrnoException;
   if (code === 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH') return { name: 'too_big', text: '' };

@@ -7,7 +7,7 @@ import { startTestGateway } from '@semblance/testkit/gateway/test-gateway';
 import { describe, expect, it } from 'vitest';
 
 const rig = impatientRig();
-/** Gives no client up for what a busy machine keeps it waiting. */
+/** A gateway that does not drop clients on a slow machine. */
 const patient = streamRig();
 
 describe('the control plane', () => {
@@ -80,7 +80,7 @@ describe('a thousand sessions opened and closed', () => {
   it('leave no socket, timer or memory', async () => {
     patient.agent.keep = false;
     await cycle(100);
-    // Counted in a poll, as it is afterwards: a poll has a timer of its own.
+    // Counted inside a poll, as later, because a poll has a timer of its own.
     let resourcesBefore = 0;
     await expect
       .poll(() => {
@@ -97,7 +97,7 @@ describe('a thousand sessions opened and closed', () => {
     expect(heapBytes() - before.heap, 'less than two kilobytes for each').toBeLessThan(2_000_000);
   });
 
-  /** So many sessions, twenty at a time, ended in every way there is. */
+  /** Runs `count` sessions, twenty at a time, with every kind of ending. */
   async function cycle(count: number): Promise<void> {
     for (let n = 0; n < count; n += 20) {
       const streams = await Promise.all(Array.from({ length: 20 }, () => patient.stream()));
@@ -114,7 +114,7 @@ describe('a thousand sessions opened and closed', () => {
       );
     }
     await expect.poll(() => patient.gateway.gateway.live.size).toBe(0);
-    // What the doubles keep is theirs.
+    // The doubles keep their own records.
     patient.agent.relays.length = 0;
     patient.live.sessions.clear();
     patient.live.messages.length = 0;

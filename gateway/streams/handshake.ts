@@ -13,7 +13,7 @@ export interface Handshake {
   readonly requestId: string;
   /** Aborted when the client went away before it was answered. */
   readonly signal: AbortSignal;
-  /** Answers as any other request of the API would be, and closes. */
+  /** Answers like any other request of the API, and closes. */
   refuse(code: ApiErrorCode, message: string, status?: number, headers?: readonly string[]): void;
   accepted(): void;
 }
@@ -25,10 +25,10 @@ export interface HandshakeOptions {
   readonly metrics: GatewayMetrics;
 }
 
-/** How long a client may take to read a refusal. */
+/** Time for a client to read a refusal, in ms. */
 const LINGER_MS = 2_000;
 
-/** Counts and logs as observe.ts does; neither the session nor its token gets into a log line, a label or a span. */
+/** Counts and logs as observe.ts does. Neither the session nor its token gets into a log line, a label or a span. */
 export function beginHandshake({ request, socket, logger, metrics }: HandshakeOptions): Handshake {
   const started = performance.now();
   const presented = request.headers['request-id'];
@@ -72,7 +72,7 @@ export function beginHandshake({ request, socket, logger, metrics }: HandshakeOp
         ...(status === 401 ? ['WWW-Authenticate: Bearer'] : []),
         ...headers,
       ];
-      // What the client has sent on is not read any more; closing with it unread could take the answer back.
+      // Data from the client is discarded; closing with unread data could destroy the answer.
       socket.resume();
       socket.setTimeout(LINGER_MS, () => socket.destroy());
       socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroySoon());

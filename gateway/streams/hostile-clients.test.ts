@@ -72,7 +72,7 @@ describe('hostile clients', () => {
     const pictures = Array.from({ length: 5 }, () => frame(jpegOf(640, 480, 100)));
     socket.write(Buffer.concat([...pictures, frame(Buffer.from([0x03, 0xe8]), 8)]));
     expect((await rig.final(id)).reason).toBeUndefined();
-    // The agent is told, and not left to find out.
+    // The agent is told at once.
     await expect.poll(() => relay.over, { timeout: 5_000 }).toBe(true);
     expect(relay.closed).toBe(EndReason.END_REASON_UNSPECIFIED);
     socket.destroy();
@@ -130,7 +130,7 @@ describe('hostile clients', () => {
   });
 });
 
-/** A frame that is not the last of its message. */
+/** Returns a frame that is not the last of its message. */
 function piece(data: Buffer, opcode: number): Buffer {
   const bytes = frame(data, opcode);
   bytes.writeUInt8(opcode);

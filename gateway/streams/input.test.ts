@@ -6,7 +6,7 @@ import { mediaFormatOf } from './media-format.ts';
 /** A tenth of a second. */
 const PIECE = Buffer.alloc(9_600);
 
-/** Sound on its way to an agent that answers what the test says. */
+/** Creates an input whose agent answers as the test says. */
 function start() {
   const calls: string[] = [];
   const sent: bigint[] = [];

@@ -13,40 +13,40 @@ export interface InputOptions {
     Output,
     'isHoldingRelay' | 'heldUntil' | 'heldMs' | 'onInputPaused' | 'onInputResumed'
   >;
-  /** The client was not read for so long, ms, because the agent did not answer. */
+  /** Called with the time, in ms, for which the client was not read because the agent did not answer. */
   readonly unread: (ms: number, now: number) => void;
 }
 
 /** The client's media on its way to the agent. */
 export interface Input {
-  /** @returns false when it cannot be taken: the client does not read what it gets for what it sends */
+  /** @returns false when it is refused, because the client does not read what it gets in return */
   push(data: Buffer, now: number): boolean;
   /**
-   * The agent has answered the message of that number, and with it all before.
-   * @returns for how long it was at the agent, ms; undefined: it was answered before
+   * Records that the agent has answered this message and all before it.
+   * @returns its time at the agent, in ms; undefined when it was answered before
    */
   answered(sequence: bigint, now: number): number | undefined;
-  /** Must be called at the end: what waits is not sent any more, whatever room there comes to be. */
+  /** Must be called at the end, so that waiting media are not sent any more. */
   stop(): void;
-  /** For how long the agent has taken nothing of what waits for it, ms. */
+  /** Time for which the agent has taken nothing of the waiting media, in ms. */
   blockedFor(now: number): number;
-  /** Pictures thrown away for newer ones. */
+  /** Number of pictures dropped for newer ones. */
   readonly dropped: number;
 }
 
-/** However small they are, messages cost. */
+/** Most unanswered messages, because each message costs, however small it is. */
 const MAX_MESSAGES = 1_000;
 /**
- * Times the bound, while it is the client that does not read: 12 s of sound. It has 10 s to read again, in which it may
- * well go on speaking.
+ * Factor on the limit while the client does not read: 12 s of sound. The client has 10 s to read again and may go
+ * on speaking.
  */
 const MAX_WHILE_HELD = 6;
-/** Pictures that the transport has not taken yet. */
+/** Most pictures that the transport has not taken yet. */
 const MAX_UNWRITTEN = 2;
 
 /**
- * Sound is never left out: what the agent has not answered is bounded, and at the bound the client's socket is not read
- * until half of it is answered. Of pictures only the newest waits.
+ * Creates the input of a stream. Sound is never dropped: unanswered sound is limited, and at the limit the client's
+ * socket is not read until half of it is answered. Of pictures only the newest waits.
  */
 export function createInput(options: InputOptions): Input {
   return options.format.kind === 'voice' ? createSoundInput(options) : createPictureInput(options);
@@ -56,7 +56,7 @@ function createSoundInput({ ws, relay, format, output, unread }: InputOptions): 
   const unanswered = new Unanswered();
   let sequence = 0n;
   let pausedAt: number | undefined;
-  /** `output.heldMs` then. */
+  /** Value of `output.heldMs` at that time. */
   let heldMs = 0;
   let answeredAt = 0;
   const written = () => {};
@@ -68,8 +68,8 @@ function createSoundInput({ ws, relay, format, output, unread }: InputOptions): 
       unanswered.sent(++sequence, format.unitsOf(data), now);
       relay.send(sequence, data, written);
       if (!isOver(1) || pausedAt !== undefined) return true;
-      // That it reads again is known by its pongs, which come behind its media: with both ways stopped nothing would ever
-      // go on. So what it says meanwhile is kept, which is bounded by how fast it may speak.
+      // Its pongs, which follow its media, tell that the client reads again. With both directions stopped nothing
+      // would go on. So its media are kept, limited by the rate at which it may speak.
       if (output.isHoldingRelay) return !isOver(MAX_WHILE_HELD);
       pausedAt = now;
       heldMs = output.heldMs(now);
@@ -81,7 +81,8 @@ function createSoundInput({ ws, relay, format, output, unread }: InputOptions): 
       const sentAt = unanswered.answered(number);
       answeredAt = now;
       if (pausedAt !== undefined && !isOver(0.5)) {
-        // While the client does not read, answers cannot come: that much of the pause is its own.
+        // While the client does not read, answers cannot arrive, so the client itself causes that part of the
+        // pause.
         unread(now - pausedAt - (output.heldMs(now) - heldMs), now);
         pausedAt = undefined;
         output.onInputResumed(now);
@@ -89,9 +90,9 @@ function createSoundInput({ ws, relay, format, output, unread }: InputOptions): 
       }
       return sentAt === undefined ? undefined : now - sentAt;
     },
-    // What was pushed has gone to the relay, and waits for nothing.
+    // Everything pushed has gone to the relay; nothing waits.
     stop() {},
-    // While the relay is held answers are not listened to, and so not missed.
+    // While the relay is held, answers are not read, so none are overdue.
     blockedFor: (now) =>
       pausedAt === undefined ? 0 : now - Math.max(pausedAt, answeredAt, output.heldUntil(now)),
   };

@@ -19,7 +19,7 @@ import type { StreamMetrics } from './stream-metrics.ts';
 
 export interface LiveStreamsOptions {
   readonly control: Pick<ControlPlane, 'connectSession' | 'reportSessions'>;
-  /** Of the installation; sent to agents. */
+  /** Token of the installation, sent to agents. */
   readonly token?: string | undefined;
   readonly tls?: Tls | undefined;
   readonly logger: Logger;
@@ -28,34 +28,34 @@ export interface LiveStreamsOptions {
   /** Milliseconds of a monotonic clock. */
   readonly clock?: () => number;
   readonly pace?: Partial<StreamPace>;
-  /** How often all streams are looked at, milliseconds. */
+  /** Interval at which all streams are checked, in ms. */
   readonly tickMs?: number;
-  /** Longest wait for an agent to be ready, milliseconds. */
+  /** Longest wait for an agent to be ready, in ms. */
   readonly readyMs?: number;
-  /** How long a client may take to answer a close frame, milliseconds. */
+  /** Time for a client to answer a close frame, in ms. */
   readonly closeMs?: number;
 }
 
 export interface LiveStreams {
-  /** Tells whether a request is for here; to be asked of each that would leave HTTP. */
+  /** Returns whether this handles a request; called for each request that would leave HTTP. */
   wants(request: IncomingMessage): boolean;
   upgrade(request: IncomingMessage, socket: Socket, head: Buffer): void;
   readonly size: number;
   readonly reporter: Pick<Reporter, 'owed'>;
   readonly agents: Pick<Agents, 'size'>;
-  /** Takes no more, and gives those there are so long to be ended by their clients, who are told. */
+  /** Accepts no more streams, tells the clients, and gives them this time to end their streams. */
   drain(withinMs: number): Promise<void>;
-  /** Ends all streams, takes no more, and reports what they came to. */
+  /** Ends all streams, accepts no more, and reports what they came to. */
   close(withinMs: number): Promise<void>;
 }
 
 const TICK_MS = 1_000;
-/** An agent that prepares its engine only now, and fetches a face for it. */
+/** Time for an agent to prepare its engine and fetch a face, in ms. */
 const READY_MS = 10_000;
-/** Handshakes under way; what is beyond is refused at once. */
+/** Most handshakes under way; more are refused at once. */
 const MAX_HANDSHAKES = 1_000;
 
-/** Every socket of a live session at this gateway, the one timer that they share, and their reports. */
+/** Creates all sockets of live sessions at this gateway, their common timer and their reports. */
 export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
   const { control, logger, metrics, streamMetrics, tickMs = TICK_MS, readyMs = READY_MS } = options;
   const clock = options.clock ?? (() => performance.now());
@@ -69,7 +69,7 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
   let handshakes = 0;
   let timer: NodeJS.Timeout | undefined;
   let closing = false;
-  /** By `clock`; undefined: it takes streams. */
+  /** By `clock`; undefined while it accepts streams. */
   let drainEndsAt: number | undefined;
   let onEmpty = () => {};
 

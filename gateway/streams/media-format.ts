@@ -2,17 +2,17 @@ import type { PictureFormat, RelayReady, VoiceFormat } from '@semblance/proto/se
 import type { AllowanceOptions } from './allowance.ts';
 import { PICTURE_SIZES } from './picture-size.ts';
 
-/** Holds what a client is held to, by what the agent said when it was ready. */
+/** Limits of a client, from what the agent said when it was ready. */
 export interface MediaFormat {
   readonly kind: 'voice' | 'picture';
-  /** Returns what is wrong with a message, as a sentence; undefined: nothing. */
+  /** Returns the fault of a message, as a sentence; undefined if it has none. */
   faultOf(data: Buffer): string | undefined;
   /** Bytes of sound, or pictures. */
   unitsOf(data: Buffer): number;
   durationMs(data: Buffer): number;
   readonly allowance: AllowanceOptions;
   readonly tooFast: string;
-  /** Most units at the agent without an answer, and as many on their way to the client. */
+  /** Most unanswered units at the agent, and most units on their way to the client. */
   readonly mostUnanswered: number;
   readonly mostUnread: number;
   /** Units after which the client is asked how far it has read. */
@@ -20,25 +20,24 @@ export interface MediaFormat {
 }
 
 /**
- * States what may come at once at the beginning, and what after a silence: all that a client may have said while its
- * network was away, for as long as one that is not heard is waited for. TCP tries again ever more seldom, so that a
- * network which was away for 7 s brings what was said in 13.
+ * Bursts at the start and after a silence, in ms. The second covers everything that a client may have said during
+ * the longest outage: TCP retries ever more rarely, so a network that was away for 7 s may deliver after 13 s.
  */
 const START_MS = 2_000;
 const MAX_MS = 20_000;
-/** Clocks of sound cards and cameras are not ours. */
+/** Tolerance for the clocks of sound cards and cameras. */
 const VOICE_RATE = 1.01;
 const PICTURE_RATE = 1.5;
-/** Sound that may be on its way. */
+/** Sound that may be on its way, in ms. */
 const SOUND_MS = 2_000;
 const MARK_MS = 250;
-/** Pictures that may be on their way to the client: what it is behind by, at most, when it is slow. */
+/** Pictures that may be on their way to the client, in ms: its largest delay when it is slow. */
 const PICTURES_MS = 250;
 const LEAST_PICTURES = 3;
 
 /** @throws Error when the agent named no format */
 export function mediaFormatOf({ format, maxMessageBytes }: RelayReady): MediaFormat {
-  // To `ws`, 0 is no limit.
+  // For `ws`, 0 means no limit.
   if (maxMessageBytes < 1) throw new Error('the agent is ready and takes no message');
   if (format?.$case === 'voice') return voice(format.value);
   if (format?.$case === 'picture') return pictures(format.value);
@@ -80,14 +79,14 @@ function pictures(format: PictureFormat): MediaFormat {
   };
 }
 
-/** Pictures of a codec that is not known here are the engine's to judge. */
+/** The engine judges pictures of codecs that are unknown here. */
 function pictureFault(data: Buffer, { codec, maxSide, maxPixels }: PictureFormat): string | undefined {
   const sizeOf = PICTURE_SIZES[codec];
   if (!sizeOf) return undefined;
   const size = sizeOf(data);
   if (!size) return `a message is no ${codec} picture`;
   const { width, height } = size;
-  // An agent of the release before tells no limits.
+  // An agent of the previous release states no limits.
   const isTooLarge =
     (maxSide > 0 && Math.max(width, height) > maxSide) || (maxPixels > 0 && width * height > maxPixels);
   if (!isTooLarge) return undefined;

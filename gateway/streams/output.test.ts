@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { mediaFormatOf } from './media-format.ts';
 import { createOutput } from './output.ts';
 
-/** A second. */
+/** One second. */
 const PIECE = Buffer.alloc(96_000);
 
 it('knows for how long, in all, a client kept the agent from being listened to', () => {
@@ -22,7 +22,7 @@ it('knows for how long, in all, a client kept the agent from being listened to',
     clock: () => now,
     sent() {},
   });
-  /** Full from `at` on, for so long. */
+  /** Fills the output from `at` on, for `ms`. */
   const hold = (at: number, ms: number) => {
     now = at;
     ws.bufferedAmount = 2 * PIECE.length;

@@ -10,7 +10,7 @@ export interface OutputOptions {
   readonly relay: Pick<Relay, 'pause' | 'resume'>;
   readonly format: MediaFormat;
   readonly clock: () => number;
-  /** A converted message is given to the socket. */
+  /** Called when a converted message is given to the socket. */
   readonly sent: (data: Buffer, now: number) => void;
 }
 
@@ -18,30 +18,30 @@ export interface OutputOptions {
 export interface Output {
   push(data: Buffer, now: number): void;
   onPong(data: Buffer): void;
-  /** The client's socket is not read for now, and so neither are its pongs. */
+  /** Reports that the client's socket is not read for now, and so its pongs are not either. */
   onInputPaused(): void;
   onInputResumed(now: number): void;
-  /** Nothing more is sent. */
+  /** Sends nothing more. */
   stop(): void;
-  /** For how long the client has read too little, ms. */
+  /** Time for which the client has read too little, in ms. */
   blockedFor(now: number): number;
-  /** The agent is not listened to until the client has read more. */
+  /** Whether the relay is held until the client has read more. */
   readonly isHoldingRelay: boolean;
-  /** Returns when that was so last; `now` while it is, 0 when it never was. */
+  /** Time at which it was last held: `now` while it is, 0 if never. */
   heldUntil(now: number): number;
-  /** For how long it was so, in all, ms. */
+  /** Total time for which it was held, in ms. */
   heldMs(now: number): number;
   readonly sent: number;
-  /** Pictures thrown away for newer ones. */
+  /** Number of pictures dropped for newer ones. */
   readonly dropped: number;
 }
 
-/** A client that is behind by the bound is behind for good only when it stays so; a burst has been read by then. */
+/** Time at the limit after which a client counts as behind, in ms; a burst has been read by then. */
 const BEHIND_MS = 2_000;
 
 /**
- * Sound is never left out: a client that is too far behind stops the relay until it has read half of that. Of pictures
- * only the newest waits, so that a slow client sees fewer, not older ones.
+ * Creates the output of a stream. Sound is never dropped: a client that is too far behind holds the relay until it
+ * has read half of it. Of pictures only the newest waits, so a slow client sees fewer pictures and not older ones.
  */
 export function createOutput(options: OutputOptions): Output {
   return options.format.kind === 'voice' ? createSoundOutput(options) : createPictureOutput(options);
@@ -51,7 +51,7 @@ function createSoundOutput({ ws, pings, relay, format, clock, sent }: OutputOpti
   const delivery = new Delivery(format.markEvery);
   let heldAt: number | undefined;
   let heldUntil = 0;
-  /** Of the times that are over. */
+  /** Total of the periods that have ended. */
   let heldMs = 0;
   let isInputPaused = false;
   let stopped = false;
@@ -159,7 +159,7 @@ function createPictureOutput({ ws, pings, format, clock, sent }: OutputOptions):
       stopped = true;
       newest = undefined;
     },
-    // Whoever reads takes the one that waits, and it is another one's turn to wait.
+    // A client that reads takes the waiting picture, and another one begins to wait.
     blockedFor: (now) => (newest ? now - waitingSince : 0),
     isHoldingRelay: false,
     heldUntil: () => 0,
@@ -173,7 +173,7 @@ function createPictureOutput({ ws, pings, format, clock, sent }: OutputOptions):
   };
 }
 
-/** The number in a pong; NaN when it is none of ours. */
+/** Returns the number in a pong; NaN when it is not one of ours. */
 function numberIn(data: Buffer): number {
   return data.length > 0 && data.length < 16 ? Number(data.toString('latin1')) : Number.NaN;
 }

@@ -1,28 +1,28 @@
-/** Path, at the origin of the gateway, under which the sockets of sessions are. */
+/** Path of the sockets of sessions at the gateway's origin. */
 export const STREAMS_PATH = '/streams';
 
-/** As it is logged, measured and documented: neither the session nor its token is in it. */
+/** Form for logs, metrics and documents, without the session and its token. */
 export const STREAMS_ROUTE = `${STREAMS_PATH}/{session_id}`;
 
-/** Address of a session's socket. */
+/** Returns the address of a session's socket. */
 export function streamUrl(publicUrl: string, sessionId: string): string {
   return `${publicUrl.replace(/^http/, 'ws')}${STREAMS_PATH}/${sessionId}`;
 }
 
-/** The ids that sessions may have; anything else is asked of nobody. */
+/** Possible ids of sessions; others are refused without a call. */
 const SESSION_ID = /^[a-z0-9][a-z0-9-]{0,62}$/;
-/** Longer than any token issued. */
+/** Longer than any issued token. */
 const MAX_TOKEN_LENGTH = 512;
 
 export interface StreamTarget {
-  /** Undefined: not one that a session could have. */
+  /** Undefined when it cannot be the id of a session. */
   readonly sessionId: string | undefined;
   readonly token: string | undefined;
-  /** The client asks for notices: text frames beside the first. */
+  /** Whether the client asks for notices: text frames after the first. */
   readonly notices: boolean;
 }
 
-/** The session and token that a request names, from its path and query; undefined: it is for no socket. */
+/** Returns the session and token in the path and query of a request; undefined when it is for no socket. */
 export function streamTarget(url: string | undefined): StreamTarget | undefined {
   if (!url?.startsWith(`${STREAMS_PATH}/`)) return undefined;
   const split = url.indexOf('?');

@@ -5,19 +5,22 @@ export interface PictureSize {
   readonly height: number;
 }
 
-/** By codec: the size that a picture's header says; undefined where it has none. Nothing is decoded. */
+/**
+ * By codec: a function that returns the size in a picture's header, or undefined if there is none. Nothing is
+ * decoded.
+ */
 export const PICTURE_SIZES: Readonly<Record<string, (picture: Buffer) => PictureSize | undefined>> = {
   jpeg: (picture) => someOf(jpegSize(picture)),
   png: (picture) => someOf(pngSize(picture)),
   webp: (picture) => someOf(webpSize(picture)),
 };
 
-/** A picture without pixels is none. */
+/** Returns undefined for a picture without pixels, because that is no picture. */
 function someOf(size: PictureSize | undefined): PictureSize | undefined {
   return size && size.width > 0 && size.height > 0 ? size : undefined;
 }
 
-/** Said before the first scan. */
+/** Returns the size from a segment before the first scan. */
 function jpegSize(picture: Buffer): PictureSize | undefined {
   for (const segment of jpegSegments(picture)) {
     const size = frameSize(segment);
@@ -33,7 +36,7 @@ function pngSize(picture: Buffer): PictureSize | undefined {
   return { width: picture.readUInt32BE(16), height: picture.readUInt32BE(20) };
 }
 
-/** WebP container specification: the first chunk is one of three kinds, each with the size in a place of its own. */
+/** WebP container specification: the first chunk is one of three kinds, each with the size in another place. */
 function webpSize(picture: Buffer): PictureSize | undefined {
   if (picture.length < 30 || text(picture, 0) !== 'RIFF' || text(picture, 8) !== 'WEBP') return undefined;
   switch (text(picture, 12)) {

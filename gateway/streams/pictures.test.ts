@@ -5,7 +5,7 @@ import { tokenRig } from '@semblance/testkit/gateway/token-rig';
 import { beforeEach, describe, expect, it } from 'vitest';
 
 const rig = tokenRig();
-/** Its clock stands still, so that nothing but the test's own messages ends a stream. */
+/** Its clock stands still, so only the test's own messages end a stream. */
 const still = streamRig({ liveStreams: { clock: () => 50_000 } });
 beforeEach(() => {
   for (const { agent } of [rig, still]) Object.assign(agent, { ready: PICTURE_READY, mode: 'echo' });
@@ -58,12 +58,12 @@ describe('a Live Swap Pro stream', () => {
     };
     rig.agent.mode = 'hold';
     const { client, relay } = await rig.stream('full-live-swap');
-    // Ten may be at the agent; the rest waits, and of that the newest alone.
+    // Ten may be at the agent; of the others only the newest waits.
     const sent: Buffer[] = [];
     for (let i = 0; i < 14; i++) {
       sent.push(jpegOf());
       client.ws.send(sent[i] as Buffer);
-      // No faster than pictures may come.
+      // Not faster than pictures may come.
       await delay(150);
       if (i < 10) await expect.poll(() => relay.received.length).toBe(i + 1);
     }
@@ -139,7 +139,7 @@ describe('messages that the agent cannot read', () => {
   it('some among others do nothing, and are not taken for an agent that hangs', async () => {
     rig.agent.ready = {
       ...PICTURE_READY,
-      // With five a second, ten without an answer are all that may be.
+      // At five pictures a second, ten may be unanswered.
       format: { $case: 'picture', value: { ...PICTURES, fps: 5 } },
     };
     const { client, relay } = await rig.stream('full-live-swap');
@@ -147,7 +147,7 @@ describe('messages that the agent cannot read', () => {
     for (let n = 1; n <= 14; n++) {
       client.ws.send(jpegOf());
       await expect.poll(() => relay.received.length).toBe(n);
-      // No faster than pictures may come.
+      // Not faster than pictures may come.
       await delay(150);
     }
     rig.agent.mode = 'echo';

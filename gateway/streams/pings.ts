@@ -23,7 +23,7 @@ export class Pings {
     this.#ws = ws;
   }
 
-  /** The client sent a ping. `ws` would answer it by itself, and cut a client off for the 61st of a burst. */
+  /** Answers a ping of the client. `ws` itself would cut a client off at the 61st ping of a burst. */
   answer(data: Buffer): void {
     if (this.#unwritten >= MAX_UNWRITTEN) {
       this.#newest = data;

@@ -15,7 +15,7 @@ afterAll(async () => {
 
 type Client = OpenRelayOptions['client'];
 
-/** A relay to the agent, the stream of gRPC below it, and what the agent has of it. */
+/** Opens a relay to the agent. Returns it, its gRPC stream, and what the agent has of it. */
 async function open(sessionId: string) {
   const { client, release } = agents.acquire(agent.address);
   let call: ReturnType<Client['relay']> | undefined;
@@ -60,7 +60,7 @@ it.each([
     ended() {},
     broken({ message }) {
       broken.push(message);
-      // As a stream does that hears of it.
+      // As a stream does when it learns of it.
       relay.close('render_failed');
     },
   });

@@ -12,14 +12,14 @@ import type {
 
 export interface RelayListener {
   media(sequence: bigint, data: Buffer): void;
-  /** The agent could not read the message of that number: nothing comes for it. */
+  /** The agent could not read this message, so no answer comes for it. */
   unreadable(sequence: bigint): void;
   /** The agent will end the session. @param reason a stable word */
   ending(reason: string, inSeconds: number): void;
   /**
    * The agent ended the session.
    * @param goingAway because its process ends
-   * @param rejected why a content check rejected what it was opened with; empty: none did. Told before it is ready
+   * @param rejected why a content check rejected its inputs; empty if none did. This comes before it is ready
    */
   ended(reason: SessionEndReason | undefined, message: string, goingAway: boolean, rejected: string): void;
   /** The agent, or the way to it, is gone. */
@@ -31,11 +31,11 @@ export interface Relay {
   readonly ready: RelayReady;
   /** Must be called once; nothing is read before. */
   listen(listener: RelayListener): void;
-  /** Nothing is sent once it is closed or broken. @param written called when the transport has taken it */
+  /** Sends nothing after it is closed or broken. @param written called when the transport has taken it */
   send(sequence: bigint, data: Buffer, written: () => void): void;
   pause(): void;
   resume(): void;
-  /** The session is over; the listener hears no more. @param fault what the client did that it was closed for */
+  /** Ends the session; the listener hears no more. @param fault of the client for which it was closed */
   close(reason: SessionEndReason | undefined, fault?: string): void;
 }
 
@@ -52,7 +52,7 @@ export class RelayRefusal extends ApiError {
 export interface OpenRelayOptions {
   readonly client: Pick<LiveServiceClient, 'relay'>;
   readonly open: RelayOpen;
-  /** Longest wait until the agent is ready. */
+  /** Longest wait until the agent is ready, in ms. */
   readonly timeoutMs: number;
   /** Aborted when nobody waits any more. */
   readonly signal: AbortSignal;
@@ -60,7 +60,7 @@ export interface OpenRelayOptions {
   readonly over: () => void;
 }
 
-/** How long an agent may take to end the stream of a session that is over. */
+/** Time for an agent to end the stream of a session that is over, in ms. */
 const END_MS = 2_000;
 const SILENT: RelayListener = { media() {}, unreadable() {}, ending() {}, ended() {}, broken() {} };
 
@@ -91,7 +91,7 @@ export function openRelay({ client, open, timeoutMs, signal, over }: OpenRelayOp
     hear(call, {
       ready(ready) {
         settle();
-        // Whatever comes next waits until somebody listens.
+        // Further messages wait until somebody listens.
         call.pause();
         resolve(
           relayOf(call, ready, (next) => {
@@ -136,8 +136,8 @@ function hear(call: Call, ear: Ear): void {
     }
   });
   call.on('error', (error) => {
-    // Of an error of this end, as a write that fails, the agent hears nothing and would keep the slot. To a call that is
-    // over it is nothing.
+    // The agent does not learn of an error on this side, such as a failed write, and would keep the slot. For a
+    // call that is over this has no effect.
     call.cancel();
     over(error);
   });
@@ -152,7 +152,7 @@ function relayOf(call: Call, ready: RelayReady, listen: (listener: RelayListener
       call.resume();
     },
     send(sequence, data, written) {
-      // A write behind the end would destroy the call, and with it the close that waits to be written.
+      // A write after the end would destroy the call, and with it the waiting close message.
       if (call.writableEnded || call.destroyed) return;
       call.write({ request: { $case: 'media', value: { sequence, data } } }, written);
     },
@@ -163,10 +163,10 @@ function relayOf(call: Call, ready: RelayReady, listen: (listener: RelayListener
       if (call.writableEnded || call.destroyed) return;
       call.write({ request: { $case: 'close', value: { reason: toEndReason(reason), fault } } });
       call.end();
-      // What still comes is thrown away, so that the end of the stream is heard.
+      // Remaining messages are discarded, so that the end of the stream is received.
       call.resume();
       const cut = setTimeout(() => call.cancel(), END_MS);
-      // With an error it was cancelled already.
+      // After an error it was already cancelled.
       call.once('end', () => clearTimeout(cut));
       call.once('error', () => clearTimeout(cut));
     },
@@ -188,7 +188,7 @@ function unreachable(cause: Error): RelayRefusal {
 }
 
 function endedAtOpen(reason: SessionEndReason | undefined, message: string, rejected: string): RelayRefusal {
-  // The code of a job for this is none of an HTTP answer.
+  // `content_rejected` is a code of jobs and not of an HTTP answer.
   if (rejected) {
     const why = `A content check rejected what the session was opened with: ${rejected}`;
     return refusalOf('invalid_input', why, reason);

@@ -30,7 +30,7 @@ function start({ mostOwed }: { mostOwed?: number } = {}) {
   return { reporter, messages, plane };
 }
 
-/** The plane takes no message until `go`; those that come after another `hold` wait for that one. */
+/** Makes the control plane take no message until `go`; messages after another `hold` wait for that one. */
 function hold(plane: { pause: Promise<void> }): { go(): void } {
   const { promise, resolve } = Promise.withResolvers<void>();
   plane.pause = promise;
@@ -51,7 +51,7 @@ function session(sessionId: string, streamedMs = 0) {
 describe('open sessions', () => {
   it('are reported together, again and again, with how far they are', async () => {
     const { reporter, messages, plane } = start();
-    // Each message is held, so that none follows while this looks on.
+    // Each message is held, so that none follows during the check.
     const first = hold(plane);
     const [a, b] = [session('a', 20), session('b')];
     reporter.add(a, 100);
@@ -88,7 +88,7 @@ describe('open sessions', () => {
   it('more than one message takes go in several', async () => {
     const { reporter, messages } = start();
     for (let i = 0; i < 1_200; i++) reporter.add(session(`s${i}`), 100);
-    // A busy machine may be at the second round of them when it looks.
+    // A busy machine may already be at their second round.
     await expect.poll(() => messages.length).toBeGreaterThanOrEqual(3);
     expect(messages.slice(0, 3).map(({ length }) => length)).toEqual([500, 500, 200]);
   });
@@ -102,7 +102,7 @@ describe('open sessions', () => {
     const began = performance.now();
     let ended = 0;
     while (told().length < 8) {
-      // An interval, and the message that is under way at its end: a machine that runs takes little more than a second.
+      // Ended within one interval and the running message; a normal machine takes little more than a second.
       expect(ended, 'told of while others end').toBeLessThan(200);
       reporter.end(session(`s${ended++}`), undefined);
       await delay(40);
@@ -120,7 +120,7 @@ describe('open sessions', () => {
     expect(messages.at(-1)).toHaveLength(2);
     reporter.end(often, undefined);
     await expect.poll(() => reporter.owed).toBe(0);
-    // One may have been due before its end.
+    // One report may have been due before its end.
     await delay(300);
     const before = messages.length;
     await delay(500);

@@ -7,58 +7,60 @@ export interface Reported {
   readonly sessionId: string;
   readonly connectionId: string;
   readonly streamedMs: number;
-  /** The session is over as far as the books are concerned. */
+  /** The session is over for the books. */
   over(reason: string | undefined): void;
 }
 
 export interface ReporterOptions {
-  /** One message to the control plane; a verdict for each report. */
+  /** Sends one message to the control plane; returns a verdict for each report. */
   readonly send: (reports: SessionReport[]) => Promise<SessionVerdict[]>;
   readonly logger: Logger;
-  /** Most final reports kept for a control plane that does not take them. */
+  /** Most final reports that are kept while the control plane does not take them. */
   readonly mostOwed?: number;
 }
 
 export interface Reporter {
-  /** @param wantedMs how often reports of it are wanted */
+  /** @param wantedMs interval of its reports */
   add(connection: Reported, wantedMs: number): void;
-  /** The connection is over: its final report is sent until it was taken. */
+  /** Reports the end of a connection. Its final report is sent until it was taken. */
   end(connection: Reported, reason: string | undefined): void;
-  /** Final reports that were not taken yet. */
+  /** Number of final reports that were not taken yet. */
   readonly owed: number;
-  /** Sends what is owed; resolves to how many reports nobody has taken. */
+  /** Sends the remaining reports; resolves to the number that nobody has taken. */
   close(withinMs: number): Promise<number>;
 }
 
-/** The control plane stores about a thousand in the time that a message may take. */
+/** Most reports in one message. The control plane stores about a thousand in the time of one message. */
 const MAX_BATCH = 500;
-/** A control plane that is down for ten minutes, and ten sessions a second that end meanwhile. */
+/**
+ * Default of `mostOwed`: enough for a control plane that is down for ten minutes while ten sessions end per second.
+ */
 const MAX_OWED = 6_000;
-/** Until the first session says otherwise. */
+/** Default until the first session says otherwise, in ms. */
 const EVERY_MS = 2_000;
 const [LEAST_EVERY_MS, MAX_EVERY_MS] = [100, 30_000];
 
 /**
- * Reports of all sessions of this gateway, together, and one message at a time: so a final report is never overtaken by
- * an older one. What could not be sent goes along with the next.
+ * Creates the common reports of all sessions of this gateway. One message is sent at a time, so a final report is
+ * never overtaken by an older one. Reports that could not be sent go with the next message.
  */
 export function createReporter({ send, logger, mostOwed = MAX_OWED }: ReporterOptions): Reporter {
-  /** Those that go on, and how often each wants to be told of. */
+  /** Open connections and the wanted interval of each. */
   const open = new Map<Reported, number>();
   let everyMs = EVERY_MS;
   let owed: SessionReport[] = [];
   let timer: NodeJS.Timeout | undefined;
-  /** States what `timer` waits for in all. */
+  /** Total time that `timer` waits for. */
   let timerMs = 0;
   let sending: Promise<void> | undefined;
   let failing = false;
   let closed = false;
-  /** How far open sessions are is to be told with the next message. */
+  /** The next message must contain the progress of open sessions. */
   let progressDue = false;
 
   /**
-   * All are told of together, as often as the one that wants it most: the silence that ends a session goes by what
-   * was set when it connected, so none is to be told of less often than it was told then.
+   * Returns the shortest wanted interval, used for all: the timeout of a session follows the settings at its
+   * connection, so no session may be reported less often.
    */
   function interval(): number {
     let least = MAX_EVERY_MS;
@@ -80,7 +82,7 @@ export function createReporter({ send, logger, mostOwed = MAX_OWED }: ReporterOp
   function flush(): Promise<void> {
     sending ??= sendAll().finally(() => {
       sending = undefined;
-      // What came to be due while it ended.
+      // Work that came due while it ended.
       if ((owed.length > 0 || progressDue) && !failing) void flush();
     });
     return sending;
@@ -88,7 +90,7 @@ export function createReporter({ send, logger, mostOwed = MAX_OWED }: ReporterOp
 
   async function sendAll(): Promise<void> {
     try {
-      // In turns: sessions that end one after another must not keep those that go on from being told of.
+      // Alternates, so that sessions that end one after another do not delay the reports of the open ones.
       while (owed.length > 0 || progressDue) {
         if (owed.length > 0) await sendOwed();
         if (progressDue) await sendProgress();
@@ -114,20 +116,20 @@ export function createReporter({ send, logger, mostOwed = MAX_OWED }: ReporterOp
     progressDue = false;
     const connections = [...open.keys()];
     for (let i = 0; i < connections.length; i += MAX_BATCH) {
-      // Those that have ended meanwhile have a final report of their own.
+      // Connections that have ended meanwhile have a final report of their own.
       const batch = connections.slice(i, i + MAX_BATCH).filter((connection) => open.has(connection));
       if (batch.length === 0) continue;
       const verdicts = await send(batch.map((connection) => reportOf(connection)));
       for (const [n, verdict] of verdicts.entries()) if (verdict.over) batch[n]?.over(verdict.reason);
     }
-    // The message under way may be one of many in a row: the next interval does not wait for their end.
+    // The running message may be one of many, so the next interval does not wait for their end.
     schedule();
   }
 
   return {
     add(connection, wantedMs) {
       open.set(connection, wantedMs);
-      // It may not be told of in time by what the others wait for.
+      // Its report may be due before the timer of the others.
       if (timer && Math.max(LEAST_EVERY_MS, wantedMs) < timerMs) {
         clearTimeout(timer);
         timer = undefined;
@@ -139,7 +141,7 @@ export function createReporter({ send, logger, mostOwed = MAX_OWED }: ReporterOp
       owed.push({ ...reportOf(connection), ended: true, reason });
       if (owed.length > mostOwed) {
         const lost = owed.shift();
-        // The control plane settles it by what was reported while it ran.
+        // The control plane settles the session by its last report.
         logger.error({ session: lost?.sessionId }, 'dropping a final report: too many are waiting');
       }
       if (!failing) void flush();

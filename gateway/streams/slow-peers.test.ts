@@ -8,19 +8,19 @@ import { CHUNK, frame, StreamClient, streamRig } from '@semblance/testkit/gatewa
 import { afterEach, describe, expect, it } from 'vitest';
 
 const rig = impatientRig();
-/** For those that are not given up: as patient as gateways are. */
+/** A gateway with the usual patience, for clients that must not be dropped. */
 const patient = streamRig();
 afterEach(() => {
   patient.agent.ready = VOICE_READY;
   patient.agent.mode = 'echo';
 });
 
-/** Sends a chunk every 20 ms, as one that speaks does, until it is stopped. */
+/** Sends a chunk every 20 ms until it is stopped. */
 function speak(client: StreamClient) {
   const sent: Buffer[] = [];
   const began = performance.now();
   const timer = setInterval(() => {
-    // As many as are due: timers of a busy machine are late.
+    // Sends as many as are due, because timers of a busy machine are late.
     while (sent.length * 20 < performance.now() - began && client.ws.readyState === client.ws.OPEN) {
       sent.push(randomBytes(1_920));
       client.ws.send(sent.at(-1) as Buffer);
@@ -47,7 +47,7 @@ describe('a client of which nothing is heard', () => {
     const final = await rig.final(id);
     expect(final).toEqual({ streamedMs: 20, reason: 'timed_out' });
     await expect.poll(() => received).toContain('timed_out: nothing was heard');
-    // It answers no close frame either, and is cut off.
+    // It does not answer the close frame either, so it is cut off.
     await expect.poll(() => socket.destroyed, { timeout: 5_000 }).toBe(true);
   });
 
@@ -103,7 +103,7 @@ describe('a client of which nothing is heard', () => {
 });
 
 describe('a client that reads too slowly', () => {
-  /** Pieces of a second, as many as no buffer of a kernel has room for. */
+  /** One second each; no kernel buffer has room for all of them. */
   const FLOOD = Buffer.alloc(96_000, 5);
 
   it('voice: the agent is made to wait, and it is closed with 4002', async () => {
@@ -120,7 +120,7 @@ describe('a client that reads too slowly', () => {
       return undefined;
     };
     pour();
-    // It is heard of, so that this is not what ends it.
+    // It shows signs of life, so that silence does not end it.
     const alive = setInterval(() => socket.write(frame(CHUNK)), 100);
     const final = await rig.final(id);
     clearInterval(alive);
@@ -140,7 +140,7 @@ describe('a client that reads too slowly', () => {
     speaking.stop();
     expect(final.reason).toBe('timed_out');
     expect(took).toBeGreaterThan(2_000);
-    // By what it was sent: a machine that stands still meanwhile makes the time longer.
+    // Judged by what was sent, because time is longer on a machine that stands still.
     const lines = rig.gateway.logLines.map((line) => JSON.parse(line) as { session?: string; sent?: number });
     const sent = lines.find(({ session, sent }) => session === id && sent !== undefined)?.sent ?? Number.NaN;
     expect(sent * 20, 'not billed for long').toBeLessThan(6_000);
@@ -184,7 +184,7 @@ describe('a client that reads too slowly', () => {
       data.writeUInt32BE(n);
       return data;
     };
-    // Asked how far it has read, it has answered: from then on it is judged by it.
+    // It has answered how far it has read, so it is judged by that from now on.
     const asked = once(client.ws, 'ping');
     relay.media(1n, picture(0));
     await asked;

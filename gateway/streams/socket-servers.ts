@@ -3,22 +3,22 @@ import type { Duplex } from 'node:stream';
 import * as wsModule from 'ws';
 import { WebSocket, WebSocketServer } from 'ws';
 
-/** Which `ws` exports, and its types do not know. */
+/** `ws` exports this, but its types lack it. */
 const { subprotocol } = wsModule as unknown as { subprotocol: { parse(header: string): Set<string> } };
 
-/** The one of RFC 6455. `ws` would take drafts before it, too. */
+/** The version of RFC 6455. `ws` would also accept earlier drafts. */
 export const WEBSOCKET_VERSION = '13';
 
-/** How long a client may take to answer a close frame. */
+/** Time for a client to answer a close frame, in ms. */
 const CLOSE_TIMEOUT_MS = 2_000;
 
 /**
- * Frames of one message. Messages are counted when they are whole, so this is what bounds frames: `ws` would take
- * 16,384, empty ones, too. Libraries that cut messages do so at 4 KiB and more.
+ * Most frames of one message. Messages are counted when they are complete, so this limits frames; `ws` would accept
+ * 16,384, including empty ones. Libraries that split messages do so at 4 KiB and more.
  */
 const MAX_PIECES = 256;
 
-/** Of what `ws` closes by itself, for want of a reason of its own. */
+/** Reasons for closes by `ws` itself, which have none of their own. */
 const REASONS: Readonly<Record<number, string>> = {
   1002: 'protocol_error: the frames are not those of a WebSocket',
   1007: 'invalid_payload: a text that is no UTF-8',
@@ -27,8 +27,8 @@ const REASONS: Readonly<Record<number, string>> = {
 };
 
 /**
- * Emits `closing` when the client's close frame has come: the socket itself may take its time to close. `ws` then
- * answers it, by this method and with the client's own code and reason; what it closes for faults has no reason.
+ * Emits `closing` when the client's close frame has arrived, because the socket itself may close later. `ws`
+ * answers it by this method with the client's own code and reason; its closes for faults have no reason.
  */
 class StreamSocket extends WebSocket {
   override close(code?: number, reason?: string | Buffer): void {
@@ -38,7 +38,7 @@ class StreamSocket extends WebSocket {
   }
 }
 
-/** Makes WebSockets of upgraded connections; the largest message is a setting of each server of `ws`. */
+/** Makes WebSockets from upgraded connections; each server of `ws` has its own largest message. */
 export function createSocketServers(closeTimeoutMs = CLOSE_TIMEOUT_MS) {
   const servers = new Map<number, WebSocketServer>();
 
@@ -55,7 +55,7 @@ export function createSocketServers(closeTimeoutMs = CLOSE_TIMEOUT_MS) {
         closeTimeout: closeTimeoutMs,
         WebSocket: StreamSocket,
       } as ConstructorParameters<typeof WebSocketServer>[0]);
-      // With a listener, `ws` leaves the answer to a handshake that is none to us.
+      // With a listener, `ws` leaves the answer to a bad handshake to us.
       server.on('wsClientError', () => {});
       servers.set(maxPayload, server);
     }
@@ -83,15 +83,15 @@ export function createSocketServers(closeTimeoutMs = CLOSE_TIMEOUT_MS) {
 
 const KEY = /^[+/0-9A-Za-z]{22}==$/;
 
-/** Tells whether a request asks for a socket; what does not is an ordinary request. */
+/** Returns whether a request asks for a socket; others are ordinary requests. */
 export function asksForSocket({ method, headers }: IncomingMessage): boolean {
   return method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket';
 }
 
 /**
- * Returns what is wrong with a handshake (RFC 6455, section 4.2.1), as a sentence; undefined: nothing. Of one that
- * asks for a socket it is all that `ws` refuses, so that no session is used up by one that is refused after all:
- * extensions are not read, since none is offered.
+ * Returns the fault of a handshake (RFC 6455, section 4.2.1), as a sentence; undefined if it has none. This covers
+ * everything that `ws` refuses, so that a refused handshake uses up no session. Extensions are not read, because
+ * none is offered.
  */
 export function handshakeFault({ headers }: IncomingMessage): string | undefined {
   if (!KEY.test(headers['sec-websocket-key'] ?? '')) return 'The header Sec-WebSocket-Key is not valid.';

@@ -4,7 +4,7 @@ import type { EndingName } from './endings.ts';
 export interface StreamMetrics {
   opened(capability: string): void;
   closed(capability: string, name: EndingName, streamedMs: number, dropped: number): void;
-  /** For one stream: of each message, looking its labels up would be a good part of the cost. */
+  /** Returns the observer of one stream; looking up labels for each message would cost much. */
   answeredOf(capability: string): (ms: number) => void;
   reportsOwed(count: () => number): void;
 }

@@ -11,65 +11,66 @@ import { Pings } from './pings.ts';
 import type { Relay } from './relay.ts';
 import type { Reported } from './reporter.ts';
 
-/** Milliseconds. */
+/** Times in ms. */
 export interface StreamPace {
-  /** Between pings of a socket on which nothing else would be heard. */
+  /** Interval of pings on a silent socket. */
   readonly ping: number;
-  /** A client of which nothing was heard for so long is gone. */
+  /** Silence after which a client is gone. */
   readonly silence: number;
-  /** A client that sends no media for so long has no use for its slot. */
+  /** Time without media after which a client loses its slot. */
   readonly idle: number;
-  /** A client that reads too little, or an agent that answers nothing, for so long is given up. */
+  /** Time after which a client that reads too little, or an agent that answers nothing, is dropped. */
   readonly stuck: number;
 }
 
 export const STREAM_PACE: StreamPace = { ping: 10_000, silence: 20_000, idle: 30_000, stuck: 10_000 };
 
 /**
- * Messages of any kind that a client may send, a second and at once: pieces of 2 ms, or noise that is no media; after a
- * silence, pieces of 10 ms of all that it may have said. Pongs to pings of the gateway are none of them.
+ * Allowance for messages of any kind: enough for pieces of 2 ms, or for messages without media. After a silence it
+ * is enough for everything that the client may have said, in pieces of 10 ms. Pongs to the gateway's pings do not
+ * count.
  */
 const MESSAGES = { perMs: 0.5, start: 1_000, most: 2_000 };
 
-/** Messages in a row that the agent could not read, after which the client is told that none of them can be. */
+/** Consecutive messages that the agent could not read, after which the client is told. */
 const MAX_UNREADABLE = 50;
 
 export interface StreamOptions {
   readonly sessionId: string;
   readonly connectionId: string;
   readonly ws: WebSocket;
-  /** States what `ws` is on. */
+  /** The socket below `ws`. */
   readonly socket: Socket;
   readonly relay: Relay;
   readonly format: MediaFormat;
   readonly meter: Meter;
   readonly grantedSec: number;
-  /** The client asked for text frames beside the first. */
+  /** Whether the client asked for text frames after the first. */
   readonly notices: boolean;
   /** Milliseconds of a monotonic clock. */
   readonly clock: () => number;
-  /** By how much this process is late now for having stood still, ms. */
+  /** Time, in ms, by which this process is late because it stood still. */
   readonly lateMs: (now: number) => number;
   readonly pace: StreamPace;
-  /** From a message's way to the agent until its conversion was back, ms. */
+  /** Called with the time from sending a message to the agent until its answer, in ms. */
   readonly onAnswered: (ms: number) => void;
   /** Called once. */
   readonly onEnd: (ending: Ending) => void;
 }
 
-/** Messages of media. */
+/** Numbers of media messages. */
 export interface StreamCounts {
   readonly received: number;
-  /** Which the agent could not read. */
+  /** Messages that the agent could not read. */
   readonly unreadable: number;
   readonly sent: number;
-  /** Pictures thrown away for newer ones, on either way. */
+  /** Pictures dropped for newer ones, in either direction. */
   readonly dropped: number;
 }
 
 /**
  * One connected session: the client's socket on one side, the agent's relay on the other, the meter between them.
- * Whatever ends it ends it once, and everything it has with it.
+ * Every ending ends it once, with everything it holds.
  */
 export class Stream implements Reported {
   readonly #o: StreamOptions;
@@ -114,12 +115,12 @@ export class Stream implements Reported {
     });
   }
 
-  /** Tells the client the format and lets media flow. */
+  /** Sends the format to the client and lets media flow. */
   begin(): void {
     const { ws, relay } = this.#o;
     ws.on('message', (data, isBinary) => this.#onMessage(data as Buffer, isBinary));
     ws.on('pong', (data) => {
-      // Those that were asked for are free: a client may send as many messages as it may, and answers beside them.
+      // Answers to our pings are free: a client may send its allowance of messages besides.
       if (!this.#ended && (this.#pings.answered() || !this.#isTooMany())) this.#output.onPong(data);
     });
     ws.on('ping', (data) => {
@@ -164,11 +165,12 @@ export class Stream implements Reported {
   over(reason: string | undefined): void {
     const known = END_REASONS.find((one) => one === reason);
     const ending = endingFor(known, 'the session is over');
-    // The caller did not close it here: another connection did, or its account was settled without it.
+    // The caller closed another connection or its account was settled without this one, because the socket here is
+    // open.
     this.end(known === undefined ? { ...ending, name: 'cancelled' } : ending);
   }
 
-  /** Must be called every second or so. */
+  /** Must be called about once a second. */
   tick(now: number): void {
     if (this.#ended) return;
     const { pace, socket, ws } = this.#o;
@@ -186,8 +188,8 @@ export class Stream implements Reported {
   }
 
   /**
-   * The client was not read for the last `ms`, and not for anything that it did: what it sent meanwhile comes at once
-   * now, and it is not too fast by that.
+   * Reports that the client was not read for the last `ms`, for no reason of its own. Its messages from that time
+   * arrive at once now and are not too fast.
    */
   unread(ms: number, now: number): void {
     const since = Math.min(ms, now - this.#beganAt);
@@ -208,8 +210,8 @@ export class Stream implements Reported {
   }
 
   /**
-   * Tells the client that the session will be ended, if it asked to be told: whoever does not know the frame would
-   * take it for the format. @param reason a stable word
+   * Tells the client that the session will be ended, if it asked for notices. Other clients would take the frame
+   * for the format. @param reason a stable word
    */
   warn(reason: string, inSeconds: number): void {
     const { ws, notices } = this.#o;
@@ -222,12 +224,13 @@ export class Stream implements Reported {
     this.#ended = true;
     clearTimeout(this.#limit);
     const { ws, relay, onEnd } = this.#o;
-    // Nothing may follow the close: a picture that waits for room would find it as soon as the one before is written.
+    // Nothing may follow the close: a picture that waits for room would be sent as soon as the one before is
+    // written.
     this.#input.stop();
     this.#output.stop();
     relay.close(reasonOf(ending), faultOf(ending));
     if (ws.readyState === ws.OPEN) {
-      // The client's answer to the close frame is to be heard.
+      // The client's answer to the close frame must be read.
       if (ws.isPaused) ws.resume();
       ws.close(codeOf(ending), closeReason(ending));
     }
@@ -240,7 +243,7 @@ export class Stream implements Reported {
     if (refusal) this.end(refusal);
   }
 
-  /** Sends a message on; what is returned is why it cannot be. */
+  /** Forwards a message. Returns the ending if it must be refused. */
   #refusalOf(data: Buffer, isBinary: boolean): Ending | undefined {
     const { format, clock } = this.#o;
     if (!isBinary) return { name: 'unsupported_data', text: 'only binary messages are taken' };
@@ -258,7 +261,7 @@ export class Stream implements Reported {
   #isTooMany(): boolean {
     if (this.#ended) return false;
     const now = this.#o.clock();
-    // What was sent during a standstill may be read before anybody looks whether there was one.
+    // Messages sent during a standstill may be read before the standstill is detected.
     const late = this.#o.lateMs(now);
     if (late > 0) this.unread(late, now);
     if (this.#messages.take(1, now)) return false;
@@ -285,7 +288,7 @@ export class Stream implements Reported {
     this.end({ name: 'invalid_payload', text: `${MAX_UNREADABLE} messages in a row could not be read` });
   }
 
-  /** Timers and the clock of the meter are both monotonic; one that fires early is set again. */
+  /** Both timers and the clock of the meter are monotonic; a timer that fires early is set again. */
   #armLimit(): void {
     const left = (this.#o.meter.limitAt ?? 0) - this.#o.clock();
     if (left <= 0) this.#stopAtLimit();

@@ -91,8 +91,8 @@ describe('a voice stream', () => {
   it('"The stream hard-stops at max_duration_sec": 4001, within 250 ms, and no more than that is reported', async () => {
     rig.live.grant = { ...rig.live.grant, maxDurationSeconds: 1 };
     const { client, relay, id } = await rig.stream();
-    // Timers of one process run in the order in which they are due, late as a busy machine may make them: the one of the
-    // limit is set between these two, and runs between them.
+    // Timers of one process run in order of their due times, however late: the limit's timer is set between these
+    // two and runs between them.
     const open: number[] = [];
     const look = () => open.push(rig.gateway.gateway.live.size);
     setTimeout(look, 900);
@@ -184,7 +184,7 @@ describe('by a clock that the test moves', () => {
     client.ws.send(CHUNK);
     const { code, reason } = await client.end();
     expect([code, reason]).toEqual([1008, 'too_fast: more than 48000 samples a second']);
-    // Which is told to the agent, too, and is nobody's end of the session but the caller's.
+    // The agent learns it too; for the session it counts as ended by the caller.
     await expect.poll(() => relay.fault).toBe('too_fast: more than 48000 samples a second');
     expect(relay.closed).toBe(EndReason.END_REASON_UNSPECIFIED);
     expect(relay.received).toHaveLength(150);
@@ -215,7 +215,7 @@ describe('by a clock that the test moves', () => {
     const { client } = await still.stream();
     let pings = 0;
     client.ws.on('ping', () => pings++);
-    // All that may come at once; in it is a second of sound, of which each quarter asks for a pong.
+    // The whole burst at once: it contains a second of sound, of which each quarter asks for a pong.
     for (let i = 0; i < 1_000; i++) {
       client.ws.send(CHUNK.subarray(0, 96));
       if (i % 100 === 99) await client.received(i + 1);

@@ -4,7 +4,7 @@ interface Entry {
   readonly at: number;
 }
 
-/** Holds what was sent to the agent and not answered yet. An answer to a message covers all messages before it. */
+/** Messages sent to the agent and not answered yet. An answer to a message covers all messages before it. */
 export class Unanswered {
   #entries: Entry[] = [];
   #units = 0;
@@ -14,7 +14,7 @@ export class Unanswered {
     this.#units += units;
   }
 
-  /** @returns when the message that was answered had been sent; undefined: it was answered before */
+  /** @returns when the answered message was sent; undefined when it was answered before */
   answered(sequence: bigint): number | undefined {
     let at: number | undefined;
     let count = 0;

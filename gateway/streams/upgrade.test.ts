@@ -86,7 +86,7 @@ describe('before the upgrade', () => {
       expect([status, headers['sec-websocket-version']], 'is told which one is spoken').toEqual([400, '13']);
     }
     expect(connects(), 'and the session is not used up').toBe(before);
-    // Extensions are offered to nobody, and so are none refused.
+    // No extension is offered, so none is refused.
     const client = await new StreamClient(url, {
       headers: { 'sec-websocket-extensions': 'no;;such' },
       perMessageDeflate: false,

@@ -5,7 +5,7 @@ import { pageRig } from '@semblance/testkit/gateway/try-page/page-rig';
 import type { Page } from 'playwright-core';
 import { beforeEach, describe, expect, it } from 'vitest';
 
-/** However a session ends. */
+/** All endings of a session. */
 const tried = pageRig();
 const { rig, status, isOpen, opened, choosePictures, startStreaming, expectOver } = tried;
 let page: Page;
@@ -119,7 +119,7 @@ describe('everything is given back', () => {
   });
 });
 
-/** A way to the gateway that is cut once and for all. */
+/** A connection to the gateway that can be cut once. */
 async function cuttableLine(port: number) {
   const ends = new Set<Socket>();
   const server = createServer((from) => {

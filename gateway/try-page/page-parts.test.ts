@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-/** The parts of the page that need no browser. They are written for one, and checked by its types. */
+/** The parts of the page that need no browser. They are written for browsers, and checked by their types. */
 const load = (name: string) => import(`./page/${name}.js`);
 
 interface Returned {

@@ -10,7 +10,7 @@ import { pageRig } from '@semblance/testkit/gateway/try-page/page-rig';
 import type { Page } from 'playwright-core';
 import { beforeEach, describe, expect, it } from 'vitest';
 
-/** How a session begins, and what comes back of it. */
+/** Beginnings of a session, and what comes back. */
 const tried = pageRig();
 const { rig, status, figure, opened, choosePictures, chooseFile } = tried;
 const { startStreaming, expectOver, expectNoSession } = tried;
@@ -19,7 +19,7 @@ beforeEach(() => {
   page = tried.page();
 });
 
-/** Everything but Stop, as a person or a script would. */
+/** Presses everything except Stop, as a person or a script would. */
 const pressEverything = () =>
   page.evaluate(`for (const control of document.querySelectorAll('button, input')) {
     if (control.id !== 'stop' && control.type !== 'file') control.click();
@@ -51,11 +51,11 @@ describe('one session at a time', () => {
     await expectOver(/^The session has ended \(stopped\)/, 'idle');
     expect(rig.gateway.control.count('openSession')).toBe(calls + 1);
     expect(await page.textContent('#charged')).toBe('0.5 USD');
-    // Another one can be had after it.
+    // Another session can be opened after it.
     await startStreaming();
     await page.click('#stop');
     await expectOver(/^The session has ended \(stopped\)/, 'idle');
-    // What is shown is of the last one that was begun, though nothing came of it.
+    // The page shows the last session that was begun, although it failed.
     await page.check('input[value="file"]');
     await page.click('#start');
     await expectOver('Choose a file first.', 'failed');
@@ -134,7 +134,7 @@ describe('pictures that come back', () => {
     if (!found) throw new Error('nobody is connected');
     return found;
   };
-  /** Answers the oldest picture that waits, and waits until the page has it. */
+  /** Answers the oldest waiting picture, and waits until the page has it. */
   async function answer(data?: Buffer) {
     const before = await figure('received');
     await expect.poll(() => relay().waiting.length).toBeGreaterThan(0);
@@ -153,7 +153,8 @@ describe('pictures that come back', () => {
     await expect.poll(() => figure('unshown')).toBe(2);
     await expect.poll(() => page.textContent('#delay-p50')).toMatch(/ms/);
     sequences.push(await answer());
-    // Those that the gateway left out, where the agent's numbers jump, and none of those that were not shown.
+    // Counts the pictures that the gateway dropped, where the agent's numbers jump, and not those that were not
+    // shown.
     const last = Number(sequences.at(-1));
     expect(await figure('lost')).toBe(last - sequences.length);
   });
@@ -168,7 +169,7 @@ describe('pictures that come back', () => {
   });
 });
 
-/** A WAV of so many seconds. */
+/** Returns a WAV file of this length. */
 function toneOf(seconds: number): Buffer {
   const samples = Buffer.alloc(seconds * 48_000 * 2);
   for (let i = 0; i < samples.length / 2; i++)
@@ -189,7 +190,7 @@ function toneOf(seconds: number): Buffer {
   return Buffer.concat([head, samples]);
 }
 
-/** Two seconds of pictures without sound. */
+/** Returns two seconds of pictures without sound. */
 async function film(): Promise<Buffer> {
   const folder = await mkdtemp(join(tmpdir(), 'semblance-film-'));
   try {

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { startTestGateway, type TestGateway } from '@semblance/testkit/gateway/test-gateway';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-/** As much of a canvas as is drawn on and read here. */
+/** The part of a canvas that is used here. */
 interface Drawing {
   readonly canvas: { readonly width: number; readonly height: number };
   fillStyle: string;

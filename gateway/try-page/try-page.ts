@@ -14,7 +14,10 @@ const TYPES: Readonly<Record<string, string>> = {
   '.svg': 'image/svg+xml',
 };
 
-/** Scripts and styles of its own alone; sockets may be at the public name of the service; files of the user's are blobs. */
+/**
+ * Allows only its own scripts and styles, sockets at the public name of the service, and blobs for the user's
+ * files.
+ */
 const POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -28,8 +31,8 @@ const POLICY = [
 ].join('; ');
 
 /**
- * A page to try live sessions with: microphone, camera or a file through the sockets. It has no rights of its own: who
- * uses it enters an API key.
+ * Returns the routes of a page to try live sessions with: microphone, camera or a file through the sockets. It has
+ * no rights of its own; its user enters an API key.
  */
 export function tryPageRoutes(): Route[] {
   const files = new Map(

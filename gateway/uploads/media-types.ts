@@ -1,6 +1,6 @@
 import type { MediaKind } from '@semblance/engine-api/capabilities';
 
-/** Accepted types, with the other names clients give them and the extensions files of them have. */
+/** An accepted type, with other names that clients use and the extensions of its files. */
 interface MediaType {
   readonly type: string;
   readonly kind: MediaKind;
@@ -60,15 +60,15 @@ const KIND_BY_TYPE = new Map(
 );
 const KIND_BY_EXTENSION = new Map(MEDIA_TYPES.flatMap((m) => m.extensions.map((name) => [name, m.kind])));
 
-/** States what HTTP clients write when they do not know; it says nothing about the file. */
+/** Types that HTTP clients write when they do not know; they say nothing about the file. */
 const SAYS_NOTHING = new Set(['', 'application/octet-stream', 'binary/octet-stream', 'application/x-binary']);
 
-/** Holds what the client says a file is: a kind, `refused` for a type that is not accepted, or nothing. */
+/** What the client declares: a kind, `refused` for a type that is not accepted, or nothing. */
 export type Declaration = MediaKind | 'refused' | undefined;
 
 /**
- * Returns what a part declares itself to be: by its Content-Type, else by the extension of its filename. Without
- * either (a nameless blob) the bytes alone decide.
+ * Returns what a part declares itself to be: by its Content-Type, otherwise by the extension of its filename.
+ * Without either (a nameless blob) only the bytes decide.
  */
 export function declaredKind(contentType: string | undefined, filename: string): Declaration {
   const type = (contentType ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
@@ -78,7 +78,7 @@ export function declaredKind(contentType: string | undefined, filename: string):
   return KIND_BY_EXTENSION.get(extension) ?? 'refused';
 }
 
-/** Extension a file of a type found by `sniff` is offered under. */
+/** Returns the extension under which a file of a type from `sniff` is offered. */
 export function extensionOf(type: string): string | undefined {
   return MEDIA_TYPES.find((m) => m.type === type)?.extensions[0];
 }

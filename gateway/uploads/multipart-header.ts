@@ -1,4 +1,4 @@
-/** The form breaks the rules of multipart/form-data, or ended before its end. */
+/** The form breaks the rules of multipart/form-data, or ended too early. */
 export class MultipartError extends Error {
   override readonly name = 'MultipartError';
   readonly code = 'malformed_multipart';
@@ -14,20 +14,20 @@ export interface PartHeader {
 }
 
 /**
- * The boundary of a Content-Type header.
+ * Returns the boundary in a Content-Type header.
  * @returns undefined when it is not multipart/form-data with a usable boundary
  */
 export function boundaryOf(contentType: string | undefined): string | undefined {
   const match = /^multipart\/form-data\s*(?=;)(.*)$/is.exec(contentType ?? '');
   if (!match) return undefined;
   const boundary = parametersOf(match[1] ?? '').get('boundary');
-  // RFC 2046, 5.1.1; a few more characters than it allows, which clients use unquoted.
+  // RFC 2046, 5.1.1, and a few more characters that clients use unquoted.
   return boundary && /^[\x21-\x7e ]{0,69}[\x21-\x7e]$/.test(boundary) ? boundary : undefined;
 }
 
 /**
- * The headers of a part, without the empty line.
- * @throws MultipartError when it does not say which field it is
+ * Parses the headers of a part, without the empty line.
+ * @throws MultipartError when it does not name its field
  */
 export function parsePartHeader(block: string): PartHeader {
   let disposition: string | undefined;
@@ -53,7 +53,10 @@ export function parsePartHeader(block: string): PartHeader {
 
 const PARAMETER = /;\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]*))/gs;
 
-/** Parameters behind a header's value, first one of a name wins. Inside quotes `\"` and `\\` are unescaped. */
+/**
+ * Parses the parameters after a header's value; the first one of a name wins. Inside quotes `\"` and `\\` are
+ * unescaped.
+ */
 function parametersOf(text: string): Map<string, string> {
   const found = new Map<string, string>();
   for (const [, name = '', quoted, plain = ''] of text.matchAll(PARAMETER)) {
@@ -63,7 +66,7 @@ function parametersOf(text: string): Map<string, string> {
   return found;
 }
 
-/** RFC 8187: `UTF-8''na%C3%AFve.png`. */
+/** Decodes RFC 8187: `UTF-8''na%C3%AFve.png`. */
 function extendedValue(text: string | undefined): string | undefined {
   const encoded = /^utf-8'[^']*'(.*)$/is.exec(text ?? '')?.[1];
   if (encoded === undefined) return undefined;

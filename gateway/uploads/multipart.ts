@@ -1,7 +1,7 @@
 import { MultipartError, type PartHeader, parsePartHeader } from './multipart-header.ts';
 
 const MAX_HEADER_BYTES = 16 * 1024;
-/** Bytes before the first boundary; nobody sends any. */
+/** Most bytes before the first boundary; nobody sends any. */
 const MAX_PREAMBLE_BYTES = 4 * 1024;
 const MAX_PARTS = 100;
 const DASH = 0x2d;
@@ -9,14 +9,14 @@ const CR = 0x0d;
 const EMPTY = Buffer.alloc(0);
 
 /**
- * A pull reader of multipart/form-data (RFC 7578): one pass, bounded memory, strict about what it accepts. Streaming
- * form parsers hand a part's end to the application before they know whether the form is whole, and report a missing
- * Content-Type as `text/plain`; an upload must be able to tell both apart, hence this one.
+ * A pull reader of multipart/form-data (RFC 7578): one pass, bounded memory, strict. Common streaming parsers
+ * report a part's end before they know whether the form is complete, and report a missing Content-Type as
+ * `text/plain`. An upload must distinguish both, so this parser exists.
  */
 export class MultipartReader {
   readonly #source: AsyncIterator<Buffer>;
   readonly #delimiter: Buffer;
-  /** Read from the source and not consumed. A line break before it lets the first boundary look like the others. */
+  /** Read from the source and not consumed. A line break before it makes the first boundary look like the others. */
   #buffer: Buffer = Buffer.from('\r\n');
   #state: 'preamble' | 'body' | 'delimiter' | 'end' = 'preamble';
   #parts = 0;
@@ -27,9 +27,9 @@ export class MultipartReader {
   }
 
   /**
-   * Goes to the next part; what is unread of the current one is skipped.
+   * Goes to the next part and skips the rest of the current one.
    * @returns undefined after the closing boundary
-   * @throws MultipartError, and whatever the source throws
+   * @throws MultipartError, and errors of the source
    */
   async nextPart(): Promise<PartHeader | undefined> {
     if (this.#state === 'end') return undefined;
@@ -50,7 +50,7 @@ export class MultipartReader {
     return header;
   }
 
-  /** The bytes of the current part, up to its boundary. */
+  /** Yields the bytes of the current part, up to its boundary. */
   async *body(): AsyncGenerator<Buffer> {
     if (this.#state !== 'body' && this.#state !== 'preamble') return;
     for (;;) {
@@ -72,7 +72,7 @@ export class MultipartReader {
     }
   }
 
-  /** How many bytes of the buffer cannot be the beginning of a boundary that the next bytes complete. */
+  /** Returns the number of bytes in the buffer that cannot begin a boundary. */
   #withoutPossibleDelimiter(): number {
     const { length } = this.#buffer;
     let at = Math.max(0, length - this.#delimiter.length + 1);
@@ -84,7 +84,7 @@ export class MultipartReader {
     }
   }
 
-  /** After a boundary: `--` closes the form, a line end (padding allowed before it) begins a part. */
+  /** After a boundary: `--` closes the form; a line end, with padding before it, begins a part. */
   async #closes(): Promise<boolean> {
     await this.#atLeast(2);
     if (this.#buffer[0] === DASH && this.#buffer[1] === DASH) return true;
@@ -97,7 +97,7 @@ export class MultipartReader {
         throw new MultipartError('A boundary of the form is followed by something else than a line end.');
       at++;
     }
-    // The line end stays: a part without headers begins with an empty line.
+    // The line end stays, because a part without headers begins with an empty line.
     this.#buffer = this.#buffer.subarray(at);
     return false;
   }
@@ -126,7 +126,7 @@ export class MultipartReader {
     this.#buffer = this.#buffer.length === 0 ? value : Buffer.concat([this.#buffer, value]);
   }
 
-  /** Ends the reading of the source. */
+  /** Stops reading the source. */
   async close(): Promise<void> {
     this.#state = 'end';
     this.#buffer = EMPTY;

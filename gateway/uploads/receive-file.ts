@@ -12,9 +12,7 @@ export type SizeLimits = Readonly<Record<MediaKind, number>>;
 const MIB = 1024 * 1024;
 export const SIZE_LIMITS: SizeLimits = { image: 45 * MIB, audio: 45 * MIB, video: 500 * MIB };
 
-/**
- * States what a form may weigh beside its file; beyond it a declared length proves that the file itself is too large.
- */
+/** Most bytes of a form beside its file. A declared length beyond it proves that the file itself is too large. */
 export const FORM_OVERHEAD_BYTES = MIB;
 
 export interface IncomingFile {
@@ -22,24 +20,24 @@ export interface IncomingFile {
   /** The type found in the bytes. */
   readonly contentType: string;
   /**
-   * The file's bytes. They end only once the whole form has proved sound, so that whoever stores them can take the end
-   * for permission to keep them; until then anything wrong is thrown.
+   * The bytes of the file. They end only when the whole form is valid, so their end is the permission to keep them;
+   * before that every fault is thrown.
    */
   readonly bytes: AsyncGenerator<Buffer>;
-  /** After `bytes` ended. */
+  /** Available after `bytes` ended. */
   result(): { sizeBytes: number; sha256: Buffer };
 }
 
 export interface ReceiveOptions {
   readonly source: AsyncIterable<Buffer>;
   readonly boundary: string;
-  /** The request's Content-Length, where it has one. */
+  /** The request's Content-Length, if present. */
   readonly contentLength: number | undefined;
   readonly limits: SizeLimits;
 }
 
 /**
- * Reads a form up to its file and says what that is; the rest is read as `bytes` is.
+ * Reads a form up to its file and returns what the file is; the rest is read with `bytes`.
  * @throws ApiError `invalid_input`, `unsupported_format` or `input_too_large`, as soon as it is certain
  */
 export async function receiveFile(options: ReceiveOptions): Promise<IncomingFile> {
@@ -120,7 +118,7 @@ async function readHead(chunks: AsyncGenerator<Buffer>): Promise<Buffer> {
   return head.length === 1 && head[0] ? head[0] : Buffer.concat(head);
 }
 
-/** What the client says and what the bytes say must agree on the kind; the bytes then say which type of it. */
+/** Declaration and bytes must agree on the kind; the bytes decide the type within it. */
 function recognise(
   found: Sniffed | undefined,
   part: { filename: string; contentType: string | undefined },
@@ -130,7 +128,7 @@ function recognise(
     throw new ApiError('unsupported_format', `This file type is not accepted. ${ACCEPTED}`);
   if (!found)
     throw new ApiError('unsupported_format', `The file's bytes are of no accepted type. ${ACCEPTED}`);
-  // Of the kinds that the bytes allow, the first is the likelier one.
+  // Of the kinds that the bytes allow, the first is the most likely.
   const kind = declared ?? (Object.keys(found)[0] as MediaKind);
   const contentType = found[kind];
   if (!contentType) {

@@ -1,17 +1,14 @@
 import type { MediaKind } from '@semblance/engine-api/capabilities';
 
-/** Bytes of a file's beginning that `sniff` wants; a file may be shorter. */
+/** Number of leading bytes that `sniff` needs; a file may be shorter. */
 export const SNIFF_BYTES = 1024;
 
-/**
- * Holds what a file's first bytes say it is: the type for each kind it may be. Containers of sound and pictures have
- * two.
- */
+/** The type of a file for each kind that its first bytes allow. Containers of sound and pictures allow two. */
 export type Sniffed = Partial<Readonly<Record<MediaKind, string>>>;
 
 /**
- * Recognises the accepted formats by their signatures (the WHATWG MIME Sniffing Standard where it covers them, the
- * formats' own specifications elsewhere).
+ * Recognises the accepted formats by their signatures (the WHATWG MIME Sniffing Standard where it covers them,
+ * otherwise the formats' own specifications).
  * @param head the first SNIFF_BYTES of the file, or all of it
  * @returns undefined when it is none of them
  */
@@ -43,7 +40,7 @@ export function sniff(head: Buffer): Sniffed | undefined {
 /** Brands of still pictures in the same container as video; none of them is accepted. */
 const PICTURE_BRANDS = /^(hei[cxms]|hev[cxms]|mif1|msf1|miaf|avif|avis|avio|jp2 |jpx |jpm |mjp2|crx |jxl )$/;
 
-/** ISO base media: the major brand of `ftyp` tells pictures and sound-only files from the rest. */
+/** ISO base media: the major brand of `ftyp` separates pictures and sound-only files from the rest. */
 function isoMedia(head: Buffer): Sniffed | undefined {
   const brand = head.toString('latin1', 8, 12);
   if (brand.length < 4 || PICTURE_BRANDS.test(brand)) return undefined;
@@ -62,7 +59,7 @@ function isOldQuickTime(head: Buffer): boolean {
   return /^(mdat|moov|free|wide|skip)$/.test(head.toString('latin1', next + 4, next + 8));
 }
 
-/** EBML: the document type says WebM or Matroska; whether there are pictures, only the tracks further on say. */
+/** EBML: the document type says WebM or Matroska; only the later tracks say whether there are pictures. */
 function matroska(head: Buffer): Sniffed | undefined {
   // Element 0x4282 (DocType), a one-byte size, the name.
   const at = head.indexOf('\x42\x82', 4, 'latin1');
@@ -74,7 +71,7 @@ function matroska(head: Buffer): Sniffed | undefined {
   return undefined;
 }
 
-/** Ogg: the first packet names the codec of the first stream; pictures, where there are any, come first. */
+/** Ogg: the first packet names the codec of the first stream; picture streams come first. */
 function ogg(head: Buffer): Sniffed {
   const segments = head[26] ?? 0;
   const packet = head.toString('latin1', 27 + segments, 27 + segments + 8);
@@ -83,7 +80,7 @@ function ogg(head: Buffer): Sniffed {
   return { audio: 'audio/ogg' };
 }
 
-/** Packets of 188 bytes (or 192, with a time code first), each with the sync byte. */
+/** Packets of 188 bytes (or 192, with a leading time code), each with the sync byte. */
 function isTransportStream(head: Buffer): boolean {
   const synced = (first: number, size: number) =>
     head.length > first + 2 * size && [0, 1, 2].every((packet) => head[first + packet * size] === 0x47);

@@ -1,8 +1,8 @@
-/** Uploads that one account may have under way at one gateway: each holds a connection, a file and buffers. */
+/** Most uploads of one account under way at one gateway; each holds a connection, a file and buffers. */
 export const UPLOADS_PER_ACCOUNT = 50;
 
 export interface UploadsUnderWay {
-  /** @returns what to call when the upload has ended, or undefined when the account has its most already */
+  /** @returns the function to call when the upload has ended, or undefined when the account has its maximum */
   enter(accountId: string): (() => void) | undefined;
 }
 

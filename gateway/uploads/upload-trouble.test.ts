@@ -72,7 +72,7 @@ describe('uploads that break off', () => {
   });
 
   it('a client that is slow but steady is served', async () => {
-    // All of it takes longer than any pause may; a pause may be much longer than these are.
+    // The whole takes longer than any allowed pause; an allowed pause is much longer than these.
     const own = await startTestGateway({ sizeLimits, timing: { uploadIdle: 8_000 } });
     const small = formBytes([{ name: 'file', filename: 'x.png', content: pngBytes(40) }]);
     const socket = open(own.port);
@@ -117,7 +117,7 @@ describe('uploads that break off', () => {
 describe('uploads that take too long', () => {
   const form = formBytes([{ name: 'file', filename: 'x.mp4', content: mp4Bytes(100 * KIB) }]);
 
-  /** Sends the form's beginning and then a byte now and then, until the gateway answers. */
+  /** Sends the beginning of the form and then a byte now and then, until the gateway answers. */
   async function drip(own: TestGateway, everyMs: number): Promise<string> {
     const socket = open(own.port);
     socket.write(requestHead(`Content-Length: ${form.length}`));
@@ -185,7 +185,7 @@ describe('an account with many uploads under way', () => {
     ending.destroy();
     leaving.destroy();
     await expect.poll(() => own.control.reserved.size).toBe(0);
-    // One place is taken anew, so that the uploads below need that of the one who left.
+    // One place is taken again, so that the uploads below need the place of the one that left.
     const staying = begin();
     await expect.poll(() => own.control.reserved.size).toBe(1);
     const headers = { ...own.auth, 'content-type': FORM_TYPE };

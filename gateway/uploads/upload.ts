@@ -15,9 +15,9 @@ import { boundaryOf } from './multipart-header.ts';
 import { receiveFile, type SizeLimits } from './receive-file.ts';
 import type { UploadsUnderWay } from './under-way.ts';
 
-/** Bytes read ahead of the object store. */
+/** Most bytes that are read ahead of the object store. */
 const READ_AHEAD_BYTES = 256 * 1024;
-/** States what the object store may take after the last moment for the last byte. */
+/** Time that the object store may take after the last possible byte, in ms. */
 const STORE_LAST_MS = 10_000;
 
 const KINDS: Record<Kind, MediaKind> = {
@@ -34,13 +34,13 @@ export interface UploadOptions {
   readonly limits: SizeLimits;
   readonly underWay: UploadsUnderWay;
   readonly bodyLimits: BodyLimits;
-  /** Aborted when the gateway must end: uploads under way are given up. */
+  /** Aborted when the gateway must end, so that running uploads stop. */
   readonly signal: AbortSignal;
 }
 
 /**
- * POST /uploads: the control plane reserves a key, the file goes through to the object store as it arrives, and only a
- * whole and sound form makes the key usable. Whatever goes wrong on the way gives the reservation up.
+ * Handles POST /uploads: the control plane reserves a key, the file is passed to the object store as it arrives,
+ * and only a complete and valid form makes the key usable. Every failure on the way gives the reservation up.
  */
 export function upload(options: UploadOptions): Handler {
   const { control, metrics } = options;
@@ -106,7 +106,7 @@ async function store(
   return { url, sizeBytes };
 }
 
-/** The reservation and the bytes would be swept in the end; this does it now. */
+/** Releases the reservation and the bytes now instead of waiting for the sweep. */
 async function giveUp(ctx: GatewayContext, reserved: BeginUploadResponse, options: UploadOptions) {
   const { fileKey, accountId } = reserved;
   try {
@@ -138,7 +138,7 @@ function isAnswer(error: unknown): boolean {
   return error instanceof ApiError || error instanceof ClientGoneError;
 }
 
-/** The reservation ran out first: it can be set to less than an upload may take. */
+/** The reservation expired first: its setting can be shorter than an upload may take. */
 function tooLate(cause: unknown): ApiError {
   return new ApiError('invalid_input', 'The upload took too long and was given up: upload again.', { cause });
 }

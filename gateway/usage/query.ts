@@ -15,7 +15,7 @@ const moment = (description: string) =>
     .transform((text, context) => {
       const micros = parseMoment(text);
       if (micros === undefined)
-        // Of what a query has in the place of an unescaped "+".
+        // A query decodes an unescaped "+" as a space.
         context.addIssue(text.includes(' ') ? `${MOMENT_RULE}, with "+" written %2B` : MOMENT_RULE);
       return micros;
     })
@@ -46,7 +46,7 @@ export const usageQuery = z.object({
 });
 
 /**
- * Query parameters, checked; those that are not known are ignored.
+ * Parses query parameters; unknown ones are ignored.
  * @throws ApiError invalid_input naming every faulty one, without their values
  */
 export function parseQuery<T extends z.ZodType>(schema: T, query: unknown): z.output<T> {

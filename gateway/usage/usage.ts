@@ -14,7 +14,7 @@ interface Options {
   readonly control: ControlPlane;
 }
 
-/** GET /usage */
+/** Handles GET /usage. */
 export function listUsage({ control }: Options): Handler {
   return async (ctx) => {
     const caller = requireCaller(ctx.headers.authorization);
@@ -28,7 +28,7 @@ export function listUsage({ control }: Options): Handler {
   };
 }
 
-/** GET /usage/summary */
+/** Handles GET /usage/summary. */
 export function summarizeUsage({ control }: Options): Handler {
   return async (ctx) => {
     const caller = requireCaller(ctx.headers.authorization);
@@ -43,7 +43,10 @@ export function summarizeUsage({ control }: Options): Handler {
   };
 }
 
-/** Who may not ask at all is told that, not what was wrong with the question; and refused calls count as calls. */
+/**
+ * Runs the check. With an invalid key the caller learns only that, not the faults of the query. Refused calls count
+ * as calls.
+ */
 async function checked<T>(ctx: GatewayContext, control: ControlPlane, check: () => T): Promise<T> {
   try {
     return check();

@@ -1,18 +1,18 @@
 export type AssetErrorCode =
-  /** The link answers 4xx: what it names is gone, or the link has expired. A fresh link may help, this one will not. */
+  /** The link answers 4xx: its object is gone, or the link has expired. A fresh link may work, this one will not. */
   | 'link_refused'
-  /** No usable answer, again and again. */
+  /** No usable answer in all tries. */
   | 'transfer_failed'
   /** The object is larger than the work may fetch. */
   | 'input_too_large'
-  /** The address is not one the agent fetches from. */
+  /** The agent does not fetch from this address. */
   | 'bad_link'
-  /** This node's disk is full. */
+  /** The disk of this node is full. */
   | 'disk_full'
-  /** This node's work directory cannot be used. */
+  /** The work directory of this node is unusable. */
   | 'workdir_unusable';
 
-/** A fault in moving bytes. Messages carry host names at most: the links themselves are credentials. */
+/** A fault in a transfer. Messages contain at most host names, because the links themselves are credentials. */
 export class AssetError extends Error {
   override readonly name = 'AssetError';
   readonly code: AssetErrorCode;
@@ -26,7 +26,7 @@ export class AssetError extends Error {
   }
 }
 
-/** An error of the file system as an AssetError that says what a person can do; anything else as it is. */
+/** Converts a file system error into an AssetError that says what a person can do; returns other errors unchanged. */
 export function diskError(error: unknown, path: string): unknown {
   const code = (error as NodeJS.ErrnoException | undefined)?.code;
   if (code === 'ENOSPC' || code === 'EDQUOT') {

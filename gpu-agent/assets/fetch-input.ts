@@ -17,25 +17,25 @@ import {
 
 export interface FetchOptions {
   readonly url: string;
-  /** Path of the file to make; it must not exist. */
+  /** Path of the file to create; it must not exist. */
   readonly path: string;
   /** More bytes than this are `input_too_large`. */
   readonly maxBytes: number;
-  /** States what is fetched, for messages: `input image`. */
+  /** Name of the object in messages: `input image`. */
   readonly what: string;
   readonly dispatcher: Dispatcher;
   readonly signal: AbortSignal;
   readonly logger: Logger;
   readonly limits?: TransferLimits;
-  /** Bytes that arrived, as they do. */
+  /** Called with the number of bytes as they arrive. */
   readonly onBytes?: (count: number) => void;
   readonly onRetry?: () => void;
 }
 
-/** Holds what is on disk already, and how the rest of the same object may be asked for. */
+/** The part of an object that is on disk, and how to request the rest of the same object. */
 interface Partial {
   bytes: number;
-  /** Strong ETag of the object the bytes are from, when the server takes ranges. */
+  /** Strong ETag of the object, when the server supports ranges. */
   etag: string | undefined;
 }
 
@@ -73,7 +73,7 @@ async function fetchOnce(options: FetchOptions, url: URL, partial: Partial, limi
       dispatcher: options.dispatcher,
       signal: either,
       headers: {
-        // A store that compresses in passing would make sizes and ranges mean something else.
+        // A store that compresses in transit would change the meaning of sizes and ranges.
         'accept-encoding': 'identity',
         ...(resuming ? { range: `bytes=${partial.bytes}-`, 'if-range': partial.etag } : {}),
       },
@@ -119,7 +119,7 @@ async function fetchOnce(options: FetchOptions, url: URL, partial: Partial, limi
       mode: 0o600,
       start: base,
     });
-    // Only what was written counts: a chunk on its way to a broken disk did not arrive.
+    // Only written bytes count: a chunk on its way to a broken disk did not arrive.
     const written = () => base + file.bytesWritten;
     const stopWatching = watchRate(limits, written, () =>
       broken.abort(new Error(`slower than ${limits.leastBytesPerSecond} B/s`)),
@@ -150,12 +150,12 @@ function tooLarge(options: FetchOptions, size?: number): AssetError {
   );
 }
 
-/** Reads what little an error answer says, so that its connection can be used again; a long one is cut. */
+/** Reads a short error answer so that its connection can be reused; cuts a long one. */
 async function discard(body: Dispatcher.ResponseData['body']): Promise<void> {
   await body.dump({ limit: 16_384 }).catch(() => {});
 }
 
-/** First byte of `bytes 100-199/200`; undefined when it is not that. */
+/** Returns the first byte of `bytes 100-199/200`; undefined for any other text. */
 function rangeStart(header: string | string[] | undefined): number | undefined {
   const match = /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(String(header ?? ''));
   return match ? Number(match[1]) : undefined;
@@ -165,7 +165,7 @@ function contentLength(header: string | string[] | undefined): number | undefine
   return typeof header === 'string' && /^\d+$/.test(header) ? Number(header) : undefined;
 }
 
-/** A strong ETag, without which the rest of a file may be the rest of another. */
+/** Returns a strong ETag; without one the rest of a file may be the rest of another. */
 function resumable(headers: Dispatcher.ResponseData['headers']): string | undefined {
   const { etag } = headers;
   const ranges = headers['accept-ranges'] === 'bytes' || headers['content-range'] !== undefined;

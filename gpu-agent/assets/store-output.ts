@@ -15,11 +15,11 @@ import {
   withRetries,
 } from './transfer.ts';
 
-/** Holds where an output may be put: a presigned PUT. */
+/** Destination of an output: a presigned PUT. */
 export interface Sink {
   readonly contentType: string;
   readonly url: string;
-  /** Headers the signature covers, sent as given. */
+  /** Headers that the signature covers, sent as given. */
   readonly headers: Readonly<Record<string, string>>;
   readonly key: string;
 }
@@ -36,7 +36,7 @@ export interface StoreOptions {
   readonly onRetry?: () => void;
 }
 
-/** SHA-256 of a file in hexadecimal, read as a stream. */
+/** Returns the SHA-256 of a file in hexadecimal, read as a stream. */
 export async function fileSha256(path: string, signal: AbortSignal): Promise<string> {
   const hash = createHash('sha256');
   await pipeline(createReadStream(path), hash, { signal });
@@ -44,8 +44,8 @@ export async function fileSha256(path: string, signal: AbortSignal): Promise<str
 }
 
 /**
- * Streams a file to a presigned PUT; 5xx and broken connections are tried again from the start. Putting the same bytes
- * twice under one key is harmless, so an answer that got lost is, too.
+ * Streams a file to a presigned PUT; 5xx and broken connections are tried again from the start. Putting the same
+ * bytes twice under one key is harmless, and so is a lost answer.
  *
  * @throws AssetError, or the signal's reason
  */
@@ -69,7 +69,7 @@ async function storeOnce(options: StoreOptions, url: URL, limits: TransferLimits
   const broken = new AbortController();
   const file = createReadStream(path);
   let sent = 0;
-  // Pulled by the client: counted by a listener, the file would be read while there is no connection yet, and lost.
+  // The client pulls: with a listener, the file would be read and lost while there is no connection yet.
   async function* counted() {
     for await (const chunk of file) {
       sent += chunk.length;
@@ -77,7 +77,7 @@ async function storeOnce(options: StoreOptions, url: URL, limits: TransferLimits
       yield chunk;
     }
   }
-  // Until the last byte is read; from then on the time for headers counts.
+  // Stops at the last byte; after it the time limit of the headers counts.
   const stopWatching = watchRate(
     limits,
     () => sent,

@@ -4,18 +4,18 @@ import type { Logger } from '@semblance/common/logging';
 import { Agent } from 'undici';
 import { AssetError } from './errors.ts';
 
-/** Time limits of transfers, in milliseconds. */
+/** Time limits of transfers, in ms. */
 export interface TransferLimits {
   readonly connectMs: number;
   readonly headersMs: number;
   /** Longest silence within a body. */
   readonly idleMs: number;
-  /** A body slower than this many bytes a second over a window of `rateWindowMs` is given up. */
+  /** Least bytes per second over a window of `rateWindowMs`; a slower body is given up. */
   readonly leastBytesPerSecond: number;
   readonly rateWindowMs: number;
-  /** Tries of one fetch, the first included. */
+  /** Tries of one fetch, including the first. */
   readonly tries: number;
-  /** Tries to store an output: more, as giving up throws away a whole render. */
+  /** Tries to store an output: more, because giving up loses a whole render. */
   readonly storeTries: number;
   /** Pause before the second try; doubled for each further one up to `maxPauseMs`, with jitter. */
   readonly pauseMs: number;
@@ -28,14 +28,14 @@ export const DEFAULT_TRANSFER_LIMITS: TransferLimits = {
   idleMs: 15_000,
   leastBytesPerSecond: 1_024,
   rateWindowMs: 20_000,
-  // About half a minute where connections are refused at once, and two minutes.
+  // About half a minute when connections are refused at once, at most two minutes.
   tries: 10,
   storeTries: 28,
   pauseMs: 200,
   maxPauseMs: 5_000,
 };
 
-/** Connections to object stores. Redirects are not followed: a signed link names the one place to go to. */
+/** Creates the connections to object stores. Redirects are not followed, because a signed link names one place. */
 export function createDispatcher(limits: TransferLimits): Agent {
   return new Agent({
     connect: { timeout: limits.connectMs },
@@ -59,7 +59,7 @@ export function checkedUrl(text: string): URL {
   return url;
 }
 
-/** Returns what an answer that is no success means. */
+/** Returns the error for an answer that is no success. */
 export function refusal(doing: string, url: URL, status: number): AssetError {
   const message = `${doing} ${url.host} answered ${status}`;
   if (status >= 500 || status === 408 || status === 425 || status === 429) {
@@ -71,7 +71,7 @@ export function refusal(doing: string, url: URL, status: number): AssetError {
   return new AssetError('link_refused', message);
 }
 
-/** Connection faults of any kind become a retryable AssetError; AssetErrors and aborts stay what they are. */
+/** Converts connection faults into a retryable AssetError; AssetErrors and aborts stay unchanged. */
 export function transferError(error: unknown, doing: string, url: URL, signal: AbortSignal): unknown {
   if (signal.aborted) return signal.reason;
   if (error instanceof AssetError) return error;
@@ -79,7 +79,7 @@ export function transferError(error: unknown, doing: string, url: URL, signal: A
   return new AssetError('transfer_failed', message, { retryable: true, cause: error });
 }
 
-/** Calls until it succeeds, fails for good, or the tries are used up; throws the last error then. */
+/** Calls until it succeeds, fails permanently, or the tries are used up; then throws the last error. */
 export async function withRetries<T>(options: {
   readonly limits: TransferLimits;
   readonly tries: number;
@@ -107,7 +107,7 @@ export async function withRetries<T>(options: {
   }
 }
 
-/** Watches that bytes keep flowing; calls `onSlow` once when they do not. Stop it with the returned function. */
+/** Checks that bytes keep flowing, and calls `onSlow` once when they do not. The returned function stops it. */
 export function watchRate(limits: TransferLimits, total: () => number, onSlow: () => void): () => void {
   let last = total();
   const timer = setInterval(() => {

@@ -5,25 +5,25 @@ import { AssetError, diskError } from './errors.ts';
 
 const RUN_PREFIX = 'run-';
 
-/** Folders of one attempt: fetched inputs, and what the engine may write. */
+/** Folders of one attempt: fetched inputs, and the engine's output. */
 export interface AttemptDir {
   readonly inputs: string;
   readonly output: string;
   remove(): Promise<void>;
 }
 
-/** The files of one agent process. Everything is under `<root>/run-<incarnation>`, closed to other users. */
+/** The files of one agent process, under `<root>/run-<incarnation>`, closed to other users. */
 export interface WorkDir {
   readonly path: string;
-  /** For temporary files of engine processes. */
+  /** Temporary files of engine processes. */
   readonly engines: string;
   attempt(name: string): Promise<AttemptDir>;
   remove(): Promise<void>;
 }
 
 /**
- * Makes this process's folder and removes what killed processes of the same agent left: a work directory belongs to one
- * agent, and an agent is one process at a time. Nothing but `run-…` folders in it is touched.
+ * Creates this process's folder and removes those of killed processes of the same agent. A work directory belongs
+ * to one agent, and an agent is one process at a time. Only `run-…` folders in it are touched.
  *
  * @throws AssetError `workdir_unusable` when it cannot be written, or when another live process uses it
  */
@@ -88,7 +88,7 @@ async function sweep(root: string, own: string, logger: Logger): Promise<void> {
 
 interface Identity {
   readonly pid: number;
-  /** Start time in clock ticks since boot; null where the system does not tell, or the process is gone. */
+  /** Start time in clock ticks since boot; null when the system does not tell or the process is gone. */
   readonly startTicks: string | null;
 }
 
@@ -118,8 +118,8 @@ function sameProcess(owner: Identity, now: Identity): boolean {
 }
 
 /**
- * The size of what an engine says it made.
- * @throws Error unless it is a regular, non-empty file inside the folder it was given, reached without links
+ * Returns the size of an engine's output.
+ * @throws Error unless it is a regular, non-empty file inside its folder, reached without links
  */
 export async function checkedOutput(path: string, outputDir: string): Promise<number> {
   const stats = await lstat(path);

@@ -43,7 +43,7 @@ export interface AgentService extends GrpcService {
   readonly watches: number;
 }
 
-/** AgentService of proto/semblance/agent/v1: what the operator asks of this process. */
+/** Creates the AgentService of proto/semblance/agent/v1, which the operator calls. */
 export function createAgentService(options: AgentServiceOptions): AgentService {
   const { attempts, incarnation, logger, metrics } = options;
   const watches = new Set<() => void>();

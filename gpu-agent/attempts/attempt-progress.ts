@@ -1,26 +1,26 @@
 import type { OnProgress } from '@semblance/engine-api/engine';
 import { createPace } from './pace.ts';
 
-/** Shares of the whole that fetching and storing take each; the rest is the engine's, and the measuring's. */
+/** Share of the whole for fetching, and for storing; the rest belongs to the engine and to measuring. */
 const TRANSFER_SHARE = 0.05;
 /**
- * Measuring a video decodes it on one core. Over the five capabilities that make videos that took 3 to 12 % of the time
- * of rendering and measuring together, on two cores.
+ * Share of measuring a video, which decodes it on one core: 3 to 12 % of rendering and measuring together, over the
+ * five capabilities that make videos.
  */
 const MEASURE_SHARE = 0.08;
 
-/** Holds what the parts of an attempt say of themselves, as the progress of the whole. */
+/** Combines the progress of an attempt's parts. */
 export interface AttemptProgress {
   fetching(): void;
-  /** States what the engine says; `secondsLeft` is of its render alone. */
+  /** Receives the progress of the engine; `secondsLeft` covers only its render. */
   readonly rendering: OnProgress;
-  /** @param fraction of the output that was decoded; at first none */
+  /** @param fraction decoded part of the output; 0 at first */
   measuring(fraction: number): void;
   storing(): void;
 }
 
 export function createAttemptProgress(options: {
-  /** Tells whether the output will be measured by decoding it. */
+  /** Whether the output will be measured by decoding it. */
   readonly measured: boolean;
   readonly onProgress: OnProgress;
   /** Milliseconds. */
@@ -33,7 +33,7 @@ export function createAttemptProgress(options: {
   let measurePace: ReturnType<typeof createPace> | undefined;
   let decoded = 0;
 
-  /** An engine knows nothing of what comes after it. */
+  /** The engine's estimate does not include what follows the render. */
   function withMeasuring(secondsLeft: number, took: number): number {
     if (!measured || !(secondsLeft >= 0)) return secondsLeft;
     return secondsLeft + (took + secondsLeft) * (MEASURE_SHARE / renderShare);
@@ -48,7 +48,7 @@ export function createAttemptProgress(options: {
       else onProgress(done, stage, withMeasuring(secondsLeft, (now() - renderBegan) / 1_000));
     },
     measuring(fraction) {
-      // By what was measured of it, not by the pace of the render.
+      // By the pace of the measuring, not of the render.
       measurePace ??= createPace(0, now());
       if (fraction > decoded) decoded = Math.min(1, fraction);
       const done = rendered + MEASURE_SHARE * decoded;

@@ -133,12 +133,12 @@ describe('running and ending', () => {
       table.progress(ref('a', 1), { fraction, stage: 'swap', now, secondsLeft })?.etaSeconds;
     table.progress(ref('a', 1), { fraction: 0.05, stage: 'fetch', now: 50_000 });
     expect(left(0.1, 60_000)).toBeUndefined();
-    // Half a second says nothing, nor does one part in a hundred.
+    // Half a second is too short, and one part in a hundred too little.
     expect(left(0.2, 60_500)).toBeUndefined();
     // Four tenths in 8 s: five tenths more take 10 s.
     expect(left(0.5, 68_000)).toBeCloseTo(10);
     expect(left(0.6, 69_000, 3)).toBe(3);
-    // By the pace 2 s and 1.89 s; what was estimated before (8.67 s at the third report) has its share still.
+    // By the pace 2 s and 1.89 s; the former estimate (8.67 s at the third report) still has its share.
     expect(left(0.9, 76_000, Number.NaN)).toBeCloseTo(1.92, 2);
     expect(left(0.91, 77_000, -1)).toBeCloseTo(1.095, 3);
     table.finish(ref('a', 1), SUCCEEDED, 80_000);

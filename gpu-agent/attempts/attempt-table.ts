@@ -1,7 +1,7 @@
 import type { RenderErrorCode, RenderStage } from '@semblance/engine-api/engine';
 import { createPace, type Pace } from './pace.ts';
 
-/** One try at a RenderJob: the job's uid and the attempt number, which is the fencing token. */
+/** One attempt at a RenderJob: the job's uid and the attempt number, which is the fencing token. */
 export interface AttemptRef {
   readonly jobUid: string;
   readonly attempt: number;
@@ -26,9 +26,9 @@ export interface AttemptFailure {
 /**
  * How an attempt ended.
  * - succeeded: the output is stored.
- * - failed: the work itself cannot be done; another try would end the same way.
- * - interrupted: a fault of an engine, of the network or of this node; worth another try.
- * - stopped: it was asked to end, or the agent gave it up (drain, end, lost lease).
+ * - failed: the work itself cannot be done; another attempt would end the same way.
+ * - interrupted: a fault of an engine, of the network or of this node; worth another attempt.
+ * - stopped: it was asked to end, or the agent gave it up (drain, end, lost Lease).
  */
 export type Outcome =
   | { readonly state: 'succeeded'; readonly output: AttemptOutput }
@@ -39,10 +39,10 @@ export interface Attempt {
   readonly ref: AttemptRef;
   readonly slots: number;
   readonly startedAtMs: number;
-  /** Fraction done in [0, 1]; never falls. */
+  /** Fraction done in [0, 1]; never decreases. */
   readonly progress: number;
   readonly stage: string;
-  /** Estimate of the time left, seconds; undefined until there is something to estimate from. */
+  /** Estimate of the remaining time in seconds; undefined until there is enough to estimate from. */
   readonly etaSeconds: number | undefined;
   /** Undefined while it runs. */
   readonly outcome: Outcome | undefined;
@@ -50,20 +50,20 @@ export interface Attempt {
 
 export type StartDecision =
   | { readonly kind: 'begin'; readonly attempt: Attempt }
-  /** The same attempt was begun before: answer as then. */
+  /** The same attempt was begun before: give the same answer. */
   | { readonly kind: 'known' }
   /** An older attempt of the job still runs here; end it, then decide again. */
   | { readonly kind: 'after'; readonly older: AttemptRef }
   | { readonly kind: 'refused'; readonly why: 'fenced' | 'draining' | 'no-slot'; readonly message: string };
 
 export interface AttemptTableLimits {
-  /** Ended attempts that wait for their acknowledgement; beyond it no new work is taken. */
+  /** Ended attempts that wait for their acknowledgement; at this number no new work is accepted. */
   readonly unacknowledged: number;
-  /** Jobs whose newest attempt is remembered at least. */
+  /** Least number of jobs whose newest attempt is remembered. */
   readonly fences: number;
-  /** Time for which every job's newest attempt is remembered, in milliseconds. */
+  /** Time for which every job's newest attempt is remembered, in ms. */
   readonly fenceMs: number;
-  /** Time after which a result nobody acknowledged is forgotten, in milliseconds. */
+  /** Time after which an unacknowledged result is forgotten, in ms. */
   readonly resultMs: number;
 }
 
@@ -83,21 +83,20 @@ export interface Progress {
 }
 
 /**
- * Holds what the agent knows of attempts, and the rules for them; no clock, no I/O (times are passed in, Unix
- * milliseconds).
+ * The agent's knowledge of attempts and the rules for them, without clock or I/O (times are passed in, in Unix ms).
  *
- * Fencing: for each job the newest attempt number ever named to this process is remembered. A start needs a number
- * above it, and a stop raises it, so a start that arrives after its stop, or late from a former operator, is refused.
+ * Fencing: for each job the newest attempt number ever named to this process is remembered. A start needs a higher
+ * number, and a stop raises it. So a start that arrives after its stop, or late from a former operator, is refused.
  */
 export interface AttemptTable {
-  /** @param capacity slots of the warm engines now @param slots what this render takes of them */
+  /** @param capacity slots of the warm engines now @param slots that this render takes */
   start(
     ref: AttemptRef,
     options: { slots: number; capacity: number; draining: boolean; now: number },
   ): StartDecision;
-  /** Forbids the attempt and every older one of its job; returns those that run and must be ended. */
+  /** Forbids the attempt and every older one of its job; returns the running ones, which must be ended. */
   stop(ref: AttemptRef, now: number): AttemptRef[];
-  /** Returns the attempt when that changed it; progress of an attempt that ended or is unknown changes nothing. */
+  /** Returns the attempt if this changed it; progress of an ended or unknown attempt has no effect. */
   progress(ref: AttemptRef, said: Progress): Attempt | undefined;
   /** Ends a running attempt; the first outcome stays. */
   finish(ref: AttemptRef, outcome: Outcome, now: number): Attempt | undefined;
@@ -111,7 +110,7 @@ export interface AttemptTable {
 
 type Entry = { -readonly [K in keyof Attempt]: Attempt[K] } & {
   endedAtMs: number | undefined;
-  /** Begins with the first stage after the fetch, whose pace says nothing of the rest. */
+  /** Begins with the first stage after the fetch, whose pace says nothing about the rest. */
   pace: Pace | undefined;
 };
 
@@ -120,14 +119,14 @@ function estimate({ pace, progress }: Entry, said: Progress): number | undefined
   return saidLeft(said) ?? paced;
 }
 
-/** The engine's own estimate, if it is one. */
+/** Returns the engine's own estimate if it is valid. */
 function saidLeft({ secondsLeft }: Progress): number | undefined {
   return secondsLeft !== undefined && Number.isFinite(secondsLeft) && secondsLeft >= 0
     ? secondsLeft
     : undefined;
 }
 
-/** In whole seconds, as others are told it: an engine that repeats itself says nothing new. */
+/** Compares whole seconds, as others see them, so that repeated estimates are no change. */
 function sameTime(a: number | undefined, b: number): boolean {
   return a !== undefined && Math.ceil(a) === Math.ceil(b);
 }
@@ -147,7 +146,7 @@ export function createAttemptTable(limits: AttemptTableLimits = DEFAULT_LIMITS):
     fences.delete(ref.jobUid);
     fences.set(ref.jobUid, { attempt, at: now });
     for (const [jobUid, { at }] of fences) {
-      // Ten times the count is a hard bound, whatever the time.
+      // Ten times the count is a hard limit, whatever the time.
       const crowded = fences.size > limits.fences * 10;
       if (fences.size <= limits.fences || (now - at < limits.fenceMs && !crowded)) break;
       fences.delete(jobUid);
@@ -160,7 +159,7 @@ export function createAttemptTable(limits: AttemptTableLimits = DEFAULT_LIMITS):
       .sort((a, b) => (a.endedAtMs ?? 0) - (b.endedAtMs ?? 0));
     let surplus = ended.length - Math.floor(limits.unacknowledged / 2);
     for (const entry of ended) {
-      // A stopped attempt carries no result: whoever stopped it knows, and an unknown attempt counts as ended.
+      // A stopped attempt has no result: its caller knows, and an unknown attempt counts as ended.
       const spare = surplus > 0 && entry.outcome?.state === 'stopped';
       if (!spare && now - (entry.endedAtMs ?? now) < limits.resultMs) continue;
       entries.delete(keyOf(entry.ref));
@@ -216,13 +215,13 @@ export function createAttemptTable(limits: AttemptTableLimits = DEFAULT_LIMITS):
       const { fraction, stage } = said;
       const entry = entries.get(keyOf(ref));
       if (!entry || !runs(entry)) return undefined;
-      // An engine is free to send nonsense; what others see stays in range and never falls.
+      // An engine may send nonsense; the visible value stays in range and never decreases.
       const value = Number.isFinite(fraction)
         ? Math.min(1, Math.max(entry.progress, fraction))
         : entry.progress;
       const named = stage.slice(0, 64);
       if (value === entry.progress && named === entry.stage) {
-        // Without a word of the engine's a pace of nothing would be estimated again and again.
+        // Without an estimate of the engine, an unchanged pace would be estimated again and again.
         const left = saidLeft(said);
         if (left === undefined || sameTime(entry.etaSeconds, left)) return undefined;
         entry.etaSeconds = left;

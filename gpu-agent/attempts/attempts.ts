@@ -12,7 +12,7 @@ import type { VideoMeter } from './measured-units.ts';
 import { runAttempt } from './run-attempt.ts';
 import type { AttemptWork } from './start-request.ts';
 
-/** Progress of one attempt is told to watchers at most this often. */
+/** Shortest interval between two progress events of one attempt, in ms. */
 const PROGRESS_MS = 250;
 
 export class StartRefusedError extends Error {
@@ -36,7 +36,7 @@ export interface AttemptsOptions {
   readonly dispatcher: Dispatcher;
   readonly metrics: AgentMetrics;
   readonly logger: Logger;
-  /** Tells whether the agent may work: it holds its lease, by its own clock. */
+  /** Whether the agent may work: it holds its Lease, by its own clock. */
   readonly live: () => boolean;
   readonly transferLimits?: TransferLimits;
 }
@@ -49,11 +49,11 @@ export interface Attempts {
   acknowledge(ref: AttemptRef): 'forgotten' | 'unknown' | 'running';
   get(ref: AttemptRef): Attempt | undefined;
   list(): Attempt[];
-  /** Is told of each attempt that changed; progress is thinned. Returns the function that ends it. */
+  /** Calls the listener for each changed attempt, with reduced progress. Returns the function that unsubscribes. */
   subscribe(listener: (ref: AttemptRef) => void): () => void;
-  /** Ends everything that runs; resolves when it has ended. */
+  /** Ends all running attempts; resolves when they have ended. */
   endAll(message: string): Promise<void>;
-  /** While true, starts are refused; what runs goes on. */
+  /** While true, starts are refused and running attempts go on. */
   drain(wanted: boolean): void;
   /** Resolves when nothing runs, or the signal aborts. */
   idle(signal: AbortSignal): Promise<void>;
@@ -70,7 +70,7 @@ interface Running {
 
 const keyOf = (ref: AttemptRef) => `${ref.jobUid}/${ref.attempt}`;
 
-/** The attempts of this agent: the table's rules joined to the work itself. */
+/** Creates the attempts of this agent: the rules of the table joined to the work itself. */
 export function createAttempts(options: AttemptsOptions): Attempts {
   const { engines, metrics } = options;
   const table = createAttemptTable();
@@ -103,7 +103,7 @@ export function createAttempts(options: AttemptsOptions): Attempts {
   function choose({ capability }: AttemptWork): ChosenEngine {
     const engine = engines.find(capability);
     if (engine) return engine;
-    // Announced until a moment ago: the start was no mistake, and another agent may take it.
+    // The capability was announced until a moment ago, so the start is no error and another agent may take it.
     if (engines.misses(capability)) {
       metrics.refusals.inc({ why: 'no-slot' });
       throw new StartRefusedError('no-slot', `the engine that does ${capability} does not answer`);
@@ -153,7 +153,7 @@ export function createAttempts(options: AttemptsOptions): Attempts {
             controller.abort(new AttemptEnded('interrupted', message));
           }, deadlineMs);
     const progress = thinned(() => tell(ref));
-    // The table must know of the attempt's beginning before anything of it happens.
+    // The table must contain the attempt before anything else of it happens.
     await Promise.resolve();
     const outcome = await runAttempt({
       work,
@@ -248,7 +248,7 @@ export function createAttempts(options: AttemptsOptions): Attempts {
   };
 }
 
-/** Calls `tell` at once for what is urgent or rare, else once at the end of each period. */
+/** Calls `tell` at once for urgent or rare changes, otherwise once at the end of each period. */
 function thinned(tell: () => void): { changed(urgent: boolean): void; stop(): void } {
   let timer: NodeJS.Timeout | undefined;
   let lastAt = Number.NEGATIVE_INFINITY;

@@ -1,8 +1,8 @@
 /**
- * Reason for which an attempt's signal is aborted.
+ * Reason with which an attempt's signal is aborted.
  *
- * What the agent gave up by itself (drain, end, lost lease) and what it was asked to end is `stopped`: no fault of the
- * work, and not counted against its retries.
+ * Work that the agent gave up (drain, end, lost Lease) or was asked to end is `stopped`: no fault of the work, and
+ * not counted against its retries.
  */
 export class AttemptEnded extends Error {
   override readonly name = 'AttemptEnded';

@@ -11,7 +11,7 @@ import { EngineCrashedError } from '../engines/host/engine-process.ts';
 import type { Outcome } from './attempt-table.ts';
 import { AttemptEnded } from './endings.ts';
 
-/** Returns what becomes of an attempt by what ended it: failed for good, or to be tried again. */
+/** Returns the outcome of an attempt for an error: failed permanently, or to be tried again. */
 export function failedOutcome(error: unknown, logger: Pick<Logger, 'info' | 'warn' | 'error'>): Outcome {
   if (error instanceof AttemptEnded) {
     return { state: error.outcome, failure: { code: 'processing_failed', message: error.message } };
@@ -21,7 +21,8 @@ export function failedOutcome(error: unknown, logger: Pick<Logger, 'info' | 'war
     const message = 'The device that it ran on is gone.';
     return { state: 'stopped', failure: { code: 'processing_failed', message } };
   }
-  // Behind an error of any kind: a program that could not be started for want of files says so in its cause alone.
+  // Checked for errors of any kind: a program that could not be started for want of files shows it only in its
+  // cause.
   const lack = exhausted(error);
   if (error instanceof RenderError && !lack) {
     logger.info({ code: error.code }, `the input cannot be rendered: ${error.message}`);
@@ -32,7 +33,7 @@ export function failedOutcome(error: unknown, logger: Pick<Logger, 'info' | 'war
   }
   logger.error({ err: error }, `attempt failed: ${describeError(error)}`);
   if (error instanceof ContentCheckError || error instanceof SigningCredentialError) {
-    // What the owner's service or files are called is nothing for callers.
+    // Callers must not learn the names of the owner's service or files.
     const what = error instanceof ContentCheckError ? 'A content check' : 'The signing of the result';
     return {
       state: 'interrupted',
@@ -49,14 +50,17 @@ export function failedOutcome(error: unknown, logger: Pick<Logger, 'info' | 'war
     const message = (transient ? describeError(error) : (lack?.message ?? '')).slice(0, 1024);
     return { state: 'interrupted', failure: { code: 'processing_failed', message } };
   }
-  // What is wrong inside an engine is nothing its caller could act on; the log has it.
+  // A caller cannot act on details inside an engine; the log has them.
   return {
     state: 'failed',
     failure: { code: 'processing_failed', message: 'The engine could not render this input.' },
   };
 }
 
-/** Files and processes of this node (EMFILE, ENOMEM, EIO, …): another try, perhaps elsewhere, may succeed. */
+/**
+ * Faults of files and processes on this node (EMFILE, ENOMEM, EIO, …): another attempt, perhaps elsewhere, may
+ * succeed.
+ */
 function isSystemError(error: unknown): boolean {
   return typeof (error as NodeJS.ErrnoException | undefined)?.syscall === 'string';
 }

@@ -6,16 +6,18 @@ import type { OpenMedia } from '@semblance/media/media';
 /** Measures finished videos; absent on a machine without media tools. */
 export type VideoMeter = OpenMedia['measure'];
 
-/** Tells whether what a capability makes can be measured, and so charged, with or without a meter of videos. */
+/** Returns whether the output of a capability can be measured, and so charged, with or without a video meter. */
 export function isMeasurable(capability: Capability, meter: VideoMeter | undefined): boolean {
   return CAPABILITIES[capability].unit === 'image' || meter !== undefined;
 }
 
 /**
- * Thousandths of the unit that an output is charged by: one image for a picture, the seconds of a video as they are
- * decoded from its file. What the engine said is compared with that, and never charged: it may be a program of others.
+ * Returns the charged amount of an output in thousandths of its unit: one image for a picture, the decoded seconds
+ * of a video. The engine's own figure is compared with it and never charged, because the engine may be a
+ * third-party program.
  *
- * @throws RenderError for a video that cannot be decoded; Error for units that the capability has not, or that are none
+ * @throws RenderError for a video that cannot be decoded; Error for units that the capability does not have, or
+ * invalid ones
  */
 export async function measuredMilliUnits(
   capability: Capability,
@@ -24,9 +26,9 @@ export async function measuredMilliUnits(
     readonly meter: VideoMeter | undefined;
     readonly signal: AbortSignal;
     readonly logger: Logger;
-    /** Is told when the engine said something else. */
+    /** Called when the engine stated another value. */
     readonly onCorrection: () => void;
-    /** Is told which part of the length that the engine said was decoded; above 1 where it said too little. */
+    /** Called with the decoded part of the length that the engine stated; above 1 when it stated too little. */
     readonly onMeasured?: (fraction: number) => void;
   },
 ): Promise<number> {

@@ -34,16 +34,16 @@ export interface RunAttemptOptions {
   readonly signal: AbortSignal;
   readonly onProgress: OnProgress;
   /**
-   * Throws AttemptEnded when the agent's lease has lapsed by the clock. After a pause of the whole process, I/O may be
-   * served before the timer that aborts `signal`.
+   * Throws AttemptEnded when the agent's Lease has lapsed by the clock. After a pause of the whole process, I/O may
+   * run before the timer that aborts `signal`.
    */
   readonly assertLive: () => void;
   readonly transferLimits?: TransferLimits;
 }
 
 /**
- * Carries one attempt out: fetch, check, render, measure, check, mark, store. Never rejects. When it resolves, nothing
- * of the attempt runs any more and its files are gone.
+ * Runs one attempt: fetch, check, render, measure, check, mark, store. Never rejects. When it resolves, nothing of
+ * the attempt runs any more and its files are gone.
  */
 export async function runAttempt(options: RunAttemptOptions): Promise<Outcome> {
   const { work, signal, logger, workDir } = options;
@@ -96,7 +96,7 @@ async function fetchRenderStore(
 
   progress.fetching();
   const fetchBegan = performance.now();
-  // In the order of the request, whichever comes first: checks and manifests name them in it.
+  // In the order of the request, whichever arrives first, because checks and manifests name them in that order.
   const inputs = Object.fromEntries(work.inputs.map(({ role }) => [role, join(dir.inputs, role)]));
   const failed = new AbortController();
   const fetchSignal = AbortSignal.any([signal, failed.signal]);
@@ -115,7 +115,7 @@ async function fetchRenderStore(
             onRetry: () => metrics.transferRetries.inc({ direction: 'fetch' }),
           });
         } catch (error) {
-          // The others are of no use any more. All of them end before the files are removed.
+          // The other inputs are useless now. All fetches end before the files are removed.
           failed.abort(error);
           throw error;
         }

@@ -1,11 +1,11 @@
-/** Names of stages told apart for one capability: more than the builtin engine and the owner's models have together. */
+/** Most stage names per capability: more than the builtin engine and the owner's models have together. */
 const MAX_NAMES = 60;
 const OTHER = 'other';
 
 /**
- * Returns what a stage is called in the agent's figures. Engines name their stages as they like, a figure is kept for
- * each name for the life of the process, and one that names a stage after a frame would fill its memory: the names
- * that come first are told apart, and what comes later is `other`.
+ * Returns a function that gives the metric label of a stage. Engines name their stages freely, and each name is a
+ * metric for the life of the process. An engine with a stage per frame would fill the memory, so names beyond the
+ * limit become `other`.
  */
 export function createStageLabels(most = MAX_NAMES): (capability: string, stage: string) => string {
   const known = new Map<string, Set<string>>();

@@ -4,7 +4,7 @@ import type { Sink } from '../assets/store-output.ts';
 import { checkedUrl } from '../assets/transfer.ts';
 import type { AttemptRef } from './attempt-table.ts';
 
-/** A start as asked for, checked. */
+/** A checked start request. */
 export interface AttemptWork {
   readonly ref: AttemptRef;
   readonly jobName: string;
@@ -15,18 +15,18 @@ export interface AttemptWork {
   /** Undefined: none. */
   readonly deadlineMs: number | undefined;
   readonly requestId: string;
-  /** Trace that the work is part of. */
+  /** Trace of the work. */
   readonly traceparent?: string | undefined;
 }
 
-/** Bytes the agent fetches at most for one input, whatever it is asked: the largest upload there is. */
+/** Largest input that the agent fetches, whatever is requested: the largest upload. */
 export const MAX_INPUT_BYTES = 500 * 1024 * 1024;
 const MAX_PARAMETERS = 16;
 const MAX_PARAMETER_LENGTH = 40_000;
 const UID = /^[A-Za-z0-9][A-Za-z0-9-]{0,62}$/;
-/** States what a role of an input may be called, as in the resources' definitions. */
+/** Names of input roles, as in the resource definitions. */
 export const ROLE = /^[a-z][a-z_]{0,31}$/;
-/** States what a parameter of a job or a setting of a session may be called, as there. */
+/** Names of job parameters and session settings, as in the resource definitions. */
 export const PARAMETER = /^[a-z][a-z0-9_]{0,63}$/;
 const HEADER_NAME = /^[A-Za-z0-9-]{1,128}$/;
 /** Printable ASCII, in which no header can end early. */
@@ -47,7 +47,7 @@ export function parseRef(ref: { jobUid: string; attempt: number } | undefined): 
   return { jobUid: ref.jobUid, attempt: ref.attempt };
 }
 
-/** @throws MalformedRequestError saying what is wrong, without the links' contents */
+/** @throws MalformedRequestError saying what is wrong, without the content of links */
 export function parseStart(request: StartAttemptRequest): AttemptWork {
   const ref = parseRef(request.ref);
   const { capability, parameters } = request;
@@ -79,7 +79,7 @@ export function parseStart(request: StartAttemptRequest): AttemptWork {
     for (const [name, value] of Object.entries(sink.headers)) {
       if (!HEADER_NAME.test(name) || !HEADER_VALUE.test(value))
         fail(`sinks[${index}] has a malformed header`);
-      // How long the body is and how it travels is this side's to say.
+      // This side decides the length and the transfer of the body.
       if (/^(content-length|transfer-encoding|connection|host|expect)$/i.test(name)) {
         fail(`sinks[${index}] sets the header ${name}`);
       }
@@ -101,7 +101,7 @@ export function parseStart(request: StartAttemptRequest): AttemptWork {
   };
 }
 
-/** @throws MalformedRequestError saying what is wrong, without the link's content */
+/** @throws MalformedRequestError saying what is wrong, without the content of the link */
 export function checkUrl(field: string, url: string): void {
   if (url.length > 8_192) fail(`${field}.url is too long`);
   try {

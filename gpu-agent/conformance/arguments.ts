@@ -16,9 +16,9 @@ const MEDIA = join(import.meta.dirname, '../../media');
 const DEFAULTS: Readonly<Partial<Record<Capability, Inputs>>> = {
   'face-swap-image': { image: join(MEDIA, 'astronaut.png'), face: join(MEDIA, 'grace_hopper.jpg') },
 };
-/** States what engines render; the others are sessions. */
+/** Capabilities that engines render; the others are live sessions. */
 const JOBS = CAPABILITY_NAMES.filter((name) => CAPABILITIES[name].shape === 'job');
-/** So much of a path fits into the address of a Unix socket everywhere. */
+/** Path length that fits into the address of a Unix socket on all systems. */
 const LONGEST_SOCKET = 100;
 
 export const USAGE = `usage: npm run --silent conformance -- --socket PATH --capability NAME [--input ROLE=FILE]…
@@ -31,7 +31,7 @@ export const USAGE = `usage: npm run --silent conformance -- --socket PATH --cap
   --bad         the same work with this file instead, which must be refused with CODE
   COMMAND       starts the engine; it is also killed, and ended. Without one the engine has to run already`;
 
-/** What stands on the command line makes no sense; the message is one line. */
+/** The command line is invalid; the message is one line. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
@@ -43,8 +43,8 @@ export interface Arguments {
 }
 
 /**
- * Reads the command line, without the names of node and of the program.
- * @returns 'help' where that is all that was asked for
+ * Parses the command line, without the names of node and of the program.
+ * @returns 'help' if only help was requested
  * @throws UsageError
  */
 export function readArguments(words: readonly string[]): Arguments | 'help' {
@@ -102,7 +102,7 @@ function optionsOf(args: readonly string[]) {
       },
     }).values;
   } catch (error) {
-    // Its first sentence says what is wrong; the others are about arguments that begin with a dash.
+    // The first sentence says what is wrong; the others are about arguments that begin with a dash.
     throw new UsageError(describeError(error).split(/\n|\. /)[0] ?? '');
   }
 }

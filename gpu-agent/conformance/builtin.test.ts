@@ -10,7 +10,7 @@ import { engineSource } from '../engines/registry.ts';
 import { portraits } from './portraits.ts';
 import { hosted } from './subject.ts';
 
-/** The machine that runs the tests may stand still for a moment. */
+/** The test machine may stand still for a moment. */
 const cancelMs = 5_000;
 const video = ['ffmpeg'];
 

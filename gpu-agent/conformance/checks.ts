@@ -14,24 +14,22 @@ import type { Subject } from './subject.ts';
 
 export interface ConformanceInputs {
   readonly capability: Capability;
-  /** Work that the engine does well. It should take some tenths of a second, so that it can be cancelled. */
+  /** Work that the engine can do. It should take some tenths of a second, so that it can be cancelled. */
   readonly inputs: Inputs;
   readonly parameters?: Readonly<Record<string, string>>;
-  /** Work that it must refuse, beside files that nothing can read. */
+  /** Work that it must refuse, besides unreadable files. */
   readonly bad?: readonly BadSample[];
-  /** Longest that one render may take. Default 60 s. */
+  /** Longest time of one render, in ms. Default: 60 s. */
   readonly renderMs?: number;
-  /**
-   * Within which a cancelled render must have ended. Default the 1 s of the contract; more where the machine is slow.
-   */
+  /** Time in which a cancelled render must end, in ms. Default: the 1 s of the contract; more on a slow machine. */
   readonly cancelMs?: number;
 }
 
 export interface Check {
   readonly name: string;
-  /** Why the check cannot be made of this subject; to be asked when it is its turn. */
+  /** Reason for skipping the check; read when its turn comes. */
   readonly skip?: string | undefined;
-  /** @throws AssertionError naming what is not as the contract says */
+  /** @throws AssertionError naming the deviation from the contract */
   run(): Promise<void>;
 }
 
@@ -43,7 +41,7 @@ interface Rendered {
 }
 
 /**
- * Returns what every engine must do, as one check after the other; they share the subject and must run in this order.
+ * Returns the requirements of every engine as checks. They share the subject and must run in this order.
  * @param dir existing private directory for inputs and outputs
  */
 export function conformanceChecks(subject: Subject, given: ConformanceInputs, dir: string): Check[] {
@@ -71,7 +69,7 @@ export function conformanceChecks(subject: Subject, given: ConformanceInputs, di
     return { outputDir, done };
   }
   const render = async () => (await begin(AbortSignal.timeout(renderMs))).done;
-  /** What takes a render that succeeds would only say once more that none does. */
+  /** When no render succeeds, these checks would only repeat that. */
   const afterRender = (check: Check): Check => ({
     ...check,
     get skip() {

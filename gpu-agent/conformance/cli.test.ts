@@ -30,7 +30,7 @@ function run(...words: string[]): Promise<{ status: number; stdout: string; stde
   });
 }
 
-/** A socket on which somebody listens who is no engine. */
+/** Listens on a socket without being an engine. */
 async function listener(name: string, serve: (socket: Socket) => void): Promise<string> {
   const path = join(dir, name);
   const server = createServer((socket) => serve(socket.on('error', () => {})));

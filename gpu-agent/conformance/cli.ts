@@ -1,11 +1,11 @@
 /**
- * For whoever writes a sidecar: runs the conformance suite against it.
+ * Runs the conformance suite against a sidecar:
  *
  *   npm run --silent conformance -- --socket /tmp/x/engine.sock --capability face-swap-image -- python3 my_engine.py
  *
- * What stands after `--` is started with SEMBLANCE_SIDECAR_SOCKET set, killed for the check of crashes, and ended.
- * Without it the sidecar has to run already. Prints a line for each check. Ends with status 0 when all held, 1 when one
- * did not or the engine could not be looked at, 2 when the command line makes no sense.
+ * The command after `--` is started with SEMBLANCE_SIDECAR_SOCKET set, killed for the crash check, and ended.
+ * Without it the sidecar must already run. Prints one line per check. Exits with 0 when all checks passed, 1 when
+ * one failed or the engine could not be examined, 2 for an invalid command line.
  */
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -32,7 +32,7 @@ function argumentsOrExit(): Arguments {
   }
 }
 
-/** @returns how many checks failed */
+/** @returns number of failed checks */
 async function look(subject: Subject, { given }: Arguments, dir: string): Promise<number> {
   console.log(`${subject.info.name} ${subject.info.version}, ${subject.places} renders at once`);
   let failed = 0;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { open } from 'node:fs/promises';
 import { createMedia, findMediaTools } from '@semblance/media/media';
 
-/** First bytes of the types an output may have, in hexadecimal. */
+/** First bytes of the possible output types, in hexadecimal. */
 const SIGNATURES: Readonly<Record<string, RegExp>> = {
   'image/png': /^89504e470d0a1a0a/,
   'image/jpeg': /^ffd8ff/,
@@ -11,13 +11,13 @@ const SIGNATURES: Readonly<Record<string, RegExp>> = {
   'video/webm': /^1a45dfa3/,
 };
 
-/** States what a capability's output may be. */
+/** Possible output types of a capability. */
 export const OUTPUT_TYPES = {
   image: ['image/png', 'image/jpeg', 'image/webp'],
   second: ['video/mp4', 'video/webm'],
 } as const;
 
-/** That the file is what its content type says. */
+/** Checks that the content of the file matches its content type. */
 export async function checkContent(path: string, contentType: string): Promise<void> {
   const file = await open(path);
   const { buffer, bytesRead } = await file.read(Buffer.alloc(64), 0, 64, 0);
@@ -26,7 +26,9 @@ export async function checkContent(path: string, contentType: string): Promise<v
   assert.match(head, SIGNATURES[contentType] ?? /$^/, `the output does not begin as ${contentType} does`);
 }
 
-/** Seconds of a video's picture, decoded as the agent decodes what it charges; undefined without the tools for it. */
+/**
+ * Returns the length of a video's picture, decoded as the agent does for the charge; undefined without media tools.
+ */
 export async function decodedSeconds(path: string): Promise<number | undefined> {
   const tools = await findMediaTools();
   if (!tools.available) return undefined;

@@ -5,8 +5,8 @@ import type { BadSample, Inputs } from './samples.ts';
 const MEDIA = join(import.meta.dirname, '../../media');
 
 /**
- * Samples for an engine that does Photo Swap: two portraits of this repository, and pictures without a face.
- * @param side of the portraits, pixels; default as they are
+ * Returns samples for a Photo Swap engine: two portraits of this repository, and pictures without a face.
+ * @param side of the portraits in pixels; default: unchanged
  */
 export async function portraits(
   dir: string,

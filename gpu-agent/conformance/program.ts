@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 
-/** A sidecar as a process of its own, told by SEMBLANCE_SIDECAR_SOCKET where to listen. */
+/** Starts a sidecar as a separate process with SEMBLANCE_SIDECAR_SOCKET set. */
 export function startProgram([file = '', ...args]: readonly string[], socket: string) {
   const child: ChildProcess = spawn(file, args, {
     env: { ...process.env, SEMBLANCE_SIDECAR_SOCKET: socket },

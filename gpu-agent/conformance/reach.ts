@@ -5,14 +5,14 @@ import { describeError } from '@semblance/common/errors';
 import { call } from '@semblance/common/grpc/client';
 import { connect, SIDECAR_TIMES } from '@semblance/engine-sidecar/connection';
 
-/** An engine that cannot be spoken to, or not be started. */
+/** An engine cannot be reached or started. */
 export class UnreachableError extends Error {
   override readonly name = 'UnreachableError';
 }
 
 /**
- * Resolves once the engine behind a socket has answered. An agent waits for its sidecars for ever; whoever looks at one
- * wants to know what is wrong.
+ * Resolves when the engine behind a socket has answered. An agent waits for its sidecars for ever, but a person who
+ * tests one wants to know what is wrong.
  * @throws UnreachableError in one line, the signal's reason
  */
 export async function reach(socket: string, signal: AbortSignal, timeoutMs = 10_000): Promise<void> {
@@ -34,8 +34,8 @@ export async function reach(socket: string, signal: AbortSignal, timeoutMs = 10_
 }
 
 /**
- * That an engine may be started on a socket: engines remove what was left there.
- * @throws UnreachableError where that is more than the socket of an engine that has ended
+ * Checks that an engine may be started on a socket, because engines remove what is left there.
+ * @throws UnreachableError when it is more than the socket of an engine that has ended
  */
 export async function assertFree(socket: string): Promise<void> {
   const file = await lstat(socket).catch(() => undefined);

@@ -13,7 +13,7 @@ export interface BadSample {
   readonly code: RenderErrorCode;
 }
 
-/** For each role in turn a file that is no medium at all, and an empty one. */
+/** Returns for each role a file that is no media, and an empty one. */
 export async function unreadable(capability: Capability, good: Inputs, dir: string): Promise<BadSample[]> {
   const files = [
     ['a text', 'This is neither a picture nor a sound.\n'.repeat(40)],

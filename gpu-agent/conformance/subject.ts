@@ -13,26 +13,26 @@ import type { EngineInfo } from '../engines/host/protocol.ts';
 import type { EngineSource } from '../engines/registry.ts';
 import { startProgram } from './program.ts';
 
-/** An engine that was started to be looked at, whichever way it is reached. */
+/** A started engine under test, however it is reached. */
 export interface Subject {
-  /** As it says of itself, warm. */
+  /** Its own statement, when warm. */
   readonly info: EngineInfo;
-  /** Absent where the host alone warms it up. */
+  /** Absent when only the host warms it up. */
   readonly warmUp?: (signal: AbortSignal) => Promise<void>;
   render(work: RenderWork, options: RenderOptions): Promise<RenderResult>;
-  /** Renders it holds at once. */
+  /** Renders that it holds at once. */
   readonly places: number;
-  /** Kills a process that renders now, as a crash would. Absent where there is none to kill. */
+  /** Kills a rendering process, as a crash would. Absent when there is none to kill. */
   readonly crash?: () => void;
-  /** Resolves once all that was killed is there again. */
+  /** Resolves when all killed processes are back. */
   readonly restarted?: () => Promise<void>;
-  /** The renders at once are in processes of their own, so that a crash must leave the others alone. */
+  /** Simultaneous renders are in separate processes, so a crash must not affect the others. */
   readonly isolated?: boolean;
   close(): Promise<void>;
 }
 
 export interface SubjectOptions {
-  /** Existing private directory for whatever the subject needs. */
+  /** Existing private directory for the subject. */
   readonly dir: string;
   readonly signal: AbortSignal;
 }
@@ -60,7 +60,7 @@ function ofEngine(engine: Engine, more: Partial<Subject> = {}): Subject {
   };
 }
 
-/** As the host does it: whatever a cancelled render says, it was cancelled. */
+/** As in the host: a cancelled render counts as cancelled whatever it returns. */
 async function rendered(engine: Engine, work: RenderWork, { signal, onProgress }: RenderOptions) {
   try {
     return await engine.render({ ...work, signal, onProgress });
@@ -69,7 +69,7 @@ async function rendered(engine: Engine, work: RenderWork, { signal, onProgress }
   }
 }
 
-/** An engine in processes of its own, as the agent has it. */
+/** An engine in separate processes, as in the agent. */
 export function hosted(source: EngineSource, processes = 2): StartSubject {
   return async ({ dir }) => {
     const tempDir = join(dir, 'engine-processes');
@@ -81,7 +81,7 @@ export function hosted(source: EngineSource, processes = 2): StartSubject {
       tempDir,
       logger: silentLogger(),
       restartDelayMs: () => 50,
-      // Ending a cancelled render is the engine's part. That its process would be killed must not hide that it does not.
+      // Ending a cancelled render is the engine's task, and a killed process must not hide its failure.
       cancelGraceMs: 60_000,
     });
     const info = await pool.firstReady();
@@ -104,20 +104,20 @@ export function hosted(source: EngineSource, processes = 2): StartSubject {
   };
 }
 
-/** An agent asks again; for whoever looks at a sidecar its first answer counts, unless it is not there yet or is slow. */
+/** An agent asks again; for a test the first answer of a sidecar counts, unless it is not there yet or slow. */
 function isAnswer(error: unknown): error is ServiceError {
   const { code } = error as ServiceError;
   return typeof code === 'number' && code !== status.UNAVAILABLE && code !== status.DEADLINE_EXCEEDED;
 }
 
-/** The reason itself, where a sidecar answers with all of a traceback. */
+/** Returns the reason itself when a sidecar answers with a whole traceback. */
 function lastLine({ code, details }: ServiceError): string {
   return details.trim().split('\n').at(-1) || (status[code] ?? `code ${code}`);
 }
 
 /**
  * A sidecar behind a socket.
- * @param command starts it with SEMBLANCE_SIDECAR_SOCKET set; without one it has to run already, and is not killed
+ * @param command starts it with SEMBLANCE_SIDECAR_SOCKET set; without one it must already run, and is not killed
  */
 export function sidecar(socket: string, command?: readonly string[]): StartSubject {
   return async ({ signal }) => {
@@ -146,14 +146,14 @@ export function sidecar(socket: string, command?: readonly string[]): StartSubje
             crash() {
               const [before, old] = [program, engine];
               before?.kill();
-              // As the host does: a client whose sidecar went has ended, and another is started.
+              // As in the host: a client whose sidecar went has ended, and another one is started.
               restarted = (async () => {
                 await old.ended;
                 await old.close();
                 program = start();
                 engine = await open();
               })();
-              // Whoever renders next is told.
+              // The next render reports it.
               restarted.catch(() => {});
             },
           }

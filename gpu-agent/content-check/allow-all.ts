@@ -1,6 +1,6 @@
 import { ALLOWED, type ContentCheck } from './check.ts';
 
-/** Looks at nothing: what runs where no check is configured, so that the status can say so. */
+/** Checks nothing. It runs when no check is configured, so that the status can say so. */
 export const allowAll: ContentCheck = {
   name: 'allow-all',
   about: 'nothing is looked at',

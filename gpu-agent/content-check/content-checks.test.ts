@@ -52,7 +52,7 @@ describe('content checks', () => {
   it('give a file up that the hash list cannot get on with, after the time of the settings', async () => {
     const list = join(dir, 'list.txt');
     await writeFile(list, `sha256 ${'0'.repeat(64)}\n`);
-    // Nobody ever writes into it.
+    // A pipe into which nobody writes.
     const path = join(dir, 'pipe');
     await promisify(execFile)('mkfifo', [path]);
     const checks = await checksOf({

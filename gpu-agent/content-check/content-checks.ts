@@ -9,10 +9,10 @@ import { httpHook } from './http-hook.ts';
 import type { CheckName, ContentCheckSettings } from './settings.ts';
 import { wordList } from './word-list.ts';
 
-/** Holds what the GpuAgent says of it. */
+/** The statement in the GpuAgent. */
 export interface ContentCheckStatement {
   readonly checks: string[];
-  /** Tells whether what could not be checked is rendered and stored all the same. */
+  /** Whether subjects that could not be checked are rendered and stored nevertheless. */
   readonly allowsUnchecked: boolean;
   readonly message: string;
 }
@@ -24,7 +24,8 @@ export interface ContentChecks {
   readonly statement: ContentCheckStatement;
   /**
    * Returns when every check allowed the subject.
-   * @throws RenderError `content_rejected`, or of a file that cannot be read; ContentCheckError when one could not say;
+   * @throws RenderError `content_rejected`, or for an unreadable file; ContentCheckError when a check could not
+   * decide;
    *   the signal's reason
    */
   assertAllowed(subject: CheckSubject, options: AllowedOptions): Promise<void>;
@@ -34,22 +35,22 @@ export interface ContentChecks {
 export interface AllowedOptions {
   readonly signal: AbortSignal;
   readonly logger: Logger;
-  /** For all checks together; those that have not said by then could not. */
+  /** Time for all checks together, in ms; checks without a verdict by then failed to work. */
   readonly withinMs?: number;
-  /** States what the checks that are left look at when one found a file that cannot be read. Absent: that is thrown. */
+  /** Subject of the remaining checks after one found an unreadable file. Absent: the error is thrown. */
   readonly instead?: (unreadable: RenderError) => CheckSubject;
 }
 
 export interface ContentChecksOptions {
   readonly settings: ContentCheckSettings;
-  /** Nice value of what decodes files here, as of renders. */
+  /** Nice value of processes that decode files here, as for renders. */
   readonly nice: number;
   readonly logger: Logger;
-  /** Is told of each check that was made. */
+  /** Called for each check that was made. */
   readonly onResult: (check: string, phase: CheckSubject['phase'], result: CheckResult) => void;
 }
 
-/** @throws ContentCheckError when one of them cannot be used as it is set, such as for a list that is not understood */
+/** @throws ContentCheckError when the configuration of a check is unusable, such as a malformed list */
 export async function createContentChecks({
   settings,
   nice,
@@ -89,7 +90,7 @@ export async function createContentChecks({
       verdict = await check.check(subject, late ? AbortSignal.any([signal, late]) : signal);
     } catch (error) {
       signal.throwIfAborted();
-      // A file that nobody can read is its sender's affair; one that was made here is not.
+      // An unreadable input is the caller's fault; an unreadable output is ours.
       if (error instanceof RenderError && phase === 'input') throw error;
       onResult(check.name, phase, 'failed');
       const failure = late?.aborted ? TOO_LATE(error) : asCheckError(error);
@@ -109,7 +110,7 @@ export async function createContentChecks({
   return {
     statement,
     async assertAllowed(subject, options) {
-      // One after the other: what a cheap one rejects is not sent to the next.
+      // In order, so that a subject rejected by a cheap check is not sent to the next.
       const { withinMs, instead } = options;
       const late = withinMs === undefined ? undefined : AbortSignal.timeout(withinMs);
       let looked = subject;

@@ -24,12 +24,12 @@ afterAll(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-/** Lets the clock of the client go on by so many milliseconds. */
+/** Advances the client's clock by this many ms. */
 const { tick } = createRequire(import.meta.url)('undici/lib/util/timers.js') as {
   tick(milliseconds: number): void;
 };
 
-/** Long enough for an answer, however busy the machine is; what hangs is given less. */
+/** Long enough for an answer on a busy machine; hanging calls get less. */
 const PATIENCE_MS = 30_000;
 
 function check(
@@ -105,7 +105,7 @@ describe('a service that checks', () => {
     service.answer([{ after: promise }]);
     const checking = check();
     await vi.waitFor(() => expect(service.asked).toHaveLength(1), PATIENCE_MS);
-    // Beyond every limit that the client has of its own; the first one is what starts its timers.
+    // Beyond all limits of the client; the first one starts its timers.
     tick(1_000);
     tick(400_000);
     resolve();

@@ -1,6 +1,6 @@
 import { openAsBlob } from 'node:fs';
 import { stat } from 'node:fs/promises';
-// Its own `fetch` and forms: those of Node take no dispatcher of another version.
+// undici's own `fetch` and forms, because Node's accept no dispatcher of another version.
 import { Agent, type Dispatcher, FormData, fetch, type Response } from 'undici';
 import { z } from 'zod';
 import { ALLOWED, type CheckSubject, type ContentCheck, ContentCheckError, type Verdict } from './check.ts';
@@ -10,11 +10,11 @@ export interface HttpHookOptions extends AskingOptions {
   readonly url: string;
   /** Sent as a bearer token. */
   readonly token: string | undefined;
-  /** For one try, from its beginning to the end of the answer. */
+  /** Time of one try, from its beginning to the end of the answer, in ms. */
   readonly timeoutMs: number;
 }
 
-/** A verdict is short; whoever sends more is not a content check. */
+/** A verdict is short; a service that sends more is no content check. */
 const ANSWER_MOST = 64 * 1024;
 
 const Answer = z.discriminatedUnion('verdict', [
@@ -27,7 +27,7 @@ export function httpHook(options: HttpHookOptions): ContentCheck {
   const dispatcher = new Agent({
     // In undici 8.12 a request aborted on an HTTP/2 connection can leave its client looping for ever.
     allowH2: false,
-    // The limit of a try holds instead; these end one after five minutes, whatever that limit is.
+    // The limit of a try applies instead; these would end every try after five minutes.
     headersTimeout: 0,
     bodyTimeout: 0,
   });
@@ -39,7 +39,7 @@ export function httpHook(options: HttpHookOptions): ContentCheck {
   };
 }
 
-/** @throws ContentCheckError for an answer that another try would not change; another error else */
+/** @throws ContentCheckError for an answer that another try would not change; otherwise another error */
 async function ask(
   dispatcher: Dispatcher,
   options: HttpHookOptions,
@@ -54,13 +54,13 @@ async function ask(
       accept: 'application/json',
       ...(options.token ? { authorization: `Bearer ${options.token}` } : {}),
     },
-    // The media goes where the owner said, and nowhere else.
+    // The media go to the owner's address and nowhere else.
     redirect: 'error',
     signal: AbortSignal.any([signal, AbortSignal.timeout(options.timeoutMs)]),
   });
   const { status } = response;
   if (status !== 200) {
-    // A proxy's page says nothing of the job, however long it is.
+    // A proxy's error page says nothing about the job.
     await response.body?.cancel().catch(() => {});
     const answered = `it answered ${status}`;
     throw status === 429 || status >= 500 ? new Error(answered) : new ContentCheckError(answered);

@@ -3,7 +3,8 @@ import { describeError } from '@semblance/common/errors';
 import { ContentCheckError } from './check.ts';
 
 /**
- * A list that a person keeps in a file, one entry a line; `#` begins a comment line. It is read again when it has changed.
+ * Returns a reader of a list file with one entry per line; `#` begins a comment line. The file is read again when
+ * it has changed.
  * @param parse @throws Error saying what is wrong with a line
  */
 export function listFile<T>(path: string, parse: (line: string) => T): () => Promise<readonly T[]> {

@@ -3,7 +3,7 @@ import { describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
 import { type CheckSubject, ContentCheckError, type Verdict } from './check.ts';
 
-/** States what an owner's service and its caller agree on, whatever it is asked by. */
+/** Handling of an owner's service that both protocols share. */
 
 const REASON_MOST = 500;
 

@@ -16,7 +16,7 @@ export const contentCheckShape = {
     .pipe(z.array(z.enum(CHECK_NAMES)))
     .refine((names) => new Set(names).size === names.length, 'names a check twice')
     .refine((names) => names.length === 1 || !names.includes('allow-all'), 'has allow-all beside others'),
-  /** States what becomes of a job whose check could not be made. */
+  /** What happens to a job whose check failed to work. */
   SEMBLANCE_CONTENT_CHECK_FAILED: z.enum(['retry', 'allow']).default('retry'),
   SEMBLANCE_CONTENT_HASH_LIST: absolutePath.optional(),
   /** Bits of 256 in which a copy may differ. */
@@ -41,7 +41,7 @@ const NEEDS: Partial<Record<CheckName, keyof Values>> = {
   grpc: 'SEMBLANCE_CONTENT_CHECK_GRPC',
 };
 
-/** @throws ConfigError when a check lacks what it needs */
+/** @throws ConfigError when a check lacks a required setting */
 export function contentCheckSettings(values: Values) {
   for (const name of values.SEMBLANCE_CONTENT_CHECK) {
     const needed = NEEDS[name];

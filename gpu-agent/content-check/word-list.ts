@@ -1,18 +1,19 @@
 import { ALLOWED, type ContentCheck } from './check.ts';
 import { listFile } from './list-file.ts';
 
-/** Parameters in which callers write what is to be said, or shown. */
+/** Parameters with text that is spoken or shown. */
 const TEXTS = ['script', 'prompt'];
-/** Scripts that put no spaces between words: there, an entry is found anywhere. */
+/** Scripts without spaces between words, in which an entry matches anywhere. */
 const UNSPACED =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
 
-/** States what nobody sees and no voice says: a word with that inside would be spoken all the same. */
+/** Invisible and silent characters: a word that contains them would be spoken all the same. */
 const INVISIBLE = /[\p{Default_Ignorable_Code_Point}\p{Cf}]/gu;
-/** Accents of alphabets, also where they are put on other letters, and the tones that only the Vedas are sung with. */
+/** Accents of alphabets, also on foreign letters, and the tone marks of the Vedas. */
 const ACCENTS = /[\p{M}&&[\u0300-\u036F\u0951-\u0954\u1CD0-\u1CFA\uA8E0-\uA8F1]]/gv;
 /**
- * Writings whose marks are letters: a vowel, the end of a syllable, what tells か from が. Elsewhere they are accents.
+ * Scripts whose marks are letters: a vowel, the end of a syllable, the difference between か and が. In others marks
+ * are accents.
  */
 const LETTERED_BY_MARKS = [
   ...['Hiragana', 'Katakana', 'Thai', 'Lao', 'Khmer', 'Myanmar', 'Devanagari', 'Bengali', 'Gurmukhi'],
@@ -22,7 +23,7 @@ const LETTERED_BY_MARKS = [
   ...['Kayah_Li', 'Rejang', 'Batak', 'Phags_Pa'],
 ].map((name) => new RegExp(`^\\p{Script_Extensions=${name}}`, 'u'));
 
-/** Refuses texts with words or phrases of a list. @param path one of them a line */
+/** Refuses texts with words or phrases of a list. @param path list with one entry per line */
 export function wordList(path: string): ContentCheck {
   const patterns = listFile(path, (line) => patternOf(plain(line)));
   return {
@@ -46,7 +47,7 @@ export function wordList(path: string): ContentCheck {
   };
 }
 
-/** Case, width, accents, invisible characters and spacing make no difference. */
+/** Removes differences of case, width, accents, invisible characters and spacing. */
 function plain(text: string): string {
   return text
     .normalize('NFKD')
@@ -59,7 +60,7 @@ function plain(text: string): string {
     .trim();
 }
 
-/** Of the marks on a letter, those that are letters of its own writing. */
+/** Returns the marks on a letter that are letters of its own script. */
 function ownMarks(base: string, marks: string): string {
   const own = LETTERED_BY_MARKS.filter((writing) => writing.test(base));
   return [...marks].filter((mark) => own.some((writing) => writing.test(mark))).join('');
@@ -67,9 +68,9 @@ function ownMarks(base: string, marks: string): string {
 
 function patternOf(entry: string): RegExp {
   if (entry === '') throw new Error('an entry without letters');
-  // These and no others: where Unicode is told apart, escaping what needs none is an error.
+  // Only these are escaped: with the flag `v` escaping other characters is an error.
   const escaped = entry.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&');
-  // A mark that stays is a letter of its own: with it, the letter before is another.
+  // A remaining mark is a letter of its own, so the letter before it is a different one.
   return new RegExp(
     UNSPACED.test(entry)
       ? `${escaped}(?!\\p{M})`

@@ -2,14 +2,17 @@ import type { Logger } from '@semblance/common/logging';
 import { createEnginePool, type EnginePool } from './host/engine-pool.ts';
 import type { EngineSource } from './registry.ts';
 
-/** Processes of each engine: one for every slot, or one for all where the engine is elsewhere or shares its memory. */
+/**
+ * Creates the processes of each engine: one per slot, or one for all slots when the engine is elsewhere or shares
+ * its memory.
+ */
 export function createEnginePools(options: {
   readonly sources: readonly EngineSource[];
   readonly slots: number;
   readonly tempDir: string;
   /** Nice value of the processes. */
   readonly nice: number;
-  /** Default: as the pools have it. */
+  /** Default: that of the pools. */
   readonly cancelGraceMs?: number | undefined;
   readonly logger: Logger;
   readonly onChange: () => void;
@@ -29,7 +32,7 @@ export function createEnginePools(options: {
       processes: oneProcess ? 1 : slots,
       rendersPerProcess: oneProcess ? slots : 1,
       offeredWhileDown: !source.remote,
-      // Waiting for a program elsewhere costs nothing, and large models take their time.
+      // Waiting for a remote program costs nothing, and large models load slowly.
       ...(oneProcess ? { warmUpTimeoutMs: 900_000 } : {}),
       tempDir,
       nice: options.nice,

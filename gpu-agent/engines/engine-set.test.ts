@@ -9,7 +9,7 @@ const offer = (capability: EngineCapability['capability'], slots = 1) => ({
   memoryMib: 1,
 });
 
-/** What the set sees of a pool: `warm` renders fit now, `places` when all its processes are up. */
+/** The view of a pool in the set: `warm` renders fit now, `places` when all its processes are up. */
 function poolOf(
   places: number,
   offers: EngineCapability[],
@@ -55,7 +55,7 @@ describe('the engines of an agent', () => {
     expect(set.offers(pool).map(({ capability }) => capability)).toEqual(['face-swap-image']);
     expect([set.find('lip-sync'), set.misses('avatar')]).toEqual([undefined, false]);
     expect(set.find('face-swap-image')?.pool).toBe(pool);
-    // Of an engine that is away nothing is known.
+    // Nothing is known about an engine that is away.
     expect(set.unavailable).toEqual([{ capability: 'lip-sync', message: 'no ffmpeg' }]);
   });
 

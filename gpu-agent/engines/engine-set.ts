@@ -2,32 +2,33 @@ import type { Capability } from '@semblance/engine-api/capabilities';
 import type { EngineCapability, UnavailableCapability } from '@semblance/engine-api/engine';
 import type { EnginePool } from './host/engine-pool.ts';
 
-/** The engine that does a capability, and the slots one render takes of it. */
+/** The engine of a capability, and the slots that one of its renders takes. */
 export interface ChosenEngine {
   readonly pool: EnginePool;
   readonly offer: EngineCapability;
   readonly slots: number;
 }
 
-/** The engines of this agent, in the order in which they are preferred. */
+/** The engines of this agent in order of preference. */
 export interface EngineSet {
-  /** The first warmed-up engine that does the capability, its processes alive or just being restarted. */
+  /** Returns the first warm engine with the capability whose processes are alive or restarting. */
   find(capability: Capability): ChosenEngine | undefined;
-  /** Returns what the pool's engine does and can be used here; nothing while the engine is down. */
+  /** Returns the offers of the pool's engine that are usable here; none while the engine is down. */
   offers(pool: EnginePool): readonly EngineCapability[];
-  /** States what engines would do and none of them can do here, with what is missing. */
+  /** Capabilities that an engine would have and none can offer here, with the missing program. */
   readonly unavailable: readonly UnavailableCapability[];
-  /** Tells whether an engine did the capability before, and is down now. */
+  /** Returns whether an engine offered the capability before and is down now. */
   misses(capability: Capability): boolean;
   /**
-   * Slots that one render of the pool takes: what its engine says, and so many that no more renders fit into the agent
-   * than the pool can hold. Otherwise they would wait for each other here while another agent is free.
+   * Returns the slots that one render of the pool takes: the engine's own number, and at least enough that the
+   * agent never accepts more renders than the pool can hold. Otherwise they would wait here while another agent is
+   * free.
    */
   slotsOf(pool: EnginePool, offer: EngineCapability): number;
-  /** Slots that can be used now: those configured, and no more than warm processes hold. */
+  /** Usable slots now: the configured number, and at most what warm processes hold. */
   readonly capacity: number;
   readonly pools: readonly EnginePool[];
-  /** Why a device that an engine needs cannot be used. */
+  /** Why a device that an engine needs is unusable. */
   readonly deviceTrouble: string | undefined;
   /** Why no engine is warm; undefined when one is. */
   readonly trouble: string | undefined;
@@ -37,7 +38,7 @@ export interface EngineSet {
 export function createEngineSet(options: {
   readonly pools: readonly EnginePool[];
   readonly slots: number;
-  /** Why what engines do of a capability is not offered: nothing here could be made of it. Default: it is. */
+  /** Returns why a capability of the engines is not offered here. Default: it is offered. */
   readonly obstacle?: (capability: Capability) => string | undefined;
 }): EngineSet {
   const { pools, slots, obstacle = () => undefined } = options;
@@ -56,11 +57,11 @@ export function createEngineSet(options: {
   const capacityOf = (held: (pool: EnginePool) => number) => Math.min(slots, Math.max(0, ...pools.map(held)));
 
   function slotsOf(pool: EnginePool, offer: EngineCapability): number {
-    // Counted by what all processes hold when they are warm, so that a restart does not change what a render costs.
+    // Counted with all processes warm, so that a restart does not change the cost of a render.
     const all = capacityOf((each) => each.places);
     const own = Math.max(1, Math.round(offer.slots));
     const alone = Math.floor(all / (pool.places + 1)) + 1;
-    // Never more than there are now: while others are down, one render at a time is few enough.
+    // At most the present number: while others are down, one render at a time is few enough.
     return Math.max(
       own,
       Math.min(

@@ -37,7 +37,7 @@ afterEach(async () => {
 });
 afterAll(() => rm(tempDir, { recursive: true, force: true }));
 
-/** The machine that runs the tests may stand still for a moment. */
+/** The test machine may stand still for a moment. */
 const cancelMs = 5_000;
 const video = ['ffmpeg'];
 
@@ -55,7 +55,7 @@ engineConformance({
   ],
 });
 
-/** The machine that runs the tests may take its time to start processes. */
+/** The test machine may start processes slowly. */
 const PROCESSES_MS = 120_000;
 
 function startOnnx(modelDir: string): EnginePool {
@@ -107,7 +107,7 @@ it('ends a cancelled render while a large picture is encoded, and its process go
   timeout: PROCESSES_MS,
   retry: 2,
 }, async () => {
-  // With the one second of a cancel that an agent has.
+  // With the one second for a cancel that an agent gives.
   const onnx = startOnnx(await rig.modelDir(models));
   await onnx.firstReady();
   const pid = onnx.warm[0]?.pid;

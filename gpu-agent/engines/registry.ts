@@ -1,20 +1,20 @@
-/** Holds where an engine's code is. It is imported in the engine's own process only, never in the agent's. */
+/** The code of an engine. It is imported in the engine's own process only, never in the agent's. */
 export interface EngineSource {
   readonly name: string;
   /** file: URL of the module. */
   readonly module: string;
   /** Exported function `(options: EngineOptions) => Engine | Promise<Engine>`. */
   readonly factory: string;
-  /** States what this engine alone is told. */
+  /** Settings of this engine only. */
   readonly settings?: Readonly<Record<string, string>>;
   /**
-   * One process holds all renders of the agent, as far as the engine's own `concurrency` goes, and nothing is offered
-   * while it is down: for a process that only speaks to an engine elsewhere.
+   * One process holds all renders of the agent, up to the engine's own `concurrency`, and nothing is offered while
+   * it is down: for a process that is only a client of an engine elsewhere.
    */
   readonly remote?: boolean;
   /** One process holds all renders of the agent: for an engine whose models are too large to be loaded for each. */
   readonly shared?: boolean;
-  /** Device files without which it cannot run: while one is not there, its process is not started, or ended. */
+  /** Device files that it needs: while one is missing, its process is ended or not started. */
   readonly devices?: readonly string[];
 }
 
@@ -34,7 +34,7 @@ const SOURCES: readonly EngineSource[] = [
 
 export const ENGINE_NAMES: readonly string[] = SOURCES.map(({ name }) => name);
 
-/** The engine behind a Unix socket; the first is called `sidecar`, the next `sidecar-2`. */
+/** Returns the engine behind a Unix socket; the first is called `sidecar`, the next `sidecar-2`. */
 export function sidecarSource(socket: string, index: number): EngineSource {
   return {
     name: index === 0 ? 'sidecar' : `sidecar-${index + 1}`,
@@ -46,7 +46,7 @@ export function sidecarSource(socket: string, index: number): EngineSource {
 }
 
 /**
- * @param settings what engines are told, by engine
+ * @param settings of the engines, by engine
  * @throws Error for a name not in ENGINE_NAMES
  */
 export function engineSource(

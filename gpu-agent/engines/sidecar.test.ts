@@ -15,7 +15,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createEnginePool } from './host/engine-pool.ts';
 import { sidecarSource } from './registry.ts';
 
-/** Of those that behave: no pause of this process, which is the sidecar too, makes one of them hang. */
+/** For well-behaved sidecars: a pause of this process, which is the sidecar too, must not look like a hang. */
 const TIMES = { healthEveryMs: 50, deadAfterMs: 60_000, silenceMs: 60_000, endMs: 60_000 };
 const idle = new AbortController().signal;
 let dir: string;
@@ -304,7 +304,7 @@ describe('the host of a sidecar', () => {
     await expect.poll(() => running.size).toBe(1);
     controller.abort(new Error('enough'));
     await expect(render).rejects.toThrow('enough');
-    // Where the client itself was first to give it up, its process is still to end.
+    // When the client was the first to give it up, its process has still to end.
     await expect.poll(() => pool.engine).toBeUndefined();
     await delay(1_500);
     expect(pool.engine).toBeUndefined();

@@ -3,7 +3,7 @@ import type { ServerWritableStream } from '@grpc/grpc-js';
 export interface WatchedThings<Ref, Response> {
   /** Everything held. */
   snapshot(): Response;
-  /** Those of the changed that are still held; undefined when none is. */
+  /** Returns those of the changed things that are still held; undefined when none is. */
   changes(refs: Ref[]): Response | undefined;
   keyOf(ref: Ref): string;
   /** Returns the function that ends it. */
@@ -11,8 +11,8 @@ export interface WatchedThings<Ref, Response> {
 }
 
 /**
- * Sends everything held, then what changes. While the caller does not read, only the names of changed things are kept,
- * each once, and their latest state is sent when it reads again: memory is bounded by the things held.
+ * Sends everything held, then changes. While the caller does not read, only the names of changed things are kept,
+ * each once, and their latest state is sent when it reads again. So memory is bounded by the things held.
  * @returns the function that stops it, without ending the call
  */
 export function streamChanges<Request, Ref, Response>(

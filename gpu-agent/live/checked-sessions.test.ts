@@ -19,7 +19,7 @@ import { AGENT_ENDS, type LiveOptions } from './live.ts';
 
 const CAPABILITY = 'full-live-swap';
 const PORTRAIT = join(import.meta.dirname, '../../media/astronaut.png');
-/** A machine that stands still for a while is no check that takes too long. */
+/** Long, so that a machine that stands still does not look like a slow check. */
 const PATIENT_MS = 60_000;
 const PROMPT = 'use api/uploads/face-1';
 
@@ -45,7 +45,7 @@ afterAll(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-/** An agent with these checks, and what became of each that was made. */
+/** Starts an agent with these checks. Returns it and the result of each check. */
 async function checkedBy(env: NodeJS.ProcessEnv, change: Partial<LiveOptions> = {}) {
   const results: string[] = [];
   const contentChecks: ContentChecks = await createContentChecks({
@@ -76,7 +76,7 @@ const asking = (more: NodeJS.ProcessEnv = {}) => ({
   ...more,
 });
 
-/** How a session ends whose client comes. */
+/** Returns how a session ends when its client comes. */
 async function refused(rig: LiveRig, id: string) {
   const relay = rig.relay(id);
   await relay.over;
@@ -162,7 +162,7 @@ describe('a session that a check rejects', () => {
     watch.cancel();
   });
 
-  /** Its verdict comes at once: before the claim is answered. */
+  /** The verdict comes at once, before the claim is answered. */
   async function rejectedAtOnce(connectDeadlineSeconds: number) {
     const assertAllowed = async () => {
       throw new RenderError('content_rejected', 'Not of this person.');
@@ -200,7 +200,7 @@ describe('a session that a check rejects', () => {
     });
     expect(await refused(rig, await claim(prompt))).toMatchObject({ rejected: reason });
     expect(opened).toEqual([]);
-    // Another picture, or other words, are worn.
+    // Another picture or other words are allowed.
     store.objects.set('/face', Buffer.concat([portrait, Buffer.alloc(1)]));
     const relay = rig.relay(await claim());
     await relay.ready;

@@ -25,7 +25,7 @@ afterEach(async () => {
 });
 afterAll(() => harness.close());
 
-/** A session of an agent, with its relay. */
+/** Opens a session of an agent with its relay. */
 async function session(
   { address, incarnation }: TestAgent,
   capability: string,
@@ -48,7 +48,7 @@ async function session(
   await call(client.claimSlot.bind(client), request, { timeoutMs: 30_000 });
   const relay = openRelay(client, { sessionId, incarnation, ticket, requestId: '' });
   await relay.ready.catch((error: unknown) => {
-    // Its agent says why; whoever asked for it looks.
+    // The caller finds the agent's reason in the relay.
     if (relay.ended() === undefined) throw error;
   });
   return relay;

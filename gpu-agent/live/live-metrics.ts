@@ -3,7 +3,7 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
 export type LiveMetrics = ReturnType<typeof createLiveMetrics>;
 
-/** Figures of live sessions. What `read` returns is asked for when they are. */
+/** Metrics of live sessions; `read` is called at each scrape. */
 export function createLiveMetrics(
   registry: Registry,
   read: () => readonly {

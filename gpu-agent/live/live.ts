@@ -17,7 +17,7 @@ import { createLiveSessions, type LiveSessions } from './sessions/live-sessions.
 import type { SessionEnd, SessionTableLimits } from './sessions/session-table.ts';
 import type { LiveSettings } from './settings.ts';
 
-/** How sessions end with their agent, whose process ends for a reason outside it. */
+/** Ending of sessions whose agent process ends for a reason outside it. */
 export const AGENT_ENDS: SessionEnd = {
   reason: 'cancelled',
   message: 'the agent is ending; open another session',
@@ -26,8 +26,7 @@ export const AGENT_ENDS: SessionEnd = {
 
 export interface LiveOptions {
   readonly settings: LiveSettings;
-  /** States where converted networks are kept; default as the model cache says. */
-  /** Settings of the engine `onnx`, where it is used. */
+  /** Settings of the engine `onnx`, if it is used. */
   readonly onnx?: Readonly<Record<string, string>> | undefined;
   readonly incarnation: string;
   readonly registry: Registry;
@@ -35,17 +34,17 @@ export interface LiveOptions {
   readonly workDir: WorkDir;
   readonly dispatcher: Dispatcher;
   readonly transferLimits: TransferLimits;
-  /** Asked for what sessions bring. */
+  /** Checks what sessions bring. */
   readonly contentChecks: Pick<ContentChecks, 'assertAllowed'>;
   readonly logger: Logger;
-  /** Tells whether the agent may work: it holds its lease, by its own clock. */
+  /** Whether the agent may work: it holds its Lease, by its own clock. */
   readonly holdsLease: () => boolean;
-  /** States what `statement` says changed. */
+  /** Called when `statement` changed. */
   readonly onChange: () => void;
-  /** Default: those that the settings give slots to. */
+  /** Default: those to which the settings give slots. */
   readonly engines?: readonly LiveEngine[];
   readonly limits?: SessionTableLimits;
-  /** Time that the content checks of a session have together. */
+  /** Time for all content checks of a session together, in ms. */
   readonly checkWithinMs?: number;
 }
 
@@ -53,13 +52,13 @@ export interface LiveOptions {
 export interface Live {
   readonly sessions: LiveSessions;
   readonly service: LiveService;
-  /** States what the GpuAgent's status says of it: slots once threads are warm, and before that `warming`. */
+  /** Its statement in the GpuAgent's status: slots when threads are warm, and `warming` before. */
   readonly statement: NonNullable<GpuAgentStatus['live']>;
-  /** States what was asked for and cannot be offered, with the reason. */
+  /** Requested capabilities that cannot be offered, with the reason. */
   readonly unavailable: readonly { readonly name: string; readonly message: string }[];
-  /** Begins to warm the engines up. */
+  /** Begins to warm up the engines. */
   start(): void;
-  /** Ends the sessions that are left, and the engines. */
+  /** Ends the remaining sessions and the engines. */
   close(): Promise<void>;
 }
 

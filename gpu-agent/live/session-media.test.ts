@@ -96,7 +96,7 @@ describe('watching', () => {
     await relay.ready;
     const from = watch.messages.length;
     const began = performance.now();
-    // A machine that stands still in between is waited for.
+    // Waits for a machine that stands still in between.
     while (performance.now() - began < 2_600 || (stateOf(held)?.streamedMs ?? 0) <= 2_000) {
       relay.send(picture(1));
       await relay.next();
@@ -108,7 +108,7 @@ describe('watching', () => {
     const seen = watch.messages
       .slice(from)
       .flatMap(({ sessions }) => sessions.filter((each) => each.sessionId === held));
-    // Streaming, one progress or two, ended; more of progress only where it took longer.
+    // Streaming, one or two progress events, ended; more progress only when it took longer.
     expect(seen.length).toBeGreaterThanOrEqual(3);
     expect(seen.length).toBeLessThanOrEqual(2 + most);
     expect(seen.at(-1)?.converted).toBe(seen.at(-1)?.received);

@@ -4,31 +4,28 @@ import { HIGHEST_RATE, LOWEST_RATE } from '@semblance/voice/converter';
 import type { z } from 'zod';
 import { whole } from '../whole-number.ts';
 
-/** Eight conversions take a seventh of a core, transport included: most of it is left to renders. */
+/** Eight conversions take a seventh of a core, including transport, and leave most of it to renders. */
 const VOICE_SLOTS_PER_CORE = 8;
-/** One thread relays and converts them all: so many, 1 % of a core each in such a crowd, leave a third of it. */
+/** One thread relays and converts all of them; at 1 % of a core each they leave a third of it. */
 const MAX_VOICE_SLOTS = 64;
-/** States what a live swap takes of memory, its thread and codecs included. */
+/** Memory of one live swap with its thread and codecs, in MiB. */
 export const LIVE_SWAP_MIB = 300;
-/** Memory with which there is room for one of them beside everything else that an agent of `builtin` does. */
+/** Memory from which one live swap fits beside everything else of a `builtin` agent, in MiB. */
 const ONE_LIVE_SWAP_MIB = 2_304;
 const MAX_SLOTS = 1_024;
-/** Half of what a gateway takes from a client, which may hold to what it is told and be uneven about it. */
+/** Half of the rate that a gateway accepts, because a client may keep to its rate unevenly. */
 const MAX_MESSAGES_A_SECOND = 250;
 
-/** Variables of the environment that concern live sessions. */
+/** Environment variables of live sessions. */
 export const liveShape = {
   ...characterShape,
-  /** Voice Swap sessions at once; 0: none. As many as cores and one thread can carry unless set. */
+  /** Voice Swap sessions at once; 0: none. Default: as many as the cores and one thread carry. */
   SEMBLANCE_LIVE_VOICE_SLOTS: whole(0, MAX_SLOTS).optional(),
-  /**
-   * Live Swap Pro sessions at once, each with a thread of its own; 0: none. As many as cores and memory are for
-   * unless set.
-   */
+  /** Live Swap Pro sessions at once, each with a thread; 0: none. Default: as many as cores and memory allow. */
   SEMBLANCE_LIVE_VIDEO_SLOTS: whole(0, MAX_SLOTS).optional(),
-  /** Samples a second that clients of Voice Swap send and get. */
+  /** Sample rate of Voice Swap, in Hz. */
   SEMBLANCE_LIVE_VOICE_RATE: whole(LOWEST_RATE, HIGHEST_RATE).default(48_000),
-  /** Samples that they are asked to send in one message: no more than a second of them, nor less than 4 ms. */
+  /** Samples per message that clients are asked to send: at most a second, at least 4 ms. */
   SEMBLANCE_LIVE_VOICE_CHUNK_FRAMES: whole(16, 48_000).default(960),
 };
 
@@ -37,13 +34,13 @@ export interface LiveSettings {
   readonly videoSlots: number;
   readonly voiceRate: number;
   readonly voiceChunkFrames: number;
-  /** States where the faces of Live Swap Pro are. */
+  /** Directories of the faces of Live Swap Pro. */
   readonly characterDirectories: readonly string[];
 }
 
 /**
- * @param machine what the agent may use of it, which decides on what nothing is said of
- * @throws ConfigError when clients that do as they are told would be cut off for it
+ * @param machine resources of the agent, for the defaults
+ * @throws ConfigError when clients that follow the settings would be cut off
  */
 export function liveSettings(
   config: z.output<z.ZodObject<typeof liveShape>>,
@@ -65,7 +62,7 @@ export function liveSettings(
   };
 }
 
-/** A stream keeps the better part of a core busy; the other half of the machine is for renders. */
+/** A stream needs most of a core; the other half of the machine is for renders. */
 function videoSlotsOf(cores: number, memoryMib: number): number {
   const further = Math.floor((memoryMib - ONE_LIVE_SWAP_MIB) / LIVE_SWAP_MIB);
   return Math.max(1, Math.min(Math.floor(cores / 2), 1 + further));

@@ -18,7 +18,7 @@ let rig: LiveRig;
 
 afterEach(() => rig.close());
 
-/** @param unwantedMs longest that an opening which nobody wants any more may take */
+/** @param unwantedMs longest time of an opening that is no longer wanted */
 async function start(unwantedMs: number): Promise<void> {
   const engine = createLiveSwapEngine({
     createVideo: (onCrash) =>
@@ -43,7 +43,7 @@ async function start(unwantedMs: number): Promise<void> {
 const claim = (character: string) =>
   rig.claim({ capability: CAPABILITY, settings: { prompt: `character: ${character}` } });
 
-/** A session that was claimed carries media. */
+/** Checks that a claimed session carries media. */
 async function carries(id: string): Promise<void> {
   const relay = rig.relay(id);
   await relay.ready;
@@ -52,7 +52,7 @@ async function carries(id: string): Promise<void> {
   await relay.close();
 }
 
-/** Claims until the slot is given, while every refusal says that it is taken. */
+/** Claims until the slot is given; every refusal before must say that it is taken. */
 async function claimed(): Promise<string> {
   for (;;) {
     try {

@@ -9,10 +9,10 @@ import { shippedVoice } from '@semblance/testkit/live/voices';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createVoiceEngine, STREAMS_PER_THREAD, type VoiceEngine } from './engines/voice/voice-engine.ts';
 
-/** A sixth of the usual, so that ten minutes are converted sooner. */
+/** A sixth of the usual rate, so that ten minutes are converted sooner. */
 const RATE = 8_000;
 let voice: string;
-/** Of a voice that a model speaks with. */
+/** A voice with a model. */
 let modelled: string;
 let rig: LiveRig;
 let engine: VoiceEngine;
@@ -75,7 +75,7 @@ describe('threads', () => {
     await through.ready;
     const threads = engine.threadIds;
     crashes = 0;
-    // The first and the third share a thread: a stream goes where the fewest are.
+    // The first and the third share a thread, because a stream goes to the thread with the fewest.
     first.relay.send(chunkOf(sample));
     await Promise.all([first.relay.over, third.relay.over]);
     for (const { id, relay } of [first, third]) {
@@ -118,7 +118,7 @@ describe('a sender that does not read', () => {
     }
     expect(sent).toBeLessThan(200);
     const held = rig.live.sessions.get(id);
-    // What the agent took and has not sent: eight that wait, those the transport holds for it, and one under way.
+    // Taken and not sent by the agent: eight waiting, those in the transport, and one in conversion.
     expect((held?.received ?? 0) - (held?.converted ?? 0)).toBeLessThan(32);
     relay.call.resume();
     for (let sequence = 1n; sequence <= sent; sequence++) {

@@ -38,7 +38,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(directory, { recursive: true, force: true }));
 
-/** What ffmpeg makes of the file. */
+/** Decodes the file with ffmpeg. */
 async function decoded(wav: Uint8Array): Promise<Int16Array> {
   const path = join(directory, 'heard.wav');
   await writeFile(path, wav);
@@ -109,7 +109,7 @@ describe('previews', () => {
 
 describe('the sound of a preview', () => {
   it('has the formants of the voice', () => {
-    // A pitch that glides shows formants between harmonics, too.
+    // A gliding pitch shows formants between harmonics too.
     const samples = vowel({ hz: 150, formants: VOWELS.ae, seconds: 2, glide: 0.12 });
     const plain = { ...alto, formantShift: 1, timbre: [] };
     const shifted = { ...plain, formantShift: 1.2 };
@@ -135,7 +135,7 @@ describe('the sound of a preview', () => {
       const scaled = samples.map((sample) => Math.round(gain * sample));
       return levelDb(previewSound({ samples: scaled, sampleRate: 48_000 }, alto));
     }) as [number, number];
-    // They came with 9 dB between them.
+    // Their levels differed by 9 dB.
     expect(Math.abs(soft - loud)).toBeLessThan(1);
     expect(() => previewSound({ samples: new Int16Array(48_000), sampleRate: 48_000 }, alto)).toThrow(
       'silent',
@@ -209,7 +209,7 @@ describe('the service', () => {
     const left = preview(definition, gone.signal);
     setTimeout(() => gone.abort(), 50);
     await expect(left).rejects.toMatchObject({ code: status.CANCELLED });
-    // Whoever comes next is not told for long that another is being made.
+    // The next caller soon learns that no other preview is being made.
     await expect
       .poll(() =>
         preview(definition).then(

@@ -18,7 +18,7 @@ const REFUSAL = {
   busy: status.RESOURCE_EXHAUSTED,
 } as const satisfies Record<PreviewError['code'], status>;
 
-/** VoiceService of proto/semblance/live/v1: what the control plane asks of this process. */
+/** Creates the VoiceService of proto/semblance/live/v1, which the control plane calls. */
 export function createVoiceService({ previews, logger, metrics }: VoiceServiceOptions): GrpcService {
   const timed = timedCalls(logger, metrics);
   const implementation: VoiceServiceServer = {

@@ -26,7 +26,7 @@ beforeAll(async () => {
 });
 afterAll(() => rig.close());
 
-/** The sound in messages of so many samples, as bytes. */
+/** Yields the sound in messages of these lengths, as bytes. */
 function* messagesOf(samples: Int16Array, lengths: readonly number[]) {
   for (let at = 0, k = 0; at < samples.length; k++) {
     const length = lengths[k % lengths.length] as number;

@@ -1,7 +1,7 @@
 import type { EngineSet } from '../engines/engine-set.ts';
 import type { AgentStatement } from './registration.ts';
 
-/** Returns what the resource says of the engines of an agent, and of what they would do but for want of a program. */
+/** Returns the resource's statement about the engines of an agent, including capabilities that lack a program. */
 export function engineStatement(
   engines: EngineSet,
   liveUnavailable: readonly { readonly name: string; readonly message: string }[] = [],

@@ -10,9 +10,12 @@ import { createHarness, type Harness, type TestAgent, until } from '@semblance/t
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { LeaseTimes } from './registration.ts';
 
-/** Renewals can be seen soon, and nobody is fenced because the machine is busy. */
+/** Renewals are visible soon, and nobody is fenced because the machine is busy. */
 const TIMES = { durationSeconds: 60, renewEveryMs: 300, fenceAfterMs: 50_000 };
-/** For what loses its Lease: in the order of the real times, with room for a machine that stands still for seconds. */
+/**
+ * For agents that lose their Lease: in the order of the real times, with room for a machine that stands still for
+ * seconds.
+ */
 const FENCING = { durationSeconds: 20, renewEveryMs: 1_000, fenceAfterMs: 8_000 };
 
 let harness: Harness;
@@ -73,7 +76,7 @@ describe('registering', () => {
         (error) => error.code === status.FAILED_PRECONDITION,
       );
     await until(refused, 'work is refused');
-    // Its own writes keep the wish.
+    // The agent's own writes keep `spec.drain`.
     await until(async () => (await agent.resource())?.status?.slots === 1, 'slots');
     expect((await agent.resource())?.spec.drain).toBe(true);
     await harness.kube.mergePatch(GPUAGENT_RESOURCE, ref, { spec: { drain: false } });
@@ -130,7 +133,7 @@ describe('registering', () => {
     expect((await watch.ended(request.ref)).state).toBe(AttemptState.ATTEMPT_STATE_STOPPED);
     await expect(first.start(first.request('ok'))).rejects.toMatchObject({ code: status.UNAVAILABLE });
     await first.close();
-    // What the first said last does not replace what the second says.
+    // The last statement of the first process does not replace that of the second.
     await delay(500);
     expect((await second.resource())?.status?.incarnation).toBe(second.incarnation);
     expect((await second.lease())?.spec?.holderIdentity).toBe(second.incarnation);
@@ -154,10 +157,10 @@ describe('fencing itself', () => {
         state: AttemptState.ATTEMPT_STATE_STOPPED,
         failure: { message: expect.stringContaining('lost its lease') },
       });
-      // By the last renewal anyone can have seen, others may take over only after this.
+      // Others may take over only this long after the last visible renewal.
       const last = (await agent.lease())?.spec?.renewTime ?? '';
       expect(endedAt).toBeLessThan(Date.parse(last) + FENCING.durationSeconds * 1000);
-      // And not at the first hiccup: renewals were tried again before.
+      // Not at the first failure: renewals were tried again before.
       expect(endedAt - Date.parse(last)).toBeGreaterThan(FENCING.fenceAfterMs / 2);
       expect(Date.parse(last)).toBeGreaterThanOrEqual(Date.parse(renewed ?? ''));
 

@@ -6,10 +6,10 @@ import type { Logger } from '@semblance/common/logging';
 import { GPUAGENT_RESOURCE, type GpuAgent, type GpuAgentStatus } from '@semblance/crds/gen/gpuagents';
 import type { Registry } from 'prom-client';
 
-/** Field manager of what the agent says of itself. */
+/** Field manager of the agent's statements. */
 export const FIELD_MANAGER = 'semblance-agent';
 
-/** Holds what the agent says of itself: the part of the status that it owns. */
+/** The part of the status that the agent owns. */
 export type AgentStatement = Required<
   Pick<
     GpuAgentStatus,
@@ -32,14 +32,14 @@ export type AgentStatement = Required<
 export interface LeaseTimes {
   readonly durationSeconds: number;
   readonly renewEveryMs: number;
-  /** Age of the last renewal at which all work is given up, to be ended before others may take it over. */
+  /** Age of the last renewal at which all work is ended, before others may take it over, in ms. */
   readonly fenceAfterMs: number;
 }
 
-/** A render ends within 1 s of being told to, or is killed: this long before the Lease lapses is early enough. */
+/** A render ends or is killed within 1 s, so this long before the Lease lapses is early enough, in ms. */
 const FENCE_BEFORE_MS = 1_500;
 
-/** Times of a Lease that lasts so many seconds: renewed four times in them, so that one late renewal costs nothing. */
+/** Returns the times of a Lease of this length: it is renewed four times in it, so one late renewal has no effect. */
 export function leaseTimesOf(durationSeconds: number): LeaseTimes {
   const durationMs = durationSeconds * 1_000;
   return { durationSeconds, renewEveryMs: durationMs / 4, fenceAfterMs: durationMs - FENCE_BEFORE_MS };
@@ -54,21 +54,21 @@ export class LeaseTakenError extends Error {
 
 export interface RegistrationOptions {
   readonly kube: KubeClient;
-  /** A connection for renewals alone, with a short time limit, so that nothing else delays them. */
+  /** A separate connection for renewals, with a short time limit, so that nothing else delays them. */
   readonly leaseKube: KubeClient;
   readonly namespace: string;
   readonly name: string;
   readonly incarnation: string;
-  /** Pod that owns both resources, so that they go with it. */
+  /** Pod that owns both resources, so that they are deleted with it. */
   readonly pod?: { readonly name: string; readonly uid: string };
   readonly leaseTimes: LeaseTimes;
   readonly logger: Logger;
   readonly registry: Registry;
   readonly statement: () => AgentStatement;
-  /** The Lease is no longer surely held: all work has to end now. */
+  /** Called when the Lease is no longer surely held: all work must end now. */
   readonly onFenced: (reason: string) => void;
   readonly onRestored: () => void;
-  /** `spec.drain` as last seen. */
+  /** Called with `spec.drain` as last seen. */
   readonly onDrain: (wanted: boolean) => void;
 }
 
@@ -76,20 +76,20 @@ export interface Registration {
   /** Takes the Lease and registers, trying until it succeeds. @throws the signal's reason */
   start(signal: AbortSignal): Promise<void>;
   /**
-   * Renews the Lease and keeps the GpuAgent true until aborted, then says once more how things stand and releases the
-   * Lease. @throws LeaseTakenError when another process took the Lease
+   * Renews the Lease and keeps the GpuAgent up to date until aborted; then publishes the final state and releases
+   * the Lease. @throws LeaseTakenError when another process took the Lease
    */
   run(signal: AbortSignal): Promise<void>;
-  /** The statement is another now. */
+  /** Reports that the statement has changed. */
   changed(): void;
-  /** Resolves when what is stated has been published; rejects with the signal's reason. */
+  /** Resolves when the statement has been published; rejects with the signal's reason. */
   settled(signal: AbortSignal): Promise<void>;
   readonly registered: boolean;
-  /** The Lease is held, by the clock of this process. */
+  /** Whether the Lease is held, by the clock of this process. */
   readonly live: boolean;
 }
 
-/** Announces the agent as a GpuAgent and proves that it lives by a Lease of the same name. */
+/** Announces the agent as a GpuAgent, and proves by a Lease of the same name that it lives. */
 export function createRegistration(options: RegistrationOptions): Registration {
   const { kube, namespace, name, logger } = options;
   const times = options.leaseTimes;
@@ -122,7 +122,7 @@ export function createRegistration(options: RegistrationOptions): Registration {
   async function publish(signal: AbortSignal): Promise<void> {
     const saying = wanted;
     const status = options.statement();
-    // `spec.drain` is left out, so that it stays the word of people and of the operator.
+    // `spec.drain` is left out, because it belongs to people and to the operator.
     await kube.apply(
       GPUAGENT_RESOURCE,
       {
@@ -146,7 +146,7 @@ export function createRegistration(options: RegistrationOptions): Registration {
     wake();
   }
 
-  /** Publishes what is new; faults of the API are tried again with growing pauses. */
+  /** Publishes changes; faults of the API are tried again with growing pauses. */
   async function publishAll(signal: AbortSignal, once: boolean): Promise<void> {
     for (let failures = 0; !signal.aborted; ) {
       if (published === wanted) {
@@ -166,7 +166,7 @@ export function createRegistration(options: RegistrationOptions): Registration {
     }
   }
 
-  /** Until woken, aborted, or `ms` have passed. */
+  /** Waits until woken, aborted, or `ms` have passed. */
   function sleep(signal: AbortSignal, ms?: number): Promise<void> {
     return new Promise((resolve) => {
       const end = () => {
@@ -175,7 +175,7 @@ export function createRegistration(options: RegistrationOptions): Registration {
         resolve();
       };
       const timer = ms === undefined ? undefined : setTimeout(end, ms);
-      // A change during a pause after a fault does not shorten the pause.
+      // A change does not shorten the pause after a fault.
       wake = ms === undefined ? end : () => {};
       signal.addEventListener('abort', end, { once: true });
       if (signal.aborted) end();
@@ -194,8 +194,8 @@ export function createRegistration(options: RegistrationOptions): Registration {
   const seen = (object: GpuAgent) => {
     options.onDrain(object.spec?.drain === true);
     if (published !== wanted || sameStatement(object.status, options.statement())) return;
-    // Written over: by a person, and then it is put right; or by a process that took this name over, and then the Lease
-    // says so at its next renewal and this process ends.
+    // The status was overwritten. If a person did it, it is corrected. If a process took this name over, the next
+    // renewal of the Lease shows that, and this process ends.
     setTimeout(() => !lease.fenced && changed(), times.renewEveryMs * 2).unref();
   };
   const reflector = createReflector<GpuAgent>({
@@ -226,7 +226,7 @@ export function createRegistration(options: RegistrationOptions): Registration {
       const following = new AbortController();
       const tasks = Promise.all([reflector.run(following.signal), publishAll(following.signal, false)]);
       const releasing = new AbortController();
-      // The Lease is given up last: from then on the work may be found elsewhere.
+      // The Lease is released last, because after that the work may be found elsewhere.
       const leave = async () => {
         following.abort(signal.reason);
         await tasks;
@@ -270,7 +270,7 @@ export function createRegistration(options: RegistrationOptions): Registration {
     },
     get live() {
       if (!acquired || lease.fenced) return false;
-      // By the clock, too: after a pause of the process its timers may not have run yet.
+      // Also by the clock: after a pause of the process its timers may not have run yet.
       return performance.now() - lease.lastRenewal < times.fenceAfterMs;
     },
   };

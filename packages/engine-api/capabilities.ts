@@ -1,6 +1,7 @@
 /**
- * The eight capabilities, keyed by the path segment that names them in URLs, in RenderJobs and in the admin CLI.
- * `inputs` maps the role an engine sees to the request field that carries the file key and the kind of file it must be.
+ * The eight capabilities. The key is the path segment that names them in URLs, in RenderJobs and in the admin
+ * command. `inputs` maps the role that an engine sees to the request field with the file key, and to the kind of
+ * file.
  */
 export type MediaKind = 'image' | 'audio' | 'video';
 export type Unit = 'image' | 'second' | 'minute';

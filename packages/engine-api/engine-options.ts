@@ -1,6 +1,6 @@
-/** Holds what every engine's factory is given. */
+/** Options of every engine's factory. */
 export interface EngineOptions {
-  /** Worker threads one process of the engine may keep busy. */
+  /** Number of worker threads that one process of the engine may keep busy. */
   readonly threads: number;
   /** `settings` of its EngineSource. */
   readonly settings?: Readonly<Record<string, string>>;

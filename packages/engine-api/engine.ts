@@ -1,13 +1,13 @@
 import type { Capability } from './capabilities.ts';
 
 /**
- * States what every engine keeps to. proto/semblance/engine/v1 says the same to engines that are programs of their
- * own, and docs/guide/engine-author/engines.md says it in prose; engines/conformance checks it.
+ * The contract of every engine. proto/semblance/engine/v1 has the same contract for engines that are separate
+ * programs, docs/guide/engine-author/engines.md describes it, and the conformance suite checks it.
  */
 
-/** Holds what one input may be at most; absent: no limit of the engine's own. Over a limit is `input_too_large`. */
+/** Limits of one input; an absent one means no limit of the engine's own. Exceeding a limit is `input_too_large`. */
 export interface EngineLimits {
-  /** Kept by the agent: a larger file is not fetched to its end. */
+  /** The agent enforces it: it does not fetch a larger file to its end. */
   readonly maxInputBytes?: number;
   /** Pixels of a picture, or of one frame. */
   readonly maxPixels?: number;
@@ -15,59 +15,59 @@ export interface EngineLimits {
   readonly maxSeconds?: number;
 }
 
-/** Holds what an engine can do for one capability, and what that costs on its node. */
+/** A capability of an engine, and its cost on the node. */
 export interface EngineCapability {
   readonly capability: Capability;
-  /** Slots one render occupies while it runs. */
+  /** Slots that one render occupies while it runs. */
   readonly slots: number;
-  /** Peak resident memory of one render, MiB. */
+  /** Peak resident memory of one render, in MiB. */
   readonly memoryMib: number;
   readonly limits?: EngineLimits;
 }
 
-/** Holds what an engine would do, but for want of a program on its machine. */
+/** A capability that the engine cannot offer because a program is missing on its machine. */
 export interface UnavailableCapability {
   readonly capability: Capability;
-  /** States what is missing, for whoever runs the machine. */
+  /** What is missing, for the person who runs the machine. */
   readonly message: string;
 }
 
-/** One piece of work. Paths are local files; the agent has fetched the inputs already. */
+/** One piece of work. Paths are local files; the agent has already fetched the inputs. */
 export interface RenderRequest {
   readonly capability: Capability;
   /** Input role (for Photo Swap: `image`, `face`) → path of the fetched file. */
   readonly inputs: Readonly<Record<string, string>>;
   /** Validated, capability-specific settings, all strings as in the RenderJob. */
   readonly parameters: Readonly<Record<string, string>>;
-  /** Existing, empty, private directory; the engine writes its output inside and nothing outside. */
+  /** Existing, empty, private directory. The engine writes its output inside and nothing outside. */
   readonly outputDir: string;
-  /** Aborted on cancel or loss of the lease: the render must end within 1 s. */
+  /** Aborted on cancel or loss of the Lease: the render must end within 1 s. */
   readonly signal: AbortSignal;
   readonly onProgress: OnProgress;
 }
 
 /**
- * @param fraction done, in [0, 1]; never falls
- * @param stage what is being worked on
- * @param secondsLeft estimate of the time left; without one it is estimated from the fraction
+ * @param fraction done, in [0, 1]; never decreases
+ * @param stage the current stage
+ * @param secondsLeft estimate of the remaining time; by default it is computed from the fraction
  */
 export type OnProgress = (fraction: number, stage: string, secondsLeft?: number) => void;
 
 export interface RenderStage {
   readonly name: string;
   readonly milliseconds: number;
-  /** Engine that made the stage, where it is another than the one asked. */
+  /** Engine that ran the stage, if it is not the requested one. */
   readonly engine?: string;
 }
 
-/** Holds what a finished render produced. Units are measured on the output, never on the input. */
+/** Result of a finished render. Units are measured on the output, never on the input. */
 export interface RenderResult {
   readonly outputPath: string;
   readonly contentType: string;
   /** Billing units of the output: images, or seconds (to the millisecond) of video or sound. */
   readonly units: { readonly unit: 'image' | 'second'; readonly quantity: number };
   readonly stages: readonly RenderStage[];
-  /** Facts worth keeping beside the result, such as `faces: 2`. */
+  /** Facts worth keeping with the result, such as `faces: 2`. */
   readonly details: Readonly<Record<string, string | number>>;
 }
 
@@ -75,13 +75,15 @@ export interface Engine {
   readonly name: string;
   readonly version: string;
   readonly capabilities: readonly EngineCapability[];
-  /** Known once it is warm; shown in the agent's status. An engine that is a program of its own logs it instead. */
+  /**
+   * Known after the warm-up and shown in the agent's status. An engine that is a separate program logs it instead.
+   */
   readonly unavailable?: readonly UnavailableCapability[];
-  /** Renders it does at once; absent: as many as it is given. Known once it is warm, like those above. */
+  /** Number of renders that it runs at once; absent: as many as it is given. Known after the warm-up. */
   readonly concurrency?: number;
-  /** Resolves with the reason when the engine can never render again: its process ends and another is started. */
+  /** Resolves with the reason when the engine can never render again; its process ends and another one is started. */
   readonly ended?: Promise<string>;
-  /** Loads models and runs each once, so that the first render is not slower than the next. Idempotent. */
+  /** Loads models and runs each once, so that the first render is as fast as the next. Idempotent. */
   warmUp(signal: AbortSignal): Promise<void>;
   /**
    * @throws RenderError with a job error code; EngineInterruptedError when another try may succeed; any other error
@@ -91,7 +93,7 @@ export interface Engine {
   close(): Promise<void>;
 }
 
-/** Codes a failed job can carry; fixed by the public API. */
+/** Error codes of a failed job; fixed by the public API. */
 export const RENDER_ERROR_CODES = [
   'face_not_detected',
   'unsupported_format',
@@ -102,7 +104,7 @@ export const RENDER_ERROR_CODES = [
 
 export type RenderErrorCode = (typeof RENDER_ERROR_CODES)[number];
 
-/** A render that failed for a reason its owner should read; `message` is shown to the caller. */
+/** A render failed for a reason that its owner should read; `message` is shown to the caller. */
 export class RenderError extends Error {
   override readonly name = 'RenderError';
   readonly code: RenderErrorCode;
@@ -113,7 +115,7 @@ export class RenderError extends Error {
   }
 }
 
-/** A render that a fault of the moment ended, not the input: another try may well succeed. */
+/** A temporary fault, and not the input, ended a render: another try may succeed. */
 export class EngineInterruptedError extends Error {
   override readonly name = 'EngineInterruptedError';
   readonly code = 'engine_interrupted';

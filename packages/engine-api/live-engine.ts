@@ -1,66 +1,65 @@
 import type { Capability } from './capabilities.ts';
 
-/** States what every engine of live sessions keeps to. */
+/** The contract of every engine of live sessions. */
 
 export type LiveCapability = Extract<Capability, 'voice' | 'full-live-swap'>;
 
 /**
- * Holds what becomes of messages that come while one is being converted.
- * - every: each is converted, in order; whoever sends too fast is made to wait.
- * - newest: the newest is converted next, and those before it are thrown away and counted.
+ * How messages are handled that arrive while one is being converted.
+ * - every: each is converted, in order; a sender that is too fast has to wait.
+ * - newest: the newest is converted next; those before it are dropped and counted.
  */
 export type Delivery = 'every' | 'newest';
 
 export interface LiveEngine {
   readonly capability: LiveCapability;
   readonly delivery: Delivery;
-  /** Sessions it holds at once on threads that are warm now. */
+  /** Number of sessions that it holds at once on threads that are warm now. */
   readonly slots: number;
-  /** Threads are being warmed up, or will be once others are: slots follow. */
+  /** Threads are warming up, or will when others are warm, so more slots follow. */
   readonly warming: boolean;
   /**
-   * Starts the threads; resolves once they are warm. Threads that die later are replaced and warmed without being
-   * asked.
+   * Starts the threads; resolves when they are warm. Threads that die later are replaced and warmed automatically.
    */
   warmUp(signal: AbortSignal): Promise<void>;
-  /** Tells whether a session with these settings can be opened. @throws LiveSettingsError */
+  /** Checks whether a session with these settings can be opened. @throws LiveSettingsError */
   check(settings: Readonly<Record<string, string>>): void;
   /**
-   * Makes a stream ready: from then on each message is converted as quickly as any later one. When it rejects, whatever
-   * the stream had taken can be taken by the next one.
+   * Opens a stream whose first message is converted as fast as any later one. When it rejects, everything that the
+   * stream had taken is free again.
    * @throws the signal's reason
    */
   open(options: OpenLiveOptions): Promise<LiveStream>;
-  /** Ends all threads; what is open fails. */
+  /** Ends all threads; open streams fail. */
   close(): Promise<void>;
 }
 
 export interface OpenLiveOptions {
   /** As in ClaimSlotRequest. */
   readonly settings: Readonly<Record<string, string>>;
-  /** Input role → local file, there until `open` has answered. */
+  /** Input role → local file, which exists until `open` has answered. */
   readonly inputs: Readonly<Record<string, string>>;
-  /** Inputs that are not among them because they cannot be read: role → why, as a sentence. */
+  /** Inputs that cannot be read: role → reason, as a sentence. */
   readonly unusable?: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
-  /** Is told when the stream cannot go on, whether or not something is being converted. */
+  /** Called when the stream cannot go on, whether or not a message is being converted. */
   readonly onFailed: (error: Error) => void;
 }
 
-/** One session's media. */
+/** The media of one session. */
 export interface LiveStream {
   /** The first text frame of the client's socket: JSON. */
   readonly firstFrame: string;
   readonly format: LiveFormat;
-  /** Largest message taken. */
+  /** Largest accepted message. */
   readonly maxMessageBytes: number;
   /**
-   * Converts one message. One call at a time. The memory of `message` is given away.
+   * Converts one message. One call at a time. Takes ownership of the memory of `message`.
    * @returns undefined when nothing is to be sent for it
-   * @throws BadMessageError for a message that cannot be taken, after which the stream goes on; any other error ends it
+   * @throws BadMessageError for a message that is refused, after which the stream goes on; any other error ends it
    */
   transform(message: Uint8Array): Promise<Uint8Array | undefined>;
-  /** Gives back all that the stream has. Idempotent. */
+  /** Releases everything that the stream holds. Idempotent. */
   close(): Promise<void>;
 }
 
@@ -72,7 +71,7 @@ export type LiveFormat =
       readonly height: number;
       readonly fps: number;
       readonly codec: string;
-      /** Most pixels of a picture: on its longer side, and in all. */
+      /** Largest picture: pixels on its longer side, and in all. */
       readonly maxSide: number;
       readonly maxPixels: number;
     };
@@ -84,14 +83,14 @@ export class LiveSettingsError extends Error {
   readonly retryable = false;
 }
 
-/** A message of media that is none. */
+/** A message that is no valid media. */
 export class BadMessageError extends Error {
   override readonly name = 'BadMessageError';
   readonly code = 'bad_message';
   readonly retryable = false;
 }
 
-/** A thread that carries streams ended, and they with it; or none is there to carry one. */
+/** A thread with streams ended, and its streams with it; or there is no thread for a stream. */
 export class LiveThreadError extends Error {
   override readonly name = 'LiveThreadError';
   readonly code = 'thread_ended';

@@ -1,6 +1,6 @@
 /**
  * A decoded picture in memory: interleaved samples, rows without padding. One channel is grey, two are grey and
- * alpha, three are RGB and four are RGB and alpha. Samples of 16 bits run to 65535, others to 255.
+ * alpha, three are RGB and four are RGB and alpha. 16-bit samples range to 65535, others to 255.
  */
 export interface Picture {
   readonly width: number;

@@ -1,6 +1,6 @@
 import type { EngineCapability } from './engine.ts';
 
-/** One render as it crosses to the engine process. */
+/** One render as it is sent to the engine process. */
 export interface RenderWork {
   readonly capability: EngineCapability['capability'];
   readonly inputs: Readonly<Record<string, string>>;

@@ -14,7 +14,7 @@ const { base, picture, stuck } = vi.hoisted(() => {
   return { base, picture, stuck: () => new Promise<never>(() => {}) };
 });
 
-/** Pictures whose decoding or encoding takes for ever, as far as a cancel can wait. */
+/** Pictures whose decoding or encoding never ends, as seen by a cancel. */
 vi.mock('@semblance/vision/image/picture-file', async (original) => ({
   ...(await original<typeof PictureFile>()),
   readFace: async (path: string) => (path === 'stuck' ? stuck() : picture),

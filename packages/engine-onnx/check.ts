@@ -1,6 +1,5 @@
 /**
- * `node packages/engine-onnx/check.ts DIR [PROVIDERS]` prints which models of a directory fit and what does not. With
- * execution providers (`cpu`, `cuda,cpu`) it loads those that fit as well, and runs each once.
+ * `node packages/engine-onnx/check.ts DIR [PROVIDERS]` prints which models of a directory fit their contracts, and all faults. With execution providers (`cpu`, `cuda,cpu`) it also loads the fitting models and runs each once.
  */
 import { readdir } from 'node:fs/promises';
 import { pathToFileURL } from 'node:url';
@@ -11,7 +10,7 @@ import { SessionPool } from './sessions/session-pool.ts';
 import { parseOnnxSettings } from './settings.ts';
 
 /**
- * @param providers as in SEMBLANCE_ONNX_PROVIDERS; without, nothing is loaded
+ * @param providers as in SEMBLANCE_ONNX_PROVIDERS; without it, nothing is loaded
  * @returns the text to print, and whether everything fits
  */
 export async function checkDirectory(
@@ -46,11 +45,11 @@ export async function checkDirectory(
 interface Ran {
   readonly runs: readonly FirstRun[];
   readonly notes: readonly string[];
-  /** Why they cannot be run. */
+  /** Why the models cannot be run. */
   readonly fault?: string;
 }
 
-/** Loads what fits and runs each model as the engine does when it warms up. */
+/** Loads the fitting models and runs each as the engine does at warm-up. */
 async function run(directory: string, providers: string, models: readonly CheckedModel[]): Promise<Ran> {
   try {
     const { pool, runs, notes } = await SessionPool.open(

@@ -19,7 +19,7 @@ async function external(bytes: Uint8Array): Promise<readonly string[]> {
 
 type Part = readonly [field: number, value: Uint8Array | string | number | readonly Part[]];
 
-/** A message of protobuf, field by field. */
+/** Encodes a protobuf message, field by field. */
 function message(...parts: readonly Part[]): Uint8Array<ArrayBuffer> {
   const writer = new BinaryWriter();
   for (const [field, value] of parts) {
@@ -33,7 +33,7 @@ function message(...parts: readonly Part[]): Uint8Array<ArrayBuffer> {
   return writer.finish() as Uint8Array<ArrayBuffer>;
 }
 
-/** Two numbers that lie in `w.data`, or in the model itself. */
+/** Returns a tensor of two numbers that are in `w.data`, or in the model itself. */
 function tensor(outside: boolean, name = ''): readonly Part[] {
   const where: Part[] = outside
     ? [
@@ -50,7 +50,7 @@ function tensor(outside: boolean, name = ''): readonly Part[] {
   return [[1, 2], [2, 1], ...(name ? [[8, name] as Part] : []), ...where];
 }
 
-/** A node that has one attribute. */
+/** Returns a node with one attribute. */
 const node = (...attribute: readonly Part[]): Part => [
   1,
   [

@@ -2,13 +2,13 @@ import { type Field, type FileBytes, fields, OnnxFileError, text } from './onnx-
 
 /** `TensorProto.DataLocation.EXTERNAL` */
 const EXTERNAL = 1n;
-/** Graphs in graphs; protobuf gives up before. */
+/** Largest depth of nested graphs; protobuf's own limit is lower. */
 const DEEPEST = 32;
 
 /**
- * The tensors of a model whose data lie in another file, each with what it belongs to. They may be anywhere: initializers,
- * sparse ones too, attributes of nodes (as those of `Constant`), and all of that again in the graphs that attributes hold,
- * in functions and in what a training begins with.
+ * Returns the tensors of a model whose data are in another file, each with its owner. They may be anywhere:
+ * initializers, including sparse ones, attributes of nodes (such as `Constant`), and the same in the graphs of
+ * attributes, in functions and in training graphs.
  * @throws OnnxFileError
  */
 export function externalTensors(file: FileBytes): string[] {
@@ -26,7 +26,7 @@ export function externalTensors(file: FileBytes): string[] {
     }
     if (external) found.push([owner, name].filter(Boolean).join(' '));
   };
-  /** Its values and its indices. */
+  /** A sparse tensor has values and indices. */
   const sparse = ({ start, end }: Field, owner: string): void => {
     for (const field of messages(start, end, 'a sparse tensor')) if (field.number < 3) tensor(field, owner);
   };

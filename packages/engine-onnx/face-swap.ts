@@ -21,17 +21,17 @@ const MIN_MESH_SCORE = 0.5;
 const NOSE_TIP = 4;
 const MOUTH_CORNERS = [61, 291] as const;
 
-/** A face in a picture with what the stages know of it. */
+/** A face in a picture, with what the stages know about it. */
 export interface PlacedFace {
   readonly width: number;
   readonly five: readonly Point[];
   /** Undefined when `builtin` sees no face where the detector does. */
   readonly mesh: Face | undefined;
-  /** Share of the new face in the picture; default all. */
+  /** Share of the new face in the picture; default 1. */
   readonly opacity?: number;
 }
 
-/** Whom to put in: what the swapper wants of the face, and the face itself for where `builtin` swaps. */
+/** The source identity: the swapper's form of the face, and the face itself for places where `builtin` swaps. */
 export interface Identity {
   readonly vector: Float32Array<ArrayBuffer> | undefined;
   readonly picture: Picture;
@@ -44,7 +44,7 @@ export interface FaceSwapParts {
   readonly mesher: FaceMesher;
 }
 
-/** Swaps the faces of pictures, or of the frames of a video, by the models there are; `builtin` does the rest. */
+/** Swaps the faces of pictures, or of the frames of a video, with the available models; `builtin` does the rest. */
 export class FaceSwap {
   readonly #models: Models;
   readonly #finder: FaceFinder;
@@ -59,7 +59,7 @@ export class FaceSwap {
     this.#emap = swapper && readEmap(swapper);
   }
 
-  /** The most prominent face of a picture as somebody to put in; undefined when there is none. */
+  /** Returns the most prominent face of a picture as a source identity; undefined when there is none. */
   async identify(picture: Picture, signal: AbortSignal, log: StageLog): Promise<Identity | undefined> {
     const [face] = await this.findFaces(picture, signal, log);
     if (!face) return undefined;
@@ -71,7 +71,7 @@ export class FaceSwap {
     return { vector: await identityFor(this.#models, embedding, this.#emap, signal), picture, face };
   }
 
-  /** Faces of a picture, the most prominent one first, without those much smaller than it. */
+  /** Returns the faces of a picture, the most prominent first, without those much smaller than it. */
   async findFaces(picture: Picture, signal: AbortSignal, log: StageLog): Promise<PlacedFace[]> {
     const detector = this.#models.get('detector');
     const found = detector
@@ -84,7 +84,7 @@ export class FaceSwap {
       faces.push({ width: face.width, five: await this.#fivePoints(picture, face, signal, log), mesh });
     }
     if (faces.length === 0) {
-      // builtin looks for faces that lie on their side as well, which detectors of the field do not find.
+      // builtin also finds faces that lie on their side, which common detectors do not.
       const meshes = await log.builtin('detector', 'blazeface', () =>
         this.#finder.find(picture, () => signal.throwIfAborted()),
       );
@@ -99,7 +99,7 @@ export class FaceSwap {
     return faces.filter(({ width }) => width >= SUITABLE_SHARE * widest);
   }
 
-  /** Puts an identity onto every suitable face of a picture, in place. @returns how many there were */
+  /** Puts an identity onto every suitable face of a picture, in place. @returns their number */
   async swapPicture(
     picture: Picture,
     identity: Identity,
@@ -112,7 +112,7 @@ export class FaceSwap {
     return faces.length;
   }
 
-  /** Puts an identity onto faces whose places are known, in place, as those of a video that are followed. */
+  /** Puts an identity onto faces with known places, in place, such as the tracked faces of a video. */
   async swapFaces(
     picture: Picture,
     faces: readonly PlacedFace[],
@@ -130,7 +130,7 @@ export class FaceSwap {
     await this.enhanceFaces(picture, faces, masks, signal, log);
   }
 
-  /** A face that is known by its mesh, as one that is followed through a video. */
+  /** Places a face that is known by its mesh, such as one that is tracked through a video. */
   async place(picture: Picture, mesh: Face, signal: AbortSignal, log: StageLog): Promise<PlacedFace> {
     const box = boxOf(mesh);
     return { width: box.width, five: await this.#fivePoints(picture, box, signal, log), mesh };
@@ -186,7 +186,7 @@ export class FaceSwap {
     });
   }
 
-  /** Restores faces where their masks allow, in place, when there is a model for it. */
+  /** Restores faces where their masks allow it, in place, if there is a model for it. */
   async enhanceFaces(
     picture: Picture,
     faces: readonly PlacedFace[],
@@ -220,7 +220,7 @@ export class FaceSwap {
     });
   }
 
-  /** Returns where a face may be changed: its outline, without what lies in front of it. */
+  /** Returns where a face may be changed: its outline, without the objects in front of it. */
   async #mask(
     picture: Picture,
     face: PlacedFace,
@@ -264,7 +264,7 @@ export class FaceSwap {
   }
 }
 
-/** A face found by its mesh in the terms of a detector. */
+/** Returns a face with a mesh in the form of a detector's face. */
 function boxOf(mesh: Face): FoundFace {
   const outline = FACE_OVAL.map((index) => pointOf(mesh.points, index));
   const x = Math.min(...outline.map((point) => point.x));
@@ -284,7 +284,9 @@ function boxOf(mesh: Face): FoundFace {
   };
 }
 
-/** 1 at the centre of the picture, 0.6 in its corners: of two faces of one size the middle one is meant. */
+/**
+ * Returns 1 at the centre of the picture, 0.6 in its corners: of two faces of equal size the central one is meant.
+ */
 function centrality(picture: Picture, five: readonly Point[]): number {
   const nose = five[2] as Point;
   const dx = (nose.x - picture.width / 2) / (picture.width / 2);

@@ -14,19 +14,22 @@ import { SessionPool } from './sessions/session-pool.ts';
 import { parseOnnxSettings } from './settings.ts';
 import { Models } from './stages/models.ts';
 
-/** Peak resident memory of one Photo Swap beside the models: two pictures of 40 megapixels and their encoder. */
+/**
+ * Peak resident memory of one Photo Swap beside the models, in MiB: two pictures of 40 megapixels and their
+ * encoder.
+ */
 const PHOTO_SWAP_MEMORY_MIB = 1536;
-/** The same of a video, whatever its length. */
+/** The same for a video of any length. */
 const VIDEO_MEMORY_MIB = 2048;
-/** Stages of which one is enough to make a face swap better than `builtin` alone. */
+/** Stages of which one is enough to improve a face swap over `builtin` alone. */
 const SWAP_STAGES: readonly Stage[] = ['swapper', 'enhancer', 'detector', 'landmarks'];
 
 export interface OnnxEngineOptions extends EngineOptions {
-  /** Is told what the owner may want to know. Default: the process's output, which the agent logs. */
+  /** Receives messages for the owner. Default: the output of the process, which the agent logs. */
   readonly say?: (line: string) => void;
 }
 
-/** The engine that runs the owner's ONNX models. What it has no model for, `builtin` makes. */
+/** Creates the engine that runs the owner's ONNX models. `builtin` does everything that has no model. */
 export function createOnnxEngine(options: OnnxEngineOptions): Engine {
   const settings = parseOnnxSettings(options.settings ?? {});
   let capabilities: readonly EngineCapability[] = [];
@@ -75,7 +78,7 @@ async function openEngine(
   const { say = console.info } = options;
   const { directory, models: all, faults } = await openModelDir(settings.modelDir, signal);
   if (faults.length > 0) throw new ModelDirError(directory, faults);
-  // Live sessions have theirs in the agent's own process.
+  // The models of live sessions run in the agent's own process.
   const models = all.filter(({ contract }) => !contract.stage.startsWith('voice'));
   const stages = new Set(models.map(({ contract }) => contract.stage));
   const tools = await findMediaTools();
@@ -86,7 +89,7 @@ async function openEngine(
   if (SWAP_STAGES.some((stage) => stages.has(stage))) offer('face-swap-image', PHOTO_SWAP_MEMORY_MIB);
   if (tools.available && stages.has('swapper')) offer('face-swap', VIDEO_MEMORY_MIB);
   if (tools.available && stages.has('lips')) offer('lip-sync', VIDEO_MEMORY_MIB);
-  // The contracts see to it that its other parts are there too.
+  // The contracts ensure that its other parts are present too.
   if (tools.available && stages.has('portrait-generator')) offer('motion-control', VIDEO_MEMORY_MIB);
   if (capabilities.length === 0) {
     const present = [...stages].join(', ');
@@ -119,7 +122,7 @@ async function openEngine(
         throw new RenderError('processing_failed', `The onnx engine has no capability ${capability}.`);
       if (capability === 'face-swap-image' || !media) return photoSwap(swap, request);
       const parts = { swap, finder, media, models: opened };
-      // Loaded by the first video: an engine for pictures starts without them.
+      // The first video loads it, so that an engine for pictures starts without it.
       if (capability === 'face-swap')
         return (await import('./video-swap.ts')).videoSwap({ ...parts, recogniser }, request);
       if (capability === 'lip-sync') return (await import('./lip-sync.ts')).lipSync(parts, request);

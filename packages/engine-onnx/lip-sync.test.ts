@@ -8,7 +8,7 @@ import { type MediaRig, openMediaRig } from '@semblance/testkit/media/clips';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 
 const SIZE = { width: 480, height: 360 };
-/** Where the face is in the clip, and some way around it. */
+/** Position of the face in the clip, with a margin. */
 const FACE = { left: 120, top: 40, right: 360, bottom: 320 };
 
 const rig = useOnnxRig();
@@ -18,7 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => media.close());
 
-/** Blurs the face as a quick turn of the camera does, too much for any network to see one. */
+/** Blurs the face as a fast camera pan does, so that no network finds it. */
 function blur(rgb: Float32Array): void {
   const reach = 25;
   for (let pass = 0; pass < 2; pass++) {

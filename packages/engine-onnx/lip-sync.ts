@@ -13,9 +13,9 @@ import { StageLog } from './stages/models.ts';
 import type { VideoParts } from './video-swap.ts';
 import { editAround } from './vision/frame-edit.ts';
 
-/** Decoded frames that may be held while a video is played backwards, bytes. */
+/** Largest size of the decoded frames that are held while a video is played backwards, in bytes. */
 const HELD_BYTES = 192 * 2 ** 20;
-/** Frames worked on at once: their mouths are drawn in one run. */
+/** Frames processed at once; their mouths are drawn in one run. */
 const AT_ONCE = 8;
 const LISTENING = 0.03;
 
@@ -24,8 +24,8 @@ export interface LipParts extends VideoParts {
 }
 
 /**
- * The main face of a video speaks the sound of another file, its mouth drawn by the owner's model. The output is as
- * long as the sound, as with `builtin`: a longer video is cut there, a shorter one is played forth and back.
+ * Makes the main face of a video speak the sound of another file; the owner's model draws the mouth. The output is
+ * as long as the sound, as with `builtin`: a longer video is cut, a shorter one is played forth and back.
  * @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large`
  */
 export async function lipSync(parts: LipParts, request: RenderRequest): Promise<RenderResult> {
@@ -57,7 +57,7 @@ export async function lipSync(parts: LipParts, request: RenderRequest): Promise<
   const counts = { frames: 0, spoken: 0 };
   const flush = async (group: readonly FacedFrame[]): Promise<void> => {
     signal.throwIfAborted();
-    // In order: the sound is read once.
+    // In order, because the sound is read once.
     const windows: Float32Array<ArrayBuffer>[] = [];
     for (const { startUs } of group) windows.push(await mel.window(startUs / 1e6));
     await Promise.all(
@@ -123,13 +123,13 @@ async function drawMouth(
   const lips = models.need('lips');
   const mask = await log.onnx('lips', lips, () => speak(lips, picture, face, mel, signal));
   if (models.get('enhancer')) {
-    // Drawn at 96 pixels: what was drawn is restored at the enhancer's size, and nothing else.
+    // The model draws 96 pixels, so only the drawn part is restored at the enhancer's size.
     const placed = await swap.place(picture, face, signal, log);
     await swap.enhanceFaces(picture, [placed], [mask], signal, log);
   }
 }
 
-/** Seconds of sound. */
+/** Returns the length of a sound in seconds. */
 async function lengthOf(media: Media, audio: string, signal: AbortSignal): Promise<number> {
   let samples = 0;
   for await (const piece of media.decodeAudio(audio, { sampleRate: SAMPLE_RATE, signal }))
@@ -138,7 +138,7 @@ async function lengthOf(media: Media, audio: string, signal: AbortSignal): Promi
   return samples / SAMPLE_RATE;
 }
 
-/** The frames with the main face of each, as it is found. */
+/** Yields the frames with the main face of each. */
 async function* followed(frames: AsyncIterable<ShownFrame>, main: MainFace, log: StageLog) {
   for await (const shown of frames) {
     const seen = await log.builtin('tracker', 'facemesh', () => main.follow(shown.frame));

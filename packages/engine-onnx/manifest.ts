@@ -3,12 +3,12 @@ import { join } from 'node:path';
 import { parse } from 'yaml';
 import { z } from 'zod';
 
-/** Names a manifest may have, in a model directory that has exactly one of them. */
+/** Accepted names of a manifest; a model directory has exactly one. */
 export const MANIFEST_NAMES = ['manifest.yaml', 'manifest.yml', 'manifest.json'] as const;
 const MAX_BYTES = 1024 * 1024;
 
 const entry = z.strictObject({
-  /** States what the model is called in job records and messages. */
+  /** Name of the model in job records and messages. */
   name: z
     .string()
     .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, 'must be letters, digits, ".", "_" or "-", at most 64'),
@@ -26,9 +26,9 @@ const entry = z.strictObject({
     .string()
     .regex(/^[0-9a-fA-F]{64}$/, 'must be 64 hexadecimal digits')
     .transform((text) => text.toLowerCase()),
-  /** Under which licence the owner uses these weights; kept for whoever reads the manifest or the check's output. */
+  /** Licence under which the owner uses the weights, for readers of the manifest and of the check's output. */
   licence: z.string().trim().min(1, 'must say under which licence the weights are used').max(500),
-  /** Which inputs and outputs the model has and what they mean; see contracts/. */
+  /** Name of the contract: inputs and outputs of the model and their meaning; see contracts/. */
   contract: z.string().min(1).max(64),
   options: z.record(z.string(), z.unknown()).default({}),
 });
@@ -51,7 +51,7 @@ const manifest = z
 
 export type ManifestEntry = z.output<typeof entry>;
 
-/** The manifest is missing, cannot be read, or is not as it should be; every fault is named. */
+/** The manifest is missing, unreadable or malformed; the error names every fault. */
 export class ManifestError extends Error {
   override readonly name = 'ManifestError';
   readonly faults: readonly string[];
@@ -92,7 +92,7 @@ export async function readManifest(directory: string): Promise<readonly Manifest
   );
 }
 
-/** `models[1] (arcface), sha256: ` for the path of a fault. */
+/** Returns the place of a fault, such as `models[1] (arcface), sha256: `. */
 function place(document: unknown, path: readonly PropertyKey[]): string {
   const [first, index, ...rest] = path;
   if (first === undefined) return '';

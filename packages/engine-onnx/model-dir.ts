@@ -10,7 +10,7 @@ import { type ManifestEntry, ManifestError, readManifest } from './manifest.ts';
 import { OnnxFileError } from './onnx-fields.ts';
 import { type OnnxSummary, type OnnxTensorInfo, readOnnxSummary } from './onnx-file.ts';
 
-/** A model whose file is what the manifest says and whose tensors are what its contract says. */
+/** A model whose file matches the manifest and whose tensors match its contract. */
 export interface CheckedModel {
   readonly name: string;
   readonly file: string;
@@ -21,7 +21,7 @@ export interface CheckedModel {
   readonly options: Readonly<Record<string, number>>;
   readonly inputs: readonly BoundTensor[];
   readonly outputs: readonly BoundTensor[];
-  /** Tells whether all inputs and outputs take several items at once. */
+  /** Whether all inputs and outputs accept several items at once. */
   readonly batch: boolean;
   /** The last initializer of the graph: the emap of an inswapper. */
   readonly lastInitializer: OnnxTensorInfo | undefined;
@@ -31,11 +31,11 @@ export interface CheckedModel {
 export interface ModelDir {
   readonly directory: string;
   readonly models: readonly CheckedModel[];
-  /** Everything that does not fit, each with the file and tensor it is about; empty when all does. */
+  /** Every fault, each with its file and tensor; empty when everything fits. */
   readonly faults: readonly string[];
 }
 
-/** Models of a directory cannot be used as they are; the message names everything that does not fit. */
+/** Models of a directory cannot be used; the message names every fault. */
 export class ModelDirError extends Error {
   override readonly name = 'ModelDirError';
 
@@ -44,7 +44,7 @@ export class ModelDirError extends Error {
   }
 }
 
-/** Looks at every model that the manifest of a directory names: where it lies, its hash, and its tensors. */
+/** Checks every model in the manifest of a directory: its place, its hash and its tensors. */
 export async function openModelDir(directory: string, signal?: AbortSignal): Promise<ModelDir> {
   const faults: string[] = [];
   const models: CheckedModel[] = [];
@@ -151,7 +151,7 @@ function checkEmap(last: OnnxTensorInfo | undefined): string[] {
   return there === needed ? [] : [`${found} with ${there} bytes of data, not ${needed}`];
 }
 
-/** Returns what is wrong with the models as a set, by what the manifest says of them. */
+/** Returns the faults of the models as a set, from the manifest. */
 function checkTogether(entries: readonly ManifestEntry[]): string[] {
   const faults: string[] = [];
   const byStage = new Map<Stage, ManifestEntry[]>();

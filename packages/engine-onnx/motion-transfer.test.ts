@@ -26,16 +26,16 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { driverSquare, meanSquare, stillCrop } from './portrait/framing.ts';
 
 const SPACE = { range: 'tv', space: 'bt709' } as const;
-/** Middles of places in a crop of 512 pixels, one in each of four fields, at some distance from the crop's edge. */
+/** Places in a crop of 512 pixels, one in each of four fields, away from the crop's edge. */
 const INSIDE = [96, 192, 320, 416];
-/** What of the portrait's sides is added, so that there is something beside the crop. */
+/** Width that is added at the portrait's sides, so that there is content beside the crop. */
 const WIDER = 120;
-/** Left and right ends of what lies beside the crop. */
+/** Left and right ends of the content beside the crop. */
 const BESIDE = [
   [0, 50],
   [702, 752],
 ] as const;
-/** Frames of the driver before it is gone, and while it is. */
+/** Number of frames with the driver, and without it. */
 const SHOWN = 5;
 const GONE = 2;
 
@@ -53,7 +53,7 @@ beforeAll(async () => {
 });
 afterAll(() => media.close());
 
-/** The driver in light of changing colours, no two frames alike. */
+/** The driver in light of changing colours; all frames differ. */
 function flickering(frames: number, from = 0): Scene {
   return {
     picture: driver,
@@ -68,7 +68,7 @@ function flickering(frames: number, from = 0): Scene {
   };
 }
 
-/** Nothing but a wall. */
+/** Only a wall. */
 function wall(frames: number): Scene {
   const picture: Picture = { width: 64, height: 64, channels: 3, data: new Uint8Array(64 * 64 * 3).fill(90) };
   return { picture, frames, view: () => ({ x: 32, y: 32, zoom: 8 }) };
@@ -111,7 +111,10 @@ async function transfer(
   });
 }
 
-/** Mean of a colour over 48² pixels of the crop around a place in it; undefined where that is not all in the picture. */
+/**
+ * Returns the mean colour over 48² crop pixels around a place; undefined when a part of them is outside the
+ * picture.
+ */
 function around(picture: Picture, crop: CropTransform, [u, v]: readonly [number, number]) {
   const { x, y } = toPicture(crop, u, v);
   const reach = 24 * crop.scale + 4;
@@ -166,7 +169,7 @@ describe('Motion Transfer through LivePortrait', () => {
         generator: 'onnx live_portrait_generator',
       },
     });
-    // A face that is lost is looked for again every few frames only.
+    // A lost face is searched again only every few frames.
     expect(result.details.frames_without_face).toBeGreaterThanOrEqual(GONE);
     expect(result.details.frames_without_face).toBeLessThanOrEqual(GONE + 2);
     expect(result.units).toEqual({ unit: 'second', quantity: expect.closeTo(0.04 * (SHOWN + GONE + 2), 1) });
@@ -184,7 +187,7 @@ describe('Motion Transfer through LivePortrait', () => {
     const [before, after] = [await media.frames(path), await media.frames(result.outputPath)];
     expect(after.map(({ ptsUs }) => ptsUs)).toEqual(before.map(({ ptsUs }) => ptsUs));
 
-    // What the tiny models and the formulas of LivePortrait's authors make of the same pictures.
+    // The result of the tiny models and of the formulas of LivePortrait's authors for the same pictures.
     const base = await rgb(still);
     const mesh = await rig.mesh(base);
     const look = (picture: Picture, crop: CropTransform): ReferenceMotion =>
@@ -208,7 +211,7 @@ describe('Motion Transfer through LivePortrait', () => {
     for (let i = 0; i < SHOWN + GONE; i++) {
       const picture = whole(after[i] as VideoFrame);
       const shown = fields.map(({ field }) => around(picture, crop, placeOf(field)) ?? []);
-      /** Mean distance of this frame from what each frame of the driver makes. */
+      /** Mean distance of this frame from the result of each driver frame. */
       const distances = colours.map((told) => {
         const each = fields.flatMap(({ field, was = [] }, n) =>
           [0, 1, 2].map((c) => {
@@ -218,7 +221,7 @@ describe('Motion Transfer through LivePortrait', () => {
         );
         return each.reduce((sum, value) => sum + value, 0) / each.length;
       });
-      // While the driver is gone the last pose is held.
+      // While the driver is away the last pose is held.
       const wanted = Math.min(i, SHOWN - 1);
       const own = distances[wanted] as number;
       expect(own, `frame ${i}`).toBeLessThan(1.5);
@@ -304,12 +307,12 @@ describe('Motion Transfer through LivePortrait', () => {
   });
 });
 
-/** Where a field of the tiny generator is looked at. */
+/** Returns the place at which a field of the tiny generator is read. */
 function placeOf(field: number): readonly [number, number] {
   return [INSIDE[field % 4] as number, INSIDE[Math.floor(field / 4)] as number];
 }
 
-/** The portrait's face as a detector sees it in the wider picture, shrunk to its input. */
+/** Returns the portrait's face as a detector sees it in the wider picture, scaled to its input. */
 function seenBy(face: typeof FACE): typeof FACE {
   const factor = 640 / (512 + 2 * WIDER);
   const { x, y, width, height, five } = face;

@@ -26,9 +26,9 @@ import { type Models, StageLog } from './stages/models.ts';
 import type { VideoParts } from './video-swap.ts';
 import { outlineMask } from './vision/face-mask.ts';
 
-/** Frames worked on at once: their runs of one model go together where its contract has a batch. */
+/** Frames processed at once; their runs of one model are combined where its contract has a batch. */
 const AT_ONCE = 8;
-/** States where progress stands when the driver's face is known in every frame. */
+/** Progress when the driver's face is known in every frame. */
 const TRACKED = 0.15;
 
 export interface MotionParts extends VideoParts {
@@ -41,8 +41,9 @@ interface Work extends MotionParts {
 }
 
 /**
- * The person of a still (`image`) moves like the main face of a driver (`motion_video`), drawn by LivePortrait. The
- * output is as with `builtin`: the still's picture, the driver's length, frame times and sound.
+ * Makes the person of a still (`image`) move like the main face of a driver (`motion_video`), drawn by
+ * LivePortrait. As with `builtin`, the output has the still's picture and the driver's length, frame times and
+ * sound.
  * @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large`
  */
 export async function motionTransfer(parts: MotionParts, request: RenderRequest): Promise<RenderResult> {
@@ -89,7 +90,7 @@ export async function motionTransfer(parts: MotionParts, request: RenderRequest)
       if (frame.index > 0) gapUs = frame.ptsUs - lastUs;
       lastUs = frame.ptsUs;
       const data = animation.frame(frame);
-      // Whoever waits for the writing is told; nobody listens here.
+      // The error reaches the caller that waits for the writing; nobody listens here.
       data.catch(() => undefined);
       waiting.push({ ptsUs: frame.ptsUs, data });
       if (waiting.length > AT_ONCE) await write();
@@ -111,7 +112,7 @@ export async function motionTransfer(parts: MotionParts, request: RenderRequest)
   }
 }
 
-/** Finds the face of the still, and shows it to the networks. */
+/** Finds the face of the still and shows it to the networks. */
 async function prepare({ swap, request, log }: Work, portrait: LivePortrait, image: string) {
   const { signal } = request;
   const picture = await raceAbort(signal, readStill(image));
@@ -127,16 +128,16 @@ async function prepare({ swap, request, log }: Work, portrait: LivePortrait, ima
   return { still, canvas, size: { width: picture.width, height: picture.height } };
 }
 
-/** The driver's face through all of its frames. */
+/** The driver's face in all of its frames. */
 interface Track {
-  /** States what all frames are cut to. */
+  /** The square to which all frames are cropped. */
   readonly square: FaceSquare;
-  /** By frame; undefined where the face is not to be seen. */
+  /** One entry per frame; undefined where the face is not visible. */
   readonly frames: readonly (Openness | undefined)[];
   readonly unseen: number;
 }
 
-/** Follows the driver's face once through the video: where it is to be cut out is known only then. */
+/** Tracks the driver's face once through the video, because only then its crop is known. */
 async function follow(
   { media, finder, request, log }: Work,
   driver: string,
@@ -170,12 +171,12 @@ interface AnimationParts {
   readonly color: VideoInfo['color'];
 }
 
-/** Makes frames of the output from frames of the driver, several at once. */
+/** Makes output frames from driver frames, several at once. */
 class Animation {
   readonly #work: Work;
   readonly #parts: AnimationParts;
   readonly #pose: DrivenPose;
-  /** The pose of the frame before: poses follow from one another, whatever is done at once. */
+  /** The pose of the frame before. Each pose depends on the one before, whatever runs at once. */
   #before: Promise<unknown> = Promise.resolve();
 
   constructor(work: Work, parts: AnimationParts) {
@@ -207,7 +208,7 @@ class Animation {
     return this.#pose.next(motion, ptsUs, offset);
   }
 
-  /** Returns what the driver does in a frame. */
+  /** Returns the motion of the driver's head in a frame. */
   #see(frame: VideoFrame): Promise<HeadMotion> {
     const { portrait, track, color } = this.#parts;
     const { center, side } = track.square;
@@ -217,7 +218,7 @@ class Animation {
     return portrait.seeMotion(regionToRgb(frame, rect, color), crop);
   }
 
-  /** Restores the drawn face at the size it has in the output, when there is a model for it. */
+  /** Restores the drawn face at its size in the output, if there is a model for it. */
   async #restore(part: Picture, crop: CropTransform, drawn: RgbImage): Promise<void> {
     const { models, finder, swap, log, request } = this.#work;
     const { signal } = request;
@@ -234,7 +235,7 @@ class Animation {
   }
 }
 
-/** A face of a crop in the picture. */
+/** Converts a face from crop to picture coordinates. */
 function outOfCrop({ points, score }: Face, crop: CropTransform): Face {
   const moved = new Float32Array(points.length);
   for (let i = 0; i < points.length; i += 3) {

@@ -17,7 +17,7 @@ const detector: GivenModel = { contract: 'scrfd_2.5g', bytes: tinyAnchored([FACE
 const arcface: GivenModel = { contract: 'arcface_w600k_r50', bytes: tinyArcface() };
 const inswapper: GivenModel = { contract: 'inswapper_128', bytes: tinySwapper() };
 
-/** A model that gives one value everywhere, whatever it sees. */
+/** Returns a model that gives one value everywhere, whatever its input. */
 function always(contract: string, value: number, seen: number[], given: number[]): GivenModel {
   const graph = new GraphBuilder();
   graph.input('input', seen);

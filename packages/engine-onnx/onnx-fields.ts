@@ -1,25 +1,25 @@
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 
-/** Not an ONNX model, or not all of one. */
+/** The file is no ONNX model, or is truncated. */
 export class OnnxFileError extends Error {
   override readonly name = 'OnnxFileError';
 }
 
 const MAX_NAME = 4096;
 
-/** A field of a message and where its value lies in the file. */
+/** A field of a message, and the position of its value in the file. */
 export interface Field {
   readonly number: number;
   readonly wire: number;
-  /** Of a varint. */
+  /** For a varint. */
   readonly value: bigint;
-  /** Of bytes, text and messages. */
+  /** For bytes, text and messages. */
   readonly start: number;
   readonly end: number;
 }
 
 /**
- * The fields of a message, one after the other, without their values.
+ * Yields the fields of a message in order, without their values.
  * @throws OnnxFileError
  */
 export function* fields(file: FileBytes, start: number, end: number, what: string): Generator<Field> {
@@ -55,7 +55,7 @@ export function* fields(file: FileBytes, start: number, end: number, what: strin
   }
 }
 
-/** Repeated integers, packed or not. */
+/** Returns repeated integers, packed or not. */
 export function integers(file: FileBytes, field: Field): number[] {
   if (field.wire === 0) return [Number(field.value)];
   const values: number[] = [];
@@ -72,7 +72,7 @@ export function integers(file: FileBytes, field: Field): number[] {
   return values;
 }
 
-/** A name, or the start of a very long one. */
+/** Returns a name, or the start of a very long one. */
 export function text(file: FileBytes, field: Field): string {
   return Buffer.from(file.read(field.start, Math.min(field.end, field.start + MAX_NAME))).toString('utf8');
 }

@@ -68,7 +68,7 @@ it('takes any bytes with an error of its own or an answer, soon', async () => {
   let refused = 0;
   for (let round = 0; round < 400; round++) {
     const bytes = whole.slice();
-    // Near the start and the end lie the structures; between them are weights.
+    // The structures are near the start and the end; weights are between them.
     for (let i = 0; i <= next(6); i++) {
       const at = next(2) ? next(400) : bytes.length - 1 - next(700);
       bytes[at] = next(256);
@@ -87,8 +87,8 @@ it('takes any bytes with an error of its own or an answer, soon', async () => {
 it('finds the emap behind 600 MB of other weights in a few megabytes of memory', async () => {
   const path = join(await rig.directory(), 'large.onnx');
   const big = 600 * 1024 * 1024;
-  // GraphProto.initializer (5) of dims [n], float32, raw_data (9) of 600 MB of nothing, then the tiny model's graph:
-  // fields of one message may be written in any order, and a hole in a file takes no room on the disk.
+  // GraphProto.initializer (5) of dims [n], float32, with raw_data (9) of 600 MB, then the tiny model's graph.
+  // Fields of one message may be in any order, and a hole in a file takes no disk space.
   const varint = (value: number): number[] =>
     value < 128 ? [value] : [(value % 128) | 128, ...varint(Math.floor(value / 128))];
   const head = [0x08, ...varint(big / 4), 0x10, 1, 0x42, 3, ...Buffer.from('big'), 0x4a, ...varint(big)];
@@ -124,11 +124,11 @@ it('finds the emap behind 600 MB of other weights in a few megabytes of memory',
   const answer = JSON.parse(stdout) as { grown: number; first: number[]; inputs: number };
   expect(answer.first).toEqual([...EMAP.slice(0, 3)]);
   expect(answer.inputs).toBe(2);
-  // Kilobytes; the emap itself is one megabyte.
+  // In kilobytes; the emap itself has one megabyte.
   expect(answer.grown).toBeLessThan(16 * 1024);
 });
 
-/** The bytes of a message whose length stands at `at`, and where it ends. */
+/** Returns the bytes of the message whose length is at `at`, and its end. */
 function graphBody(bytes: Buffer, at: number): { body: Buffer; end: number } {
   let length = 0;
   let factor = 1;

@@ -7,25 +7,25 @@ export interface OnnxValueInfo {
   readonly name: string;
   /** `other(n)` for an element type that no contract uses. */
   readonly type: string;
-  /** Undefined when the file does not say. A name or `?` stands for a size known only when the model runs. */
+  /** Undefined when the file does not say. A name or `?` is a size that is known only in a run. */
   readonly dims: readonly (number | string)[] | undefined;
 }
 
-/** An initializer (a weight) of a graph and where its data lies in the file. */
+/** An initializer (a weight) of a graph, and the position of its data in the file. */
 export interface OnnxTensorInfo {
   readonly name: string;
   readonly type: string;
   readonly dims: readonly number[];
-  /** `raw_data`, or the packed `float_data`: where the bytes are. */
+  /** Position of `raw_data` or of the packed `float_data`. */
   readonly bytes: { readonly start: number; readonly end: number } | undefined;
 }
 
 export interface OnnxSummary {
-  /** Without those that have an initializer, as models before IR version 4 list them. */
+  /** Without inputs that have an initializer, which models before IR version 4 list too. */
   readonly inputs: readonly OnnxValueInfo[];
   readonly outputs: readonly OnnxValueInfo[];
   readonly lastInitializer: OnnxTensorInfo | undefined;
-  /** Tensors whose data lie in another file, each with what it belongs to. */
+  /** Tensors whose data are in another file, each with its owner. */
   readonly external: readonly string[];
 }
 
@@ -34,8 +34,8 @@ const TYPE_NAMES = new Map<number, string>(
 );
 
 /**
- * Reads what a model declares, field by field (onnx.proto3), stepping over the weights: a file of any size takes a few
- * thousand bytes of memory.
+ * Reads the declarations of a model, field by field (onnx.proto3), and skips the weights. A file of any size needs
+ * a few thousand bytes of memory.
  * @throws OnnxFileError
  */
 export function readOnnxSummary(path: string): OnnxSummary {
@@ -56,7 +56,7 @@ export function readOnnxSummary(path: string): OnnxSummary {
 
 /**
  * Reads the values of an initializer.
- * @throws OnnxFileError when they are not floats or not as many as its shape says
+ * @throws OnnxFileError when they are not floats, or their number does not match the shape
  */
 export function readOnnxTensor(path: string, tensor: OnnxTensorInfo): Float32Array {
   const count = tensor.dims.reduce((product, dim) => product * dim, 1);

@@ -39,7 +39,7 @@ const ARCFACE_V1 = [
   [0.62086607, 0.776875],
 ] as const;
 
-/** Pixels around the nose, well inside any mask. */
+/** Yields pixels around the nose, well inside any mask. */
 function* middle(): Generator<[number, number]> {
   for (let y = 270; y < 350; y += 3) for (let x = 215; x < 300; x += 3) yield [x, y];
 }
@@ -116,7 +116,7 @@ describe('a swap by the owner’s models gives the numbers that the models defin
         count++;
       }
     }
-    // The engine and the reference sample the picture in different ways.
+    // The engine and the reference interpolate the picture differently.
     expect(sum / count).toBeLessThan(1.2);
     expect(worst).toBeLessThan(25);
     expect(moved / count).toBeGreaterThan(10);
@@ -133,7 +133,7 @@ describe('a swap by the owner’s models gives the numbers that the models defin
 
 describe('what is not the face stays', () => {
   it('bit by bit outside of its outline, softly mixed inside of it', async () => {
-    // Without a detector, so that the outline is the very one that is measured against.
+    // Without a detector, so that the outline is the same as in the reference.
     const engine = await rig.engine([
       arcface,
       inswapper,
@@ -252,7 +252,7 @@ describe('what the directory has no model for, builtin makes, and the result say
     const { outputPath, details } = await rig.swap(engine, { inputs: { image, face: rig.face } });
     expect(details).toMatchObject({ faces: 1, detector: 'onnx scrfd_2.5g' });
     const [before, after] = [await rgb(image), await rgb(outputPath)];
-    // By the template, the crop of 128 pixels reaches from (27, 55) to (485, 513).
+    // By the template, the crop of 128 pixels extends from (27, 55) to (485, 513).
     let [left, top, right, bottom] = [SIDE, SIDE, 0, 0];
     for (let y = 0; y < SIDE; y++) {
       for (let x = 0; x < SIDE; x++) {

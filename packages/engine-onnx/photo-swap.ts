@@ -13,8 +13,8 @@ import type { FaceSwap } from './face-swap.ts';
 import { StageLog } from './stages/models.ts';
 
 /**
- * Puts the most prominent face of one picture onto the faces of another and writes the result as
- * `output.{jpg,png,webp}`, which appears whole or not at all.
+ * Puts the most prominent face of one picture onto the faces of another. Writes the result as
+ * `output.{jpg,png,webp}`, completely or not at all.
  * @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large`
  */
 export async function photoSwap(swap: FaceSwap, request: RenderRequest): Promise<RenderResult> {

@@ -14,9 +14,9 @@ const devices = z
   .transform((text) => text.split(',').map(Number))
   .refine((numbers) => new Set(numbers).size === numbers.length, 'names a GPU twice');
 
-/** Variables of the environment that concern this engine. */
+/** Environment variables of this engine. */
 export const onnxShape = {
-  /** Directory with the owner's models and their manifest; needed by the engine `onnx`. */
+  /** Directory with the owner's models and their manifest; required by the engine `onnx`. */
   SEMBLANCE_MODEL_DIR: z.string().startsWith('/', 'must be an absolute path').optional(),
   /** Execution providers of onnxruntime in order of preference. */
   SEMBLANCE_ONNX_PROVIDERS: z
@@ -25,12 +25,12 @@ export const onnxShape = {
     .refine((text) => providers.safeParse(text).success, {
       message: `must be a list of: ${PROVIDERS.join(', ')}`,
     }),
-  /** GPUs that models are loaded on. */
+  /** GPUs on which models are loaded. */
   SEMBLANCE_ONNX_DEVICES: z
     .string()
     .default('0')
     .refine((text) => devices.safeParse(text).success, 'must be numbers of GPUs, such as 0,1, none twice'),
-  /** Device files that it cannot do without. Default: the NVIDIA devices there are at start, with a GPU's provider. */
+  /** Device files that must exist. Default: the NVIDIA devices that exist at start, when a GPU provider is set. */
   SEMBLANCE_ONNX_DEVICE_FILES: z
     .string()
     .transform((text) => (text === 'none' ? [] : text.split(',').flatMap((path) => path.trim() || [])))
@@ -47,11 +47,11 @@ const settings = z.object({
   modelDir: z.string({ error: 'SEMBLANCE_MODEL_DIR is not set: it says where the models are' }),
   providers,
   devices,
-  /** A GPU was lost: to go on without one would be slow work that nobody asked for. */
+  /** A GPU was lost: continuing on the CPU would be slow work that nobody asked for. */
   gpuOnly: z.literal('on').optional(),
 });
 
-/** The engine's settings as its process is given them. @throws Error naming the setting */
+/** Parses the engine's settings as its process receives them. @throws Error naming the setting */
 export function parseOnnxSettings(given: Readonly<Record<string, string>>): z.output<typeof settings> {
   const result = settings.safeParse({ providers: 'cpu', devices: '0', ...given });
   if (result.success) return result.data;

@@ -20,7 +20,7 @@ afterAll(() => media.close());
 it('Video Swap through the models knows a person again after a cut, and leaves alone the one beside her', async () => {
   const [group, admiral] = [await readPicture(join(DEMO, 'sample6.jpg')), await readPicture(ADMIRAL)];
   const uniform: Scene = { picture: admiral, frames: 2, view: () => ({ x: 250, y: 480, zoom: 2.2 }) };
-  // The woman on the right alone, both on the right, and the other one alone.
+  // The woman on the right alone, both women, and the other one alone.
   const views = [
     { x: 1660, y: 455, zoom: 0.9 },
     { x: 1420, y: 480, zoom: 0.8 },
@@ -43,6 +43,6 @@ it('Video Swap through the models knows a person again after a cut, and leaves a
     signal: new AbortController().signal,
     onProgress: () => undefined,
   });
-  // Of the last shot nobody is swapped: she is not in it.
+  // Nobody is swapped in the last shot, because she is not in it.
   expect(details).toMatchObject({ faces: 1, frames: 18, frames_with_swap: 8 });
 });

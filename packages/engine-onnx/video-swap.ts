@@ -11,9 +11,9 @@ import type { FaceSwap, Identity } from './face-swap.ts';
 import { StageLog } from './stages/models.ts';
 import { editAround } from './vision/frame-edit.ts';
 
-/** Frames followed at a time, as the tracker wants it. */
+/** Number of frames tracked at a time, as the tracker requires. */
 const RUN = 10;
-/** Frames worked on at once: their runs of one model go together where its contract has a batch. */
+/** Frames processed at once; their runs of one model are combined where its contract has a batch. */
 const AT_ONCE = 5;
 
 export interface VideoParts {
@@ -23,12 +23,16 @@ export interface VideoParts {
 }
 
 export interface VideoSwapParts extends VideoParts {
-  /** Tells people after a cut. Not the owner's: the likenesses that `builtin` goes by were measured with this one. */
+  /**
+   * Recognises people after a cut. It is not the owner's model, because the thresholds of `builtin` were measured
+   * with this one.
+   */
   readonly recogniser: () => Promise<FaceRecogniser>;
 }
 
 /**
- * The face of a picture (`face`) put onto the faces of a video (`video`): `builtin` follows the faces, the models swap.
+ * Puts the face of a picture (`face`) onto the faces of a video (`video`): `builtin` tracks the faces, the models
+ * swap.
  * @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large`
  */
 export async function videoSwap(

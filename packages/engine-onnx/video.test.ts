@@ -68,7 +68,7 @@ function mean(picture: Picture, box: readonly [number, number, number, number], 
   return sum / (right - left) / (bottom - top);
 }
 
-/** Mono sound of 16 kHz as a file. */
+/** Writes mono sound of 16 kHz to a file. */
 async function wav(samples: Float32Array): Promise<string> {
   const head = Buffer.alloc(44);
   head.write('RIFF', 0);
@@ -144,7 +144,7 @@ describe('Video Swap through the models', () => {
     ];
     expect(after).toHaveLength(30);
     const colour = referenceColour(unit(referenceEmbedding(await rgb(rig.face), FIVE)));
-    // The tiny swapper, hyperswap's way: what was there × 0.4, plus a colour; evenly over the middle of the face.
+    // The tiny swapper, in hyperswap's way: original × 0.4 plus a colour, evenly over the middle of the face.
     const nose: [number, number, number, number] = [150, 185, 175, 210];
     for (const index of [0, 9, 10, 29]) {
       const [was, is] = [before[index] as Picture, after[index] as Picture];
@@ -193,7 +193,7 @@ describe('Video Swap through the models', () => {
 });
 
 it('works out the same face in a frame as in a picture', async () => {
-  // Guards the reference that the frames are judged by.
+  // Checks the reference by which the frames are judged.
   const source = await rgb(rig.face);
   const colour = referenceColour(unit(referenceEmbedding(source, FIVE)));
   const half = { mean: [0.5, 0.5, 0.5], deviation: [0.5, 0.5, 0.5], denormalise: true };
@@ -232,7 +232,7 @@ describe('Lip Sync through wav2lip', () => {
     const light = after.map(
       (picture, i) => mean(picture, MOUTH, 1) - 0.5 * mean(before[i] as Picture, MOUTH, 1),
     );
-    // The sound begins at 0.5 s; a frame is drawn from the 0.2 s that follow it.
+    // The sound begins at 0.5 s; a frame is drawn from the 0.2 s after it.
     for (let i = 0; i < 7; i++) expect(light[i]).toBeLessThan(15);
     for (let i = 13; i < 30; i++) expect(light[i]).toBeGreaterThan(60);
     for (let i = 8; i < 13; i++) expect(light[i + 1] as number).toBeGreaterThan((light[i] as number) - 1);
@@ -264,7 +264,7 @@ describe('Lip Sync through wav2lip', () => {
     const { outputPath } = await render(engine, 'lip-sync', { video: standing, audio });
     const shown = await media.frames(outputPath);
     expect(shown.map(({ ptsUs }) => Math.round(ptsUs / 40_000))).toEqual(shown.map((_, i) => i));
-    // Which frame each is, by its upper quarter.
+    // Identifies each frame by its upper quarter.
     const upper = ({ data, width, height }: VideoFrame) => data.subarray(0, (width * height) / 4);
     const apart = (a: VideoFrame, b: VideoFrame) => {
       const other = upper(b);

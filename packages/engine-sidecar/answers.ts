@@ -27,7 +27,7 @@ const MAX = {
   memoryMib: 16_777_216,
 } as const;
 
-/** An engine that does not keep to the contract: the message names the sentence it broke. */
+/** An engine broke the contract; the message names the broken rule. */
 export class ContractError extends Error {
   override readonly name = 'ContractError';
   readonly code = 'contract_broken';
@@ -51,7 +51,7 @@ export function checkedInfo(info: GetInfoResponse): SidecarInfo {
   const seen = new Set<string>();
   const capabilities = info.capabilities.map(({ capability, slots, memoryMib, limits }): EngineCapability => {
     if (!isCapability(capability)) broken(`it offers ${quoted(capability)}, which is no capability`);
-    // What an engine offers is switched on for everybody, and no engine carries live media.
+    // An offered capability is switched on for all accounts, and no sidecar carries live media.
     if (CAPABILITIES[capability].shape !== 'job')
       broken(`it offers ${capability}, which is no work for an engine`);
     if (seen.has(capability)) broken(`it offers ${capability} twice`);
@@ -76,14 +76,14 @@ function checkedLimits(
   return { limits: Object.fromEntries(limits.filter(([, value]) => value > 0)) };
 }
 
-/** Holds what a finished render said, its file still to be taken. */
+/** The answer of a finished render, whose file has not been taken yet. */
 export type CheckedResult = Omit<RenderResult, 'outputPath'> & { readonly outputFile: string };
 
-/** Reads the answers of one render in their order. */
+/** Reads the answers of one render in order. */
 export interface AnswerReader {
   /** @throws ContractError; RenderError when the engine refused the work */
   accept(answer: RenderResponse): void;
-  /** The result, once the stream has ended. @throws ContractError when there was none */
+  /** Returns the result when the stream has ended. @throws ContractError when there was none */
   end(): CheckedResult;
 }
 

@@ -5,17 +5,17 @@ import { call } from '@semblance/common/grpc/client';
 import { EngineServiceClient, type HealthResponse } from '@semblance/proto/semblance/engine/v1/engine';
 import { ContractError, checkedInfo, type SidecarInfo } from './answers.ts';
 
-/** Messages are short: files travel beside the socket. */
+/** Messages are short, because files travel beside the socket. */
 const MAX_MESSAGE_BYTES = 256 * 1024;
 
 export interface SidecarTimes {
-  /** Between two looks at a sidecar that lives. */
+  /** Interval between two health checks of a live sidecar, in ms. */
   readonly healthEveryMs: number;
-  /** A sidecar that does not answer for so long is taken to be dead. */
+  /** Time without an answer after which a sidecar counts as dead, in ms. */
   readonly deadAfterMs: number;
-  /** A render of which nothing is heard for so long is taken to hang. */
+  /** Time without a message after which a render counts as hanging, in ms. */
   readonly silenceMs: number;
-  /** A render whose call was ended has so long to end itself, as a cancelled one has. */
+  /** Time in which a render must end after its call was ended, in ms; the same as after a cancel. */
   readonly endMs: number;
 }
 
@@ -26,26 +26,27 @@ export const SIDECAR_TIMES: SidecarTimes = {
   endMs: 1_000,
 };
 
-/** Holds what one client says to one sidecar. */
+/** The calls of one client to one sidecar. */
 export interface Connection {
   readonly client: EngineServiceClient;
   /**
    * Waits for the sidecar, however long that takes, and warms it up.
-   * @param hopeless what is not tried again; nothing, unless said
-   * @throws ContractError, the signal's reason, what was hopeless
+   * @param hopeless errors after which it does not try again; default: none
+   * @throws ContractError, the signal's reason, a hopeless error
    */
   warm(signal: AbortSignal, hopeless?: (error: unknown) => boolean): Promise<SidecarInfo>;
-  /** Asks a sidecar that was warm to be warm. */
+  /** Warms up a sidecar that was warm before. */
   warmAgain(signal: AbortSignal): Promise<void>;
   health(timeoutMs?: number): Promise<HealthResponse>;
-  /** Resolves with the reason when the sidecar is gone, hangs or takes no renders; with `undefined` when aborted. */
+  /** Resolves with the reason when the sidecar is gone, hangs or refuses renders; with `undefined` when aborted. */
   lost(signal: AbortSignal): Promise<string | undefined>;
   close(): void;
 }
 
 export function connect(socket: string, times: SidecarTimes): Connection {
   const client = new EngineServiceClient(`unix:${socket}`, credentials.createInsecure(), {
-    // Health is asked for instead of HTTP/2 pings, which gRPC servers of other languages refuse by default.
+    // The client uses health calls instead of HTTP/2 pings, which gRPC servers in other languages refuse by
+    // default.
     'grpc.initial_reconnect_backoff_ms': 100,
     'grpc.min_reconnect_backoff_ms': 100,
     'grpc.max_reconnect_backoff_ms': 2_000,
@@ -56,14 +57,14 @@ export function connect(socket: string, times: SidecarTimes): Connection {
   const health = (timeoutMs = 2_000) => call(client.health.bind(client), {}, { timeoutMs });
 
   async function warmAgain(signal: AbortSignal): Promise<void> {
-    // How long models take to load is the host's to bound.
+    // The host limits the time of loading models.
     await call(client.warmUp.bind(client), {}, { timeoutMs: 3_600_000, signal });
   }
 
   async function once(signal: AbortSignal): Promise<SidecarInfo> {
     const info = checkedInfo(await call(client.getInfo.bind(client), {}, { timeoutMs: 5_000, signal }));
     await warmAgain(signal);
-    // Renders of an agent process that died may still be ending.
+    // Renders of a dead agent process may still be ending.
     for (;;) {
       const { serving, running } = await health();
       if (serving && running.length === 0) return info;
@@ -85,7 +86,7 @@ export function connect(socket: string, times: SidecarTimes): Connection {
           if (signal.aborted) throw signal.reason;
           if (error instanceof ContractError || isTooLarge(error) || hopeless(error)) throw error;
           const waited = Math.floor((performance.now() - began) / 1_000);
-          // One that has only just been started is not worth a word.
+          // A sidecar that has only just been started is not worth a log line.
           if (waited >= Math.max(2, told * 2)) {
             told = waited;
             console.warn(`waiting for the sidecar at ${socket} (${waited} s): ${describeError(error)}`);
@@ -106,7 +107,7 @@ export function connect(socket: string, times: SidecarTimes): Connection {
           answeredAt = performance.now();
           refused = 0;
         } catch (error) {
-          // Nobody listens: the process is gone. A deadline only says that it is slow.
+          // UNAVAILABLE means that nobody listens: the process is gone. A deadline only means that it is slow.
           refused = (error as ServiceError).code === status.UNAVAILABLE ? refused + 1 : 0;
           if (refused >= 3) return `the sidecar is gone: ${describeError(error)}`;
           const silent = performance.now() - answeredAt;
@@ -121,7 +122,7 @@ export function connect(socket: string, times: SidecarTimes): Connection {
   };
 }
 
-/** The client's own refusal of a message beyond the limit has the code of an engine that is out of resources. */
+/** The client's own refusal of a message beyond the limit has the same code as an engine that is out of resources. */
 export function isTooLarge(error: unknown): boolean {
   const { code, details = '' } = error as ServiceError;
   return code === status.RESOURCE_EXHAUSTED && /larger than max/i.test(details);

@@ -5,39 +5,39 @@ import { pipeline } from 'node:stream/promises';
 import { exhausted } from '@semblance/engine-api/exhausted';
 import { ContractError } from './answers.ts';
 
-/** Beside the socket; what is in it belongs to the one agent that uses the sidecar. */
+/** Folder beside the socket; its content belongs to the one agent that uses the sidecar. */
 const FOLDER = 'work';
-/** The largest output that a render may have; no place to store more is ever signed. */
+/** Largest output of a render, because no larger upload is ever signed. */
 const MAX_OUTPUT_BYTES = 2 * 1024 ** 3;
 
 /** The files of one render, in the directory that agent and sidecar share. */
 export interface ExchangeDir {
-  /** Input role → path relative to the shared directory, as the sidecar is told. */
+  /** Input role → path relative to the shared directory, as the sidecar receives it. */
   readonly inputs: Readonly<Record<string, string>>;
   readonly output: string;
   /**
-   * Copies what the sidecar made to a place that it cannot reach, and returns the path.
-   * @throws ContractError unless it is a regular, non-empty file in the folder it was given, reached without links
+   * Copies the sidecar's output to a place that the sidecar cannot reach, and returns the path.
+   * @throws ContractError unless it is a regular, non-empty file in its folder, reached without links
    */
   take(name: string, outputDir: string, signal: AbortSignal): Promise<string>;
   remove(): Promise<void>;
 }
 
 export interface Exchange {
-  /** Makes the folder for one render and copies the inputs, so that the sidecar touches nothing of the agent's. */
+  /** Makes the folder of one render and copies the inputs, so that the sidecar touches none of the agent's files. */
   open(id: string, inputs: Readonly<Record<string, string>>): Promise<ExchangeDir>;
-  /** Removes all there is: what a killed process left, or at the end. */
+  /** Removes everything: what a killed process left, or at the end. */
   clear(): Promise<void>;
 }
 
-/** @param socket path of the socket: its directory is the one shared */
+/** @param socket path of the socket, whose directory is shared */
 export function createExchange(socket: string): Exchange {
   const shared = dirname(socket);
   const root = join(shared, FOLDER);
 
   async function openRoot(): Promise<void> {
     await mkdir(root, { recursive: true });
-    // A link here would lead the removal of files astray.
+    // A link here would redirect the removal of files.
     if (!(await lstat(root)).isDirectory()) throw new ContractError(`${root} is not a directory`);
     await chmod(root, 0o770);
   }
@@ -75,7 +75,7 @@ export function createExchange(socket: string): Exchange {
   };
 }
 
-/** Open to a common group, whatever the umask: the two containers may run as different users. */
+/** Writable for a common group, whatever the umask, because the two containers may run as different users. */
 async function folder(path: string): Promise<void> {
   await mkdir(path);
   await chmod(path, 0o770);
@@ -83,8 +83,8 @@ async function folder(path: string): Promise<void> {
 
 async function take(from: string, to: string, signal: AbortSignal): Promise<string> {
   const expected = join(await realpath(dirname(dirname(dirname(from)))), ...from.split('/').slice(-3));
-  // Opened once and looked at through the handle, so that nothing is swapped between the look and the copy. Without
-  // O_NONBLOCK a named pipe would hold the open for ever.
+  // The file is opened once and checked through the handle, so that it cannot be exchanged between check and copy.
+  // Without O_NONBLOCK a named pipe would block the open for ever.
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
   const file = await open(from, flags).catch((error: NodeJS.ErrnoException) => {
     throw exhausted(error) ?? new ContractError(`the output cannot be opened (${error.code})`);
@@ -96,7 +96,7 @@ async function take(from: string, to: string, signal: AbortSignal): Promise<stri
     if (stats.size > MAX_OUTPUT_BYTES) throw new ContractError(`the output has ${stats.size} bytes`);
     if ((await pathOf(file.fd, from)) !== expected)
       throw new ContractError('the output is outside its folder');
-    // No more than was looked at, should the sidecar go on writing.
+    // Copies no more than the checked size, because the sidecar may go on writing.
     const bytes = file.createReadStream({ autoClose: false, start: 0, end: stats.size - 1 });
     await pipeline(bytes, createWriteStream(to, { flags: 'wx', mode: 0o600 }), { signal });
     return to;
@@ -105,7 +105,7 @@ async function take(from: string, to: string, signal: AbortSignal): Promise<stri
   }
 }
 
-/** Returns where an open file is; by name where the system does not tell. */
+/** Returns the path of an open file; its name where the system does not tell. */
 async function pathOf(fd: number, name: string): Promise<string> {
   return readlink(`/proc/self/fd/${fd}`).catch(() => realpath(name));
 }

@@ -7,11 +7,11 @@ import { createExchange } from './exchange.ts';
 import { renderBySidecar } from './render-call.ts';
 
 /**
- * The client of an engine that is a program of its own, listening on a Unix socket (proto/semblance/engine/v1).
+ * Creates the client of an engine that is a separate program on a Unix socket (proto/semblance/engine/v1).
  *
- * Its life is that of one connection: when the sidecar goes, it has `ended`, and its host starts another, which waits
- * for the sidecar to come back. So a sidecar that is away is handled like an engine process that crashed.
- * @param hopeless errors of its start after which it is not asked again; none, unless said
+ * It lives as long as one connection. When the sidecar goes, the client has `ended`, and its host starts another
+ * one, which waits for the sidecar to come back. So a missing sidecar is handled like a crashed engine process.
+ * @param hopeless errors of its start after which it is not tried again; default: none
  */
 export function createSidecarEngine(
   options: EngineOptions,

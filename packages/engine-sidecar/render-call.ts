@@ -12,7 +12,7 @@ import { type CheckedResult, ContractError, createAnswerReader } from './answers
 import { type Connection, isTooLarge, type SidecarTimes } from './connection.ts';
 import type { Exchange } from './exchange.ts';
 
-/** Faults of the moment; an engine that ends while it renders may say CANCELLED. */
+/** Temporary faults; an engine that ends during a render may answer CANCELLED. */
 const MOMENTARY: readonly (status | undefined)[] = [
   status.UNAVAILABLE,
   status.ABORTED,
@@ -24,13 +24,16 @@ export interface RenderCallOptions {
   readonly connection: Connection;
   readonly exchange: Exchange;
   readonly times: SidecarTimes;
-  /** The sidecar goes on with a render that is over: it still has the place, so nothing new may be given to it. */
+  /**
+   * Called when the sidecar goes on with a render that is over. It still occupies the place, so the sidecar must
+   * get nothing new.
+   */
   readonly onStuck: (reason: string) => void;
 }
 
 /**
- * One render by the sidecar. When it settles, its files are gone, and the sidecar works on it no longer or `onStuck`
- * was called.
+ * Runs one render in the sidecar. When it settles, its files are gone, and the sidecar has stopped working on it or
+ * `onStuck` was called.
  * @throws the signal's reason, RenderError, EngineInterruptedError, ContractError
  */
 export async function renderBySidecar(
@@ -62,10 +65,10 @@ export async function renderBySidecar(
     throw signal.aborted ? signal.reason : error;
   } finally {
     await dir.remove().catch((error: unknown) => {
-      // What goes on may write as fast as files are removed; the next client removes what is left.
+      // A render that goes on may write as fast as files are removed; the next client removes the rest.
       if (stuck === undefined) throw error;
     });
-    // In the turn in which the render settles: the client's host hears of both together, and first that it is over.
+    // Called in the same turn in which the render settles, so that the host first learns that it is over.
     if (stuck !== undefined) options.onStuck(stuck);
   }
 }
@@ -110,9 +113,10 @@ async function answered(
 }
 
 /**
- * Waits until the sidecar works on the render no longer, or is dead.
- * @returns false when it goes on beyond its time. After a cancel that is not judged here: the client's host counts that
- *   time, and kills the client. Either way the next client offers nothing before the sidecar is done.
+ * Waits until the sidecar has stopped working on the render, or is dead.
+ * @returns false when it goes on beyond its time. After a cancel this is not judged here: the client's host
+ * measures
+ *   that time and kills the client. Either way the next client offers nothing before the sidecar is done.
  */
 async function gone(
   connection: Connection,
@@ -122,7 +126,7 @@ async function gone(
 ): Promise<boolean> {
   const began = performance.now();
   for (;;) {
-    // Taken before it is asked: an answer that was long on its way is no proof of a render that goes on.
+    // Measured before the question, because a slow answer does not prove that a render goes on.
     const waited = signal.aborted ? 0 : performance.now() - began;
     try {
       const { running } = await connection.health();

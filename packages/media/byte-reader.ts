@@ -1,4 +1,4 @@
-/** Takes bytes off a stream of chunks in the portions a parser wants; holds one chunk at a time. */
+/** Reads bytes from a stream of chunks in the portions that a parser needs; holds one chunk at a time. */
 export class ByteReader {
   private readonly chunks: AsyncIterator<Uint8Array>;
   private chunk: Uint8Array = new Uint8Array(0);
@@ -8,13 +8,13 @@ export class ByteReader {
     this.chunks = chunks[Symbol.asyncIterator]();
   }
 
-  /** The next byte, or undefined at the end. */
+  /** Returns the next byte, or undefined at the end. */
   async byte(): Promise<number | undefined> {
     if (this.at === this.chunk.length && !(await this.more())) return undefined;
     return this.chunk[this.at++];
   }
 
-  /** Fills the whole of `into`; false when the stream ended before. */
+  /** Fills the whole of `into`; returns false when the stream ended before. */
   async fill(into: Uint8Array): Promise<boolean> {
     return (await this.fillUpTo(into)) === into.length;
   }

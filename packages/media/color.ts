@@ -1,11 +1,11 @@
 import type { ColorTags, Size } from './types.ts';
 
-/** Matrices that the scaler and our own conversion know; anything else is converted to BT.709 while decoding. */
+/** Matrices that the scaler and our own conversion support; all others are converted to BT.709 while decoding. */
 const KNOWN_MATRICES: ReadonlySet<string> = new Set([
   ...['bt709', 'smpte170m', 'bt470bg', 'fcc', 'smpte240m', 'bt2020nc', 'bt2020c'],
 ]);
 
-/** Names that a decoder gives and an encoder takes. */
+/** Names that both decoders and encoders use. */
 const PRIMARIES: ReadonlySet<string> = new Set([
   ...[
     'bt709',
@@ -38,25 +38,23 @@ const TRANSFERS: ReadonlySet<string> = new Set([
 
 const UNSTATED: ReadonlySet<string> = new Set(['unknown', 'reserved', 'unspecified']);
 
-/** Tells whether numbers of this matrix can be read without a converter: known, unstated, or RGB. */
+/** Returns whether this matrix can be read without a converter: known, unstated, or RGB. */
 export function isResolvable(space: string): boolean {
   return KNOWN_MATRICES.has(space) || UNSTATED.has(space) || space === 'gbr';
 }
 
-/**
- * Tells whether a decoded frame has to be brought to BT.709 because its own matrix is one that hardly anything reads.
- */
+/** Returns whether a decoded frame must be converted to BT.709, because hardly any program supports its matrix. */
 export const needsMatrixChange = (space: string): boolean =>
   !KNOWN_MATRICES.has(space) && !UNSTATED.has(space);
 
-/** The matrix players assume where a file states none. */
+/** Returns the matrix that players assume when a file states none. */
 export function assumedMatrix({ height, width }: Size): string {
   return height >= 720 || width >= 1280 ? 'bt709' : 'smpte170m';
 }
 
 /**
- * Colours of the decoded frames: as stored, with what a file leaves open filled in as players do (so that it stays true
- * when the size changes), and standard dynamic range where the high one is brought down.
+ * Returns the colours of the decoded frames: as stored, with missing values as players assume them (so that they
+ * stay true when the size changes), and standard dynamic range when a high one is converted.
  */
 export function resolveColor(
   stored: ColorTags,
@@ -70,7 +68,7 @@ export function resolveColor(
   return UNSTATED.has(stored.space) ? { ...stored, space: assumedMatrix(facts.coded) } : stored;
 }
 
-/** Tags as an encoder takes them: a name it does not know is left open. */
+/** Returns the tags in the form of an encoder; unknown names are left out. */
 export function knownTags({ range, space, primaries, transfer }: ColorTags): ColorTags {
   const among = (names: ReadonlySet<string>, name: string) => (names.has(name) ? name : 'unknown');
   return {

@@ -9,17 +9,17 @@ import { prefetch } from './prefetch.ts';
 import type { Probed, VideoDetails } from './probe.ts';
 import type { DecodeOptions, Size, VideoFrame, VideoInfo } from './types.ts';
 
-/** Added to all times on their way through the pipe, where none may be negative. */
+/** Offset of all times in the pipe, where none may be negative. */
 const PIPE_OFFSET_US = 1_000_000_000;
-/** Least distance of two frames where a file gives two of them the same time. */
+/** Least distance of two frames to which a file gives the same time, in microseconds. */
 const LEAST_DISTANCE_US = 1_000;
-/** Share of the packets below which a file counts as damaged rather than as rendered with a few faults. */
+/** Decoded share of the packets below which a file counts as damaged and not as rendered with a few faults. */
 const LEAST_SHARE = 0.45;
 /** Frames decoded ahead of the reader, so that decoding and working overlap. */
 const AHEAD = 2;
 
 /**
- * Frames of a probed video, upright, square and 8 bit 4:2:0, with their own times.
+ * Yields the frames of a probed video, upright, square and 8-bit 4:2:0, with their own times.
  * @throws RenderError
  */
 export async function* decodeVideo(
@@ -33,7 +33,7 @@ export async function* decodeVideo(
   const { signal } = options;
   const size = options.size ?? { width: info.video.width, height: info.video.height };
   if (size.width % 2 || size.height % 2) throw new RangeError('frames have even sides');
-  // Frames without times are counted off from the first.
+  // Frames without times are counted from the first.
   const seekUs = options.fromUs === undefined || video.untimed ? 0 : video.zeroUs + options.fromUs;
   const seeks = seekUs > 0;
   const args = [
@@ -56,7 +56,7 @@ export async function* decodeVideo(
   const room = memory && ((size: number) => memory.take(size));
   for await (const frame of prefetch(readNut(kit.patient(tool, tool.stdout), bytes, room), AHEAD)) {
     if (index === 0 && video.untimed) offsetUs = frame.ptsUs;
-    // Whatever comes first is shown from the beginning: what was before it could not be decoded, or was only sound.
+    // The first frame is shown from the beginning: content before it could not be decoded, or was only sound.
     const ptsUs = index === 0 && !seeks ? 0 : Math.max(frame.ptsUs - offsetUs, last + LEAST_DISTANCE_US);
     if (ptsUs > kit.limits.maxDurationSec * 1e6 || index >= kit.limits.maxFrames) {
       throw new RenderError(
@@ -74,7 +74,7 @@ export async function* decodeVideo(
   if (failure) throw failure;
   if (seeks) return;
   if (index === 0) throw unsupported('No picture of the video can be decoded: it is damaged.', exit.stderr);
-  // A packet may hold a single field, two of which make a frame.
+  // A packet may contain a single field, two of which make a frame.
   if (index < info.video.frameCount * LEAST_SHARE) {
     throw unsupported(
       `The video is damaged: only ${index} of ${info.video.frameCount} frames can be decoded.`,
@@ -83,11 +83,11 @@ export async function* decodeVideo(
   }
 }
 
-/** Begins at a time of the file's own, or before it where there is no key frame; with all frames that come from there. */
+/** Seeks to a time of the file or to a key frame before it, and decodes all frames from there. */
 const seekArgs = (seekUs: number) =>
   seekUs > 0 ? ['-noaccurate_seek', '-seek_timestamp', '1', '-ss', (seekUs / 1e6).toFixed(6)] : [];
 
-/** Far more than any honest file needs: 4K on a busy core, with tone mapping, takes about 30 s a second. */
+/** Far more than any honest file needs: 4K with tone mapping on a busy core takes about 30 s per second. */
 const decodeCpuSec = (durationSec: number) => Math.ceil(120 + 60 * durationSec);
 
 function filters(kit: Kit, video: VideoDetails, info: VideoInfo, size: Size): string {
@@ -123,7 +123,10 @@ function filters(kit: Kit, video: VideoDetails, info: VideoInfo, size: Size): st
   return chain.join(',');
 }
 
-/** High dynamic range to standard by the Hable curve, at the size wanted, which is the cheaper the smaller. */
+/**
+ * Converts high dynamic range to standard by the Hable curve, at the wanted size, because a smaller size is
+ * cheaper.
+ */
 function toneMap(video: VideoDetails, scaleTo: string): string[] {
   const { transfer, primaries, space } = video.storedColor;
   const known = (value: string, otherwise: string) => (value === 'unknown' ? otherwise : value);

@@ -2,8 +2,8 @@ import { EngineInterruptedError, RenderError } from '@semblance/engine-api/engin
 import type { ToolExit } from './sandbox.ts';
 
 /**
- * A fault of this machine that ended a tool: somebody else killed it, as the kernel does when memory runs out, or the
- * disk is full. The work may well be done at another time or place, whatever its input. Undefined for any other end.
+ * Returns the temporary fault that ended a tool: another process killed it, as the kernel does for want of memory,
+ * or the disk is full. The work may succeed at another time or place. Returns undefined for any other end.
  */
 export function interrupted(exit: ToolExit, program = 'ffmpeg'): EngineInterruptedError | undefined {
   const fault = (what: string) => new EngineInterruptedError(what, { cause: causeOf(exit) });
@@ -15,8 +15,8 @@ export function interrupted(exit: ToolExit, program = 'ffmpeg'): EngineInterrupt
 }
 
 /**
- * Why a tool that looked into an input was ended; undefined where it ended by itself, well or not. Only processor time
- * says something of the input: on a machine that gives none, every tool stands still, whatever it is given.
+ * Returns why a tool that examined an input was ended; undefined when it ended by itself. Only CPU time says
+ * something about the input: on an overloaded machine every tool stands still.
  */
 export function stopped(exit: ToolExit, what: string): RenderError | EngineInterruptedError | undefined {
   if (exit.ended === undefined) return interrupted(exit);
@@ -29,8 +29,8 @@ export function stopped(exit: ToolExit, what: string): RenderError | EngineInter
 }
 
 /**
- * Why a tool that decoded an input did not come to its end; undefined where it did, or where damage in the file is what
- * ended it: what to make of that depends on how much was decoded.
+ * Returns why a tool did not finish decoding an input; undefined when it did, or when damage in the file ended it,
+ * which is judged by how much was decoded.
  */
 export function unfinished(exit: ToolExit, what: string): RenderError | EngineInterruptedError | undefined {
   const end = stopped(exit, what);
@@ -49,8 +49,8 @@ export function unfinished(exit: ToolExit, what: string): RenderError | EngineIn
 }
 
 /**
- * Tells whether an ffmpeg that was built without a decoder for an input says so. One that has more decoders than are
- * accepted refuses the input before, when it is looked into.
+ * Returns whether ffmpeg reports that it lacks the decoder for an input. An ffmpeg with more decoders than are
+ * accepted refuses the input earlier, when it is examined.
  */
 export const lacksDecoder = ({ stderr }: Pick<ToolExit, 'stderr'>) =>
   /^(.*\] )?(Decoder \(codec .*\) not found|Decoding requested, but no decoder found)/m.test(stderr);

@@ -46,7 +46,7 @@ const MAX_PROBE_TEXT = 1 << 20;
 export const unsupported = (message: string, cause?: unknown) =>
   new RenderError('unsupported_format', message, cause === undefined ? undefined : { cause });
 
-/** Returns what a file says of itself. @throws RenderError */
+/** Reads the headers of a file. @throws RenderError */
 export async function readHeaders(launcher: Launcher, path: string, signal: AbortSignal): Promise<RawProbe> {
   const args = ['-v', 'error', '-print_format', 'json', '-show_entries', ENTRIES, ...lookArgs(path)];
   await using tool = await launcher.start('ffprobe', args, { signal, wallSec: 300, limits: { cpuSec: 60 } });
@@ -68,7 +68,7 @@ export async function readHeaders(launcher: Launcher, path: string, signal: Abor
   }
 }
 
-/** The track that players choose: the one marked as default, else the first; never a cover picture. */
+/** Returns the track that players choose: the default one, otherwise the first; never a cover picture. */
 export function pickStream(streams: readonly RawStream[], kind: 'video' | 'audio'): RawStream | undefined {
   const usable = streams.filter(
     (stream) =>

@@ -1,7 +1,7 @@
 import { createLauncher, type Launcher } from './launcher.ts';
 import { createFileReader, type OpenFile } from './open-files.ts';
 
-/** Holds what every part of the media layer works with. */
+/** The tools that every part of the media layer uses. */
 export interface Kit extends Launcher {
   /** Reads a file's headers. @throws RenderError */
   open(path: string, signal: AbortSignal): Promise<OpenFile>;

@@ -3,7 +3,7 @@ import { type ChildLimits, startTool, type Tool } from './sandbox.ts';
 import type { MediaTools } from './tools.ts';
 import type { MediaLimits } from './types.ts';
 
-/** Starts ffmpeg and ffprobe under the limits of this process. */
+/** Starts ffmpeg and ffprobe with the limits of this process. */
 export interface Launcher {
   readonly tools: MediaTools;
   readonly guard: Guard;
@@ -15,15 +15,15 @@ export interface Launcher {
   readonly nice?: number | undefined;
   /** Starts a tool that is gone when the block that holds it (`await using`) is left. */
   start(program: 'ffmpeg' | 'ffprobe', args: readonly string[], options: StartOptions): Promise<HeldTool>;
-  /** Chunks as they come; a tool that gives none for `stallSec` while it is asked for one is killed. */
+  /** Yields chunks as they arrive; kills a tool that sends none for `stallSec` while one is wanted. */
   patient(tool: Tool, chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array>;
 }
 
 export interface StartOptions {
   readonly signal: AbortSignal;
   /**
-   * Seconds after which it is killed, several times those of its processor: files that take too long are caught by these.
-   * None for what is paced by its reader or writer.
+   * Seconds after which the tool is killed, several times its CPU limit, which catches files that take too long.
+   * Absent for tools whose reader or writer sets the pace.
    */
   readonly wallSec?: number;
   readonly limits?: Partial<ChildLimits>;
@@ -60,7 +60,7 @@ export function createLauncher(base: Omit<Launcher, 'start' | 'patient'>): Launc
     async *patient(tool, chunks) {
       const iterator = chunks[Symbol.asyncIterator]();
       let asking = false;
-      // One timer for all chunks: there may be twenty of them in a frame.
+      // One timer for all chunks, because a frame may have twenty of them.
       const timer = setTimeout(() => {
         if (asking) tool.kill();
       }, base.stallSec * 1000);

@@ -5,13 +5,13 @@ import { inputArgs } from './formats.ts';
 import type { Kit } from './kit.ts';
 import type { WrittenVideo } from './types.ts';
 
-/** Is told how many seconds of a video were decoded. */
+/** Called with the number of decoded seconds. */
 export type OnDecoded = (seconds: number) => void;
 
 /**
- * Decodes a finished video and says how long it is: from its first frame to the end of its last one. Sound that goes on
- * longer is not counted: what is charged is what was rendered. The file may be of any engine, so nothing is assumed of
- * its container or of the time base it counts in.
+ * Decodes a finished video and returns its length from the first frame to the end of the last one. Longer sound
+ * does not count, because the charge is for what was rendered. The file may come from any engine, so nothing is
+ * assumed about its container or time base.
  */
 export function measure(
   kit: Kit,
@@ -25,8 +25,8 @@ export function measure(
 }
 
 /**
- * The same of a file that was just written by us, by what it says of its packets. They are in the order in which they
- * are shown, one for each frame, so that decoding would say nothing else of its length.
+ * Measures a file that this layer wrote from its packets. They are in display order, one per frame, so decoding
+ * would give the same length.
  */
 export function measureWritten(kit: Kit, path: string, signal: AbortSignal): Promise<WrittenVideo> {
   return span(kit, path, signal, 'packet=pts,duration', []);
@@ -66,7 +66,7 @@ async function span(
     first = Math.min(first, time);
     last = Math.max(last, time);
     end = Math.max(end, time + (duration > 0 ? duration : 0));
-    // What a tick is comes last of all.
+    // The size of a tick is known last.
     const seconds = Number(fields.get('best_effort_timestamp_time'));
     if (!onDecoded || !Number.isFinite(seconds)) continue;
     firstSeconds ??= seconds;
@@ -76,7 +76,7 @@ async function span(
   signal.throwIfAborted();
   const moment = interrupted(exit);
   if (moment) throw moment;
-  // Not every container says how long the last frame is shown: as long as the mean one.
+  // Not every container states how long the last frame is shown; it then counts as the mean one.
   if (end <= last && frames > 1) end = last + (last - first) / (frames - 1);
   const durationMs = Math.round((end - first) * secondsPerTick * 1000);
   if (exit.code !== 0 || !(durationMs > 0)) {

@@ -21,35 +21,35 @@ export interface MediaOptions {
   /** From `findMediaTools()`. */
   readonly tools: MediaTools;
   readonly limits?: Partial<MediaLimits>;
-  /** Tells whether high dynamic range is brought to the standard one. Default: where ffmpeg can. */
+  /** Whether high dynamic range is converted to standard. Default: when ffmpeg can. */
   readonly toneMapping?: boolean;
-  /** Threads that one decoder, and one encoder, may keep busy. Default 2. */
+  /** Threads that one decoder, and one encoder, may use. Default: 2. */
   readonly threads?: number;
-  /** Address space of one child process, MiB. */
+  /** Address space of one child process, in MiB. */
   readonly memoryMib?: number;
-  /** Seconds that a child may take over its next bytes, or over taking ours, before it is killed. */
+  /** Seconds without progress of a child, reading or writing, before it is killed. */
   readonly stallSec?: number;
   /** Nice value of the child processes. Default: that of this process. */
   readonly nice?: number;
 }
 
-/** Holds what an agent tells of its media layer. */
+/** The state of the media layer for an agent's status. */
 export interface MediaStatus {
   readonly ffmpeg: string;
-  /** Tells whether child processes are without a network. */
+  /** Whether child processes have no network. */
   readonly networkIsolated: boolean;
   readonly toneMapping: boolean;
 }
 
 export interface OpenMedia extends Media {
   readonly status: MediaStatus;
-  /** Length and frames of a finished video, whoever wrote it, as decoded. @throws RenderError processing_failed */
+  /** Length and frames of a finished video of any origin, as decoded. @throws RenderError processing_failed */
   readonly measure: (path: string, signal: AbortSignal, onDecoded?: OnDecoded) => Promise<WrittenVideo>;
-  /** Ends the process that guards the others. Whatever is still decoded or written is to be ended before. */
+  /** Ends the guard process. All decoding and writing must have ended before. */
   close(): Promise<void>;
 }
 
-/** Decoding and encoding through the ffmpeg found on this machine. */
+/** Creates decoding and encoding through the ffmpeg of this machine. */
 export function createMedia(options: MediaOptions): OpenMedia {
   const guard = createGuard({ graceMs: 200 });
   const kit = createKit({
@@ -61,7 +61,7 @@ export function createMedia(options: MediaOptions): OpenMedia {
     stallSec: options.stallSec ?? 60,
     nice: options.nice,
   });
-  // What engines are told of a file is less than what decoding it needs.
+  // Decoding needs more information about a file than engines receive.
   const known = new WeakMap<MediaInfo, Probed>();
   const remember = async (probed: Promise<Probed>) => {
     const result = await probed;

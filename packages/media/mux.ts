@@ -7,7 +7,7 @@ import { TICKS_PER_SECOND } from './mp4-times.ts';
 import type { Sound } from './probe.ts';
 import type { WrittenVideo } from './types.ts';
 
-/** FLAC in MP4 is a standard that this muxer still calls an experiment. */
+/** FLAC in MP4 is a standard that this muxer still calls experimental. */
 const COPY = ['-c:a', 'copy', '-strict', 'experimental'];
 const ENCODE = ['-c:a', 'aac', '-b:a', '160k', '-max_error_rate', '1'];
 
@@ -23,8 +23,9 @@ export interface Whole {
 }
 
 /**
- * Puts picture and sound into one MP4 whose index comes first, gives the last frame its length, and measures the result.
- * @throws RenderError unsupported_format for sound that can neither be taken over nor decoded
+ * Combines picture and sound into one MP4 whose index comes first, sets the length of the last frame, and measures
+ * the result.
+ * @throws RenderError unsupported_format for sound that can neither be copied nor decoded
  */
 export async function finishFile(kit: Kit, whole: Whole): Promise<WrittenVideo> {
   const { sound } = whole;
@@ -34,7 +35,7 @@ export async function finishFile(kit: Kit, whole: Whole): Promise<WrittenVideo> 
     return await attempt(kit, whole, COPY);
   } catch (error) {
     if (!(error instanceof RenderError)) throw error;
-    // Some sound that MP4 could carry is stored in a way that cannot be taken over as it is, or is damaged.
+    // Some sound that MP4 could carry is stored in a way that cannot be copied, or is damaged.
     return attempt(kit, whole, ENCODE);
   }
 }
@@ -58,7 +59,7 @@ async function attempt(kit: Kit, whole: Whole, codec: readonly string[]): Promis
   signal.throwIfAborted();
   const fault = interrupted(exit);
   if (fault) throw fault;
-  // This muxer fails at the end of a file without an exit status that says so.
+  // This muxer fails at the end of a file without setting an exit status.
   if (exit.code !== 0 || exit.stderr.includes('Error writing trailer')) {
     const cause = exit.stderr || exit.signal;
     if (sound && codec !== COPY) {

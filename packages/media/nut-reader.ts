@@ -21,15 +21,15 @@ export interface NutFrame {
   readonly data: Uint8Array;
 }
 
-/** Says what came through the pipe is no NUT stream, or not one of frames of the expected size. */
+/** The data in the pipe is no NUT stream, or its frames have an unexpected size. */
 export class NutError extends Error {
   override readonly name = 'NutError';
 }
 
 /**
- * Frames of a NUT stream with one video stream of raw pictures, as ffmpeg writes it to a pipe. A last frame that is cut
- * off is left out.
- * @param frameBytes size that every frame must have
+ * Yields the frames of a NUT stream with one video stream of raw pictures, as ffmpeg writes it to a pipe. A
+ * truncated last frame is dropped.
+ * @param frameBytes expected size of every frame
  * @param room memory for a frame
  * @throws NutError
  */
@@ -50,7 +50,7 @@ export async function* readNut(
     if (code === 0x4e) {
       const header = await readPacket(reader);
       if (!header) return;
-      // ffmpeg repeats its headers now and then; they say the same each time.
+      // ffmpeg repeats its headers with the same content.
       if (header.startcode === STARTCODES.main) stream ??= parseMainHeader(header.content);
       else if (header.startcode === STARTCODES.stream && stream) parseStreamHeader(header.content, stream);
       else if (header.startcode === STARTCODES.syncpoint && stream) {
@@ -124,7 +124,7 @@ async function readFrameHead(
   return ended ? undefined : { pts, size };
 }
 
-/** A time from its short form (its lowest bits, nearest to the last one) or its long one. */
+/** Returns a time from its short form (its lowest bits, nearest to the last one) or its long one. */
 function fullTime(coded: number, shift: number, last: number): number {
   const span = 2 ** shift;
   if (coded >= span) return coded - span;
@@ -183,7 +183,7 @@ function parseMainHeader(fields: Fields): Stream {
     for (let field = 7; field < count; field++) fields.v();
     if (repeat <= 0) throw new NutError('an empty run of frame codes');
     for (let step = 0; repeat > 0 && codes.length < 256; ) {
-      // The letter N begins a start code, so it is no frame code and takes no part in the count.
+      // The letter N begins a start code, so it is no frame code and does not count.
       if (codes.length === 0x4e) codes.push({ flags: FLAG.invalid, ptsDelta, sizeMul, sizeLsb, reserved });
       else {
         codes.push({ flags, ptsDelta, sizeMul, sizeLsb: sizeLsb + step++, reserved });
@@ -202,7 +202,7 @@ function parseStreamHeader(fields: Fields, stream: Stream): void {
   stream.ptsShift = fields.v();
 }
 
-/** There is one time base, so the time of a syncpoint is not mixed with the number of one. */
+/** There is one time base, so the time of a syncpoint contains no index. */
 function syncTime(fields: Fields): number {
   return fields.v();
 }

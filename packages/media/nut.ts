@@ -1,6 +1,6 @@
 /**
- * The part of the NUT container (https://ffmpeg.org/~michael/nut.txt) that carries one stream of raw pictures between
- * ffmpeg and us: it keeps the time of every frame, which a bare rawvideo pipe loses.
+ * The part of the NUT container (https://ffmpeg.org/~michael/nut.txt) that carries one stream of raw pictures
+ * between ffmpeg and us. It keeps the time of every frame, which a bare rawvideo pipe loses.
  */
 
 export const NUT_ID = Buffer.from('nut/multimedia container\0', 'latin1');
@@ -31,14 +31,14 @@ const TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
   return crc >>> 0;
 });
 
-/** CRC-32 with generator 0x04C11DB7, most significant bit first, start value 0 and no final inversion. */
+/** Returns CRC-32 with generator 0x04C11DB7, most significant bit first, start value 0 and no final inversion. */
 export function crc32Of(bytes: Uint8Array): number {
   let crc = 0;
   for (const byte of bytes) crc = ((crc << 8) ^ (TABLE[(crc >>> 24) ^ byte] as number)) >>> 0;
   return crc;
 }
 
-/** NUT's `v`: seven bits a byte, most significant first, the top bit says that more follow. */
+/** Encodes NUT's `v`: seven bits per byte, most significant first; the top bit says that more follow. */
 function varint(value: number): number[] {
   const bytes = [value % 128];
   for (let rest = Math.floor(value / 128); rest > 0; rest = Math.floor(rest / 128))
@@ -53,7 +53,7 @@ const withChecksum = (bytes: readonly number[]): Buffer => {
   return out;
 };
 
-/** A header packet of at most 4096 bytes. */
+/** Returns a header packet of at most 4096 bytes. */
 function packet(startcode: bigint, content: readonly number[]): Buffer {
   const body = withChecksum(content);
   const code = Buffer.alloc(8);
@@ -61,7 +61,7 @@ function packet(startcode: bigint, content: readonly number[]): Buffer {
   return Buffer.concat([code, Buffer.from(varint(body.length)), body]);
 }
 
-/** Returns what a stream of yuv420p pictures with times in microseconds begins with. */
+/** Returns the start of a stream of yuv420p pictures with times in microseconds. */
 export function nutHeader(width: number, height: number): Buffer {
   const oneCode = (flags: number, count: number) => [...varint(flags), 6, 0, 1, 0, 0, 0, ...varint(count)];
   const main = [
@@ -71,7 +71,7 @@ export function nutHeader(width: number, height: number): Buffer {
     // Frame code 1, the only one in use: every field is written out.
     ...oneCode(FLAG.key | FLAG.codedPts | FLAG.sizeMsb | FLAG.checksum, 1),
     ...oneCode(FLAG.invalid, 253),
-    // No elided frame headers; ffmpeg wants that said.
+    // No elided frame headers; ffmpeg requires this statement.
     0,
   ];
   const stream = [
@@ -83,9 +83,9 @@ export function nutHeader(width: number, height: number): Buffer {
   return Buffer.concat([NUT_ID, packet(STARTCODES.main, main), packet(STARTCODES.stream, stream)]);
 }
 
-/** Returns what stands before the pixels of a frame. */
+/** Returns the bytes before the pixels of a frame. */
 export function nutFrameHeader(ptsUs: number, size: number): Buffer {
-  // ffmpeg reads no frame that is further from a syncpoint than the largest distance, so each has its own.
+  // ffmpeg reads no frame further from a syncpoint than the largest distance, so each frame has its own.
   const syncpoint = packet(STARTCODES.syncpoint, [...varint(ptsUs), 0]);
   // With a shift of 0 the long form of a time is the time plus one.
   return Buffer.concat([syncpoint, withChecksum([1, ...varint(ptsUs + 1), ...varint(size)])]);

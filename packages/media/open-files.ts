@@ -3,9 +3,9 @@ import { type RawStream, readHeaders, unsupported } from './headers.ts';
 import type { Launcher } from './launcher.ts';
 import { type PacketTimes, scanPackets } from './packets.ts';
 
-/** Holds what has been read of a file so far. */
+/** Everything read from a file so far. */
 export interface OpenFile {
-  /** As ffmpeg names it. */
+  /** ffmpeg's name of it. */
   readonly container: string;
   readonly startTime: string | undefined;
   readonly streams: readonly RawStream[];
@@ -15,7 +15,7 @@ export interface OpenFile {
 const REMEMBERED = 16;
 
 /**
- * Reads files' headers and times, each once as long as the file stays the same: a render asks for the picture of its
+ * Reads files' headers and times, each once while the file is unchanged: a render asks for the picture of its
  * input, for its sound, and for both again when it writes. @throws RenderError
  */
 export function createFileReader(

@@ -5,25 +5,25 @@ import { lookArgs } from './formats.ts';
 import { type RawStream, unsupported } from './headers.ts';
 import type { Launcher } from './launcher.ts';
 
-/** Holds when the packets of one stream are shown. */
+/** Display times of the packets of one stream. */
 export interface PacketTimes {
   readonly packets: number;
   readonly startUs: number;
   readonly endUs: number;
   readonly durationUs: number;
   readonly variable: boolean;
-  /** Some packets do not say when they are shown, only when they are decoded, as in AVI. */
+  /** Some packets have no display time but only a decoding time, as in AVI. */
   readonly untimed: boolean;
 }
 
-/** Seconds by which the time of a packet lies before that of a former one where a file's times begin again. */
+/** Least step back, in seconds, that means that a file's times begin again. */
 const BEGINS_AGAIN_SEC = 0.5;
-/** Packets of which that is true before it is believed: the odd time is damaged. */
+/** Number of packets with such a step before it counts, because single times may be damaged. */
 const BEGINS_AGAIN_PACKETS = 3;
 
 /**
- * Reads the times of one stream's packets without decoding them: headers claim what they like.
- * @throws RenderError also where times begin again: frames would be shown on top of each other, and not be counted
+ * Reads the times of one stream's packets without decoding them, because headers may be wrong.
+ * @throws RenderError also when times begin again: frames would be shown on top of each other and not be counted
  */
 export async function scanPackets(
   launcher: Launcher,
@@ -46,11 +46,11 @@ export async function scanPackets(
   let early = 0;
   for await (const line of createInterface({ input: tool.stdout })) {
     const fields = new Map(line.split(',').map((part) => part.split('=') as [string, string]));
-    // Empty ones repeat the frame before; those marked D are cut away by an edit list.
+    // Empty packets repeat the frame before; those marked D are cut by an edit list.
     if (!fields.has('size') || fields.get('size') === '0' || fields.get('flags')?.includes('D')) continue;
     packets++;
     const duration = Number(fields.get('duration')) || 0;
-    // The order in which packets are decoded is that of the file, whatever the order in which frames are shown.
+    // Packets are decoded in file order, whatever the order of display.
     if (Number(fields.get('dts')) * toUs < decoded.last * toUs - BEGINS_AGAIN_SEC * 1e6) early++;
     if (early >= BEGINS_AGAIN_PACKETS) throw beginsAgain(isVideo ? 'video' : 'sound');
     shown.add(Number(fields.get('pts')), duration, isVideo);
@@ -68,12 +68,12 @@ export async function scanPackets(
   const untimed = shown.count < packets;
   const span = untimed ? decoded : shown;
   const sorted = Float64Array.from(span.times).sort();
-  // A bare stream may have no times at all: they are counted off while decoding.
+  // A bare stream may have no times; they are counted while decoding.
   let { first, last, end } = span.count > 0 ? span : { first: 0, last: 0, end: 0 };
   const mean =
     span.count > 1 && last > first ? (last - first) / (span.count - 1) : statedDistance(stream, toUs);
   if (span.count === 0) last = (packets - 1) * mean;
-  // Not every container says how long the last frame is shown: as long as the mean one.
+  // Not every container states how long the last frame is shown; it then counts as the mean one.
   if (isVideo && !(end > last)) end = last + mean;
   end = Math.max(end, last);
   const late = untimed && shown.count > 0 ? shown.first - first : 0;
@@ -87,7 +87,7 @@ export async function scanPackets(
   };
 }
 
-/** Holds where times lie, in ticks. */
+/** Range of times, in ticks. */
 class Span {
   readonly times: number[] = [];
   count = 0;
@@ -115,8 +115,8 @@ function statedDistance(stream: RawStream, toUs: number): number {
 }
 
 /**
- * Tells whether distances differ by more than two ticks, or two milliseconds where ticks are finer than files are
- * exact.
+ * Returns whether distances differ by more than two ticks, or by two milliseconds for ticks finer than the
+ * precision of files.
  */
 function isVariable(sorted: Float64Array, toUs: number): boolean {
   let least = Number.POSITIVE_INFINITY;

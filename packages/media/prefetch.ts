@@ -1,9 +1,9 @@
-/** Takes up to `ahead` items before they are asked for. Left early, it leaves its source too. */
+/** Takes up to `ahead` items before they are requested. Leaving early also leaves the source. */
 export async function* prefetch<T>(source: AsyncGenerator<T>, ahead: number): AsyncGenerator<T> {
   const waiting: Promise<IteratorResult<T>>[] = [];
   const ask = () => {
     const next = source.next();
-    // A failure is seen when its turn comes, or not at all when the reader leaves before.
+    // A failure is reported in its turn, or not at all when the reader leaves before.
     next.catch(() => {});
     waiting.push(next);
   };
@@ -15,7 +15,7 @@ export async function* prefetch<T>(source: AsyncGenerator<T>, ahead: number): As
       yield item.value;
     }
   } finally {
-    // Answered only when what was asked for before has come, which needs the source's own end: not waited for.
+    // This resolves only after pending items, which may need the source's own end, so it is not awaited.
     source.return(undefined).catch(() => {});
   }
 }

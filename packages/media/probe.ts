@@ -8,16 +8,16 @@ import { type PacketTimes, tooLong } from './packets.ts';
 import { uprightSize } from './size.ts';
 import type { AudioInfo, ColorTags, MediaInfo, Size } from './types.ts';
 
-/** Holds what decoding needs to know beyond what engines are told. */
+/** Information that decoding needs beyond what engines receive. */
 export interface VideoDetails {
   readonly stream: number;
-  /** Microseconds in the file's own time at which the output's time begins. */
+  /** Time in the file at which the output begins, in microseconds. */
   readonly zeroUs: number;
-  /** The file does not say when each frame is shown; the first one that is decoded is the beginning. */
+  /** The file has no frame times; the first decoded frame is the beginning. */
   readonly untimed: boolean;
   readonly quarterTurns: 0 | 1 | 2 | 3;
   readonly mirrored: boolean;
-  /** As stored, before it is turned and made square. */
+  /** As stored, before rotation and pixel aspect. */
   readonly coded: Size;
   readonly interlaced: boolean;
   /** Colours as stored. */
@@ -27,11 +27,11 @@ export interface VideoDetails {
   readonly hdr: boolean;
 }
 
-/** A sound track and where the time of the picture begins in it. */
+/** A sound track, and the start of the picture in it. */
 export interface Sound {
   readonly stream: number;
   readonly codec: string;
-  /** Microseconds in the file's own time that coincide with the beginning of the picture. */
+  /** Time in the file that coincides with the start of the picture, in microseconds. */
   readonly zeroUs: number;
 }
 
@@ -40,7 +40,7 @@ export interface Probed {
   readonly video?: VideoDetails;
 }
 
-/** Looks into a file: streams by their headers, times by its packets. @throws RenderError */
+/** Examines a file: streams by their headers, times by its packets. @throws RenderError */
 export async function probe(
   kit: Kit,
   path: string,
@@ -51,7 +51,7 @@ export async function probe(
   return need === 'video' ? probeVideo(kit, file, signal) : probeAudio(kit, file, signal);
 }
 
-/** The sound of a file, with the beginning of its picture beside it; undefined for a file without sound. */
+/** Returns the sound of a file with the start of its picture; undefined for a file without sound. */
 export async function probeSound(kit: Kit, path: string, signal: AbortSignal): Promise<Sound | undefined> {
   const file = await kit.open(path, signal);
   const stream = pickSound(file);
@@ -63,7 +63,7 @@ export async function probeSound(kit: Kit, path: string, signal: AbortSignal): P
     const { video } = await probeVideo(kit, file, signal);
     return { ...sound, zeroUs: video?.zeroUs ?? startUs };
   } catch (error) {
-    // A picture track that cannot be used does not matter to the sound.
+    // An unusable picture track does not matter for the sound.
     if (error instanceof RenderError) return sound;
     throw error;
   }
@@ -119,8 +119,8 @@ async function probeVideo(kit: Kit, file: OpenFile, signal: AbortSignal): Promis
 }
 
 /**
- * The track that is heard. One that cannot be decoded is refused now, not when its picture has been made; one that is
- * not even known by name is refused rather than left out, unless there is another.
+ * Returns the audible track. One that cannot be decoded is refused now, before its picture is made. One with an
+ * unknown codec is refused instead of dropped, unless there is another track.
  */
 function pickSound(file: OpenFile): RawStream | undefined {
   const stream = pickStream(file.streams, 'audio');
@@ -135,7 +135,7 @@ function pickSound(file: OpenFile): RawStream | undefined {
   return stream;
 }
 
-/** Microseconds in the file's own time at which a stream begins, by its header. */
+/** Returns the start of a stream in the file, by its header, in microseconds. */
 const startOf = (stream: RawStream, file: OpenFile) => microseconds(stream.start_time ?? file.startTime);
 
 function describeAudio(stream: RawStream): AudioInfo {
@@ -166,8 +166,8 @@ function describeVideo(
       `The colours of the video are stored in a way (${storedColor.space}) that cannot be read here.`,
     );
   }
-  // Sound that begins before the picture is kept: the first frame is then shown from the beginning. Less than the
-  // distance of two frames is what encoders leave at the start of sound, and is cut.
+  // Sound that begins before the picture is kept, and the first frame is shown from the beginning. Less than one
+  // frame distance is padding of encoders, and is cut.
   const lead = audioStartUs === undefined ? 0 : times.startUs - audioStartUs;
   const frameUs = times.durationUs / Math.max(1, times.packets);
   return {
@@ -185,8 +185,8 @@ function describeVideo(
 }
 
 /**
- * Turns and mirroring of a display matrix (ISO 14496-12, 8.2.2.1), rounded to quarter turns clockwise; mirroring is
- * left to right and comes first.
+ * Returns rotation and mirroring of a display matrix (ISO 14496-12, 8.2.2.1), rounded to quarter turns clockwise.
+ * Mirroring is left to right and comes first.
  */
 export function orientation(matrix: string | undefined): { quarterTurns: 0 | 1 | 2 | 3; mirrored: boolean } {
   const rows = matrix?.split('\n').map((line) => line.split(':')[1]?.trim().split(/\s+/).map(Number)) ?? [];
@@ -198,11 +198,11 @@ export function orientation(matrix: string | undefined): { quarterTurns: 0 | 1 |
   return { quarterTurns: ((Math.round(angle / (Math.PI / 2)) + 4) % 4) as 0 | 1 | 2 | 3, mirrored };
 }
 
-/** A download that broke off must not be charged as if it were the whole. */
+/** Refuses a truncated download, which must not be charged as if it were complete. */
 function refuseCutOff(stream: RawStream, file: OpenFile, times: PacketTimes, what: string): void {
   const claimed = Number(stream.duration);
   const has = times.durationUs / 1e6;
-  // These two state no length: what they have for one is a guess by their rate.
+  // These two state no length; ffprobe's value is a guess from their rate.
   if (!(claimed > 0) || file.container === 'mp3' || file.container === 'aac') return;
   if (has < claimed - Math.max(1, claimed * 0.05)) {
     throw unsupported(
@@ -223,7 +223,7 @@ function refuseLarge(kit: Kit, { width, height }: Size): void {
 
 const microseconds = (seconds: string | undefined) => Math.round((Number(seconds) || 0) * 1e6);
 
-/** Width of a pixel over its height; 1 where the file says nothing or nonsense. */
+/** Returns the width of a pixel over its height; 1 when the file states none or nonsense. */
 function aspect(ratio: string | undefined): number {
   const [num = 0, den = 0] = (ratio ?? '').split(':').map(Number);
   const value = num / den;

@@ -4,7 +4,7 @@ import { RenderError } from '@semblance/engine-api/engine';
 import { all, beeps, type MediaRig, numberedFrames, openMediaRig } from '@semblance/testkit/media/clips';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-/** Where a packet of pictures begins in a transport stream. */
+/** Start of a picture packet in a transport stream. */
 const PICTURE = Buffer.from([0, 0, 1, 0xe0]);
 
 let rig: MediaRig;
@@ -18,14 +18,14 @@ beforeAll(async () => {
 });
 afterAll(() => rig.close());
 
-/** What becomes of a file: the code it is refused with, or how many frames it has. */
+/** Returns the code with which a file is refused, or its number of frames. */
 async function fate(path: string, media = rig.media): Promise<string | number> {
   try {
     const info = await media.probe(path, 'video', rig.signal);
     return (await all(media.decodeVideo(path, info, { signal: rig.signal }))).length;
   } catch (error) {
     if (error instanceof RenderError) {
-      // A sentence for a person: no ffmpeg jargon, no path of ours.
+      // A sentence for a person, without ffmpeg jargon and without our paths.
       expect(error.message).toMatch(/^[A-Z].*\.$/);
       expect(error.message).not.toContain(rig.dir);
       return error.code;
@@ -33,7 +33,7 @@ async function fate(path: string, media = rig.media): Promise<string | number> {
     throw error;
   }
 }
-/** A kind of pixels that each encoder takes. */
+/** A pixel format that each encoder accepts. */
 const PIXELS: Readonly<Record<string, string>> = {
   png: 'rgb24',
   bmp: 'bgr24',
@@ -209,7 +209,7 @@ describe('refused as too large', () => {
     const file = await text('grows.m2v', Buffer.concat([small, large]));
     const limited = rig.withOptions({ limits: { maxPixels: 64 * 48 } });
     expect(await fate(file, limited)).toBe('input_too_large');
-    // Allowed, they come in the size that the file began with; this codec loses one where sizes change.
+    // When allowed, frames have the size at the start of the file; this codec loses one when the size changes.
     expect(await fate(file)).toBe(9);
   });
 });
@@ -238,7 +238,7 @@ describe('taken', () => {
       // ffmpeg does not write these two into FLAC.
       if (!['bmp', 'gif'].includes(kind))
         files.push(await rig.make(`${kind}.flac`, `${song} ${attached} -c:a flac`));
-      // What players know as a cover in MP4.
+      // Players know these as covers in MP4.
       if (['png', 'bmp', 'mjpeg'].includes(kind))
         files.push(await rig.make(`${kind}.m4a`, `${song} ${attached} -c:a aac -f ipod`));
       for (const file of files) {
@@ -310,7 +310,7 @@ describe('taken', () => {
     );
     const starts: number[] = [];
     for (let at = bytes.indexOf(PICTURE); at >= 0; at = bytes.indexOf(PICTURE, at + 1)) starts.push(at);
-    // Both time stamps of one in the middle lose the same 15 of their bits.
+    // Both time stamps of one packet in the middle lose the same 15 bits.
     for (const group of [10, 15]) bytes.writeUInt16BE(1, (starts[30] as number) + group);
     const file = await text('damaged.ts', bytes);
     expect(await fate(file)).toBe(50);
@@ -327,7 +327,7 @@ describe('taken', () => {
   );
 });
 
-/** An MP4 whose picture track is listed `count` times. */
+/** Returns an MP4 that lists its picture track `count` times. */
 function repeatTracks(file: Buffer, count: number): Buffer {
   const moov = file.indexOf('moov') - 4;
   const moovSize = file.readUInt32BE(moov);

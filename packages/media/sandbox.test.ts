@@ -28,7 +28,7 @@ afterEach(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-/** Runs a shell script in the place of ffmpeg. */
+/** Runs a shell script in place of ffmpeg. */
 async function run(
   script: string,
   more: { limits?: Partial<ChildLimits>; signal?: AbortSignal; nice?: number } = {},

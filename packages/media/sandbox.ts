@@ -5,9 +5,9 @@ import { lowerPriority } from '@semblance/common/process/lower-priority';
 import type { MediaTools } from './tools.ts';
 
 /**
- * Waits until the guard knows the process, so that none outlives us; then gives up what it must not use and becomes the
- * tool. A limit that a system does not know (macOS has none on address space) is left out. Where the limit on processor
- * time can be told from a kill it is: at the soft one the kernel sends a signal of its own, at the hard one SIGKILL.
+ * Waits until the guard knows the process, so that none outlives us; then drops its rights and becomes the tool.
+ * Limits that a system lacks are skipped (macOS has none on address space). At the soft CPU limit the kernel sends
+ * a signal of its own, which distinguishes it from a kill; at the hard one it sends SIGKILL.
  */
 const WRAPPER = `IFS= read -r go <&3 || exit 125
 exec 3<&-
@@ -25,16 +25,16 @@ export interface ChildLimits {
   readonly cpuSec: number;
   /** Address space. */
   readonly memoryMib: number;
-  /** Largest file it may write. */
+  /** Largest file that it may write. */
   readonly fileMib: number;
 }
 
 export interface ToolExit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
-  /** Why it was ended before its time: killed by us, or by its limit of processor time. Undefined for any other end. */
+  /** Cause of an early end: killed by us, or the CPU limit. Undefined for any other end. */
   readonly ended: 'killed' | 'cpu' | undefined;
-  /** The last of what the tool wrote to standard error. */
+  /** The last text that the tool wrote to standard error. */
   readonly stderr: string;
 }
 
@@ -42,7 +42,7 @@ export interface Tool {
   readonly pid: number;
   readonly stdin: Writable | null;
   readonly stdout: Readable;
-  /** Resolves when the process and whatever it started are gone; never rejects. */
+  /** Resolves when the process and its children are gone; never rejects. */
   readonly exited: Promise<ToolExit>;
   kill(): void;
 }
@@ -63,11 +63,11 @@ interface ProgramLimits {
   readonly args: readonly string[];
   readonly limits: ChildLimits;
   readonly guard: Guard;
-  /** Aborted: the process is killed. */
+  /** When it aborts, the process is killed. */
   readonly signal: AbortSignal;
-  /** Its nice value. Default: ours. */
+  /** Nice value of the process. Default: ours. */
   readonly nice?: number | undefined;
-  /** Tells whether something is written to its standard input. */
+  /** Whether its standard input is written. */
   readonly feed?: boolean;
 }
 
@@ -76,7 +76,7 @@ export function startTool({ tools, program, ...options }: ToolOptions): Promise<
   return startProgram({ ...options, file: tools[program], isolate: tools.isolate });
 }
 
-/** Starts a program in a process group of its own, limited, without a network where the kernel allows that. */
+/** Starts a program in its own process group, with limits, and without a network where the kernel allows that. */
 export async function startProgram(options: ProgramOptions): Promise<Tool> {
   const { file, isolate, limits, guard, signal } = options;
   signal.throwIfAborted();
@@ -90,7 +90,7 @@ export async function startProgram(options: ProgramOptions): Promise<Tool> {
     {
       detached: true,
       cwd: '/',
-      // Nothing of ours: neither secrets nor variables that steer ffmpeg, such as FFREPORT.
+      // Nothing of our environment: no secrets, and no variables that control ffmpeg, such as FFREPORT.
       env: { PATH: process.env.PATH, LC_ALL: 'C', AV_LOG_FORCE_NOCOLOR: '1', ...libraryPath() },
       stdio: [options.feed ? 'pipe' : 'ignore', 'pipe', 'pipe', 'pipe'],
     },
@@ -100,7 +100,7 @@ export async function startProgram(options: ProgramOptions): Promise<Tool> {
     const cause = await new Promise<unknown>((resolve) => child.once('error', resolve));
     throw new Error(`cannot start ${file}`, { cause });
   }
-  // While it waits at the gate it is one thread, from which all others will have it.
+  // At the gate the process has a single thread, from which all others inherit the value.
   if (options.nice !== undefined) lowerPriority(pid, options.nice);
   child.on('error', () => {});
   child.stdin?.on('error', () => {});
@@ -123,7 +123,7 @@ export async function startProgram(options: ProgramOptions): Promise<Tool> {
   try {
     await guard.watch(pid, 'SIGTERM');
   } catch (cause) {
-    // It still waits: it would be nobody's.
+    // It still waits, and nobody would own it.
     kill();
     await exited;
     throw new Error(`cannot start ${file}`, { cause });
@@ -136,7 +136,7 @@ export async function startProgram(options: ProgramOptions): Promise<Tool> {
   return { pid, stdin: child.stdin, stdout, exited, kill };
 }
 
-/** ffmpeg takes the signal as a wish to stop, and then ends with this status. */
+/** ffmpeg treats the signal as a request to stop, and then exits with this status. */
 const STOPPED_BY_SIGNAL = 255;
 const overTime = ({ code, signal }: Pick<ToolExit, 'code' | 'signal'>) =>
   signal === 'SIGXCPU' || code === STOPPED_BY_SIGNAL;
@@ -148,7 +148,7 @@ function exitOf(child: ChildProcess): Promise<Omit<ToolExit, 'ended'>> {
   });
   return new Promise((resolve) => {
     child.once('exit', (code, signal) => {
-      // What it said last may still be in the pipe.
+      // Its last output may still be in the pipe.
       const done = () => resolve({ code, signal, stderr });
       if (child.stderr?.readableEnded === false) child.stderr.once('close', done);
       else done();
@@ -165,6 +165,6 @@ function killGroup(pgid: number): void {
   try {
     process.kill(-pgid, 'SIGKILL');
   } catch {
-    // Gone already.
+    // It is already gone.
   }
 }

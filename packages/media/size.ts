@@ -1,8 +1,8 @@
 import type { Size } from './types.ts';
 
 /**
- * Size for an output whose shorter side is `shorter` pixels: aspect kept, both sides even, never larger than `from` in
- * either direction. Without `shorter`, the size as it is.
+ * Returns the size of an output whose shorter side is `shorter` pixels: same aspect, even sides, never larger than
+ * `from` in either direction. Without `shorter` the size is unchanged.
  */
 export function outputSize(from: Size, shorter?: number): Size {
   const least = Math.min(from.width, from.height);
@@ -13,7 +13,8 @@ export function outputSize(from: Size, shorter?: number): Size {
 }
 
 /**
- * Size of a stored picture once its pixels are made square, by stretching its rows, and it is turned upright.
+ * Returns the size of a stored picture after its pixels are made square, by stretching its rows, and it is rotated
+ * upright.
  * @param pixelAspect width of a stored pixel over its height
  */
 export function uprightSize(coded: Size, pixelAspect: number, quarterTurns: number): Size {

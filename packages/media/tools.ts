@@ -5,7 +5,7 @@ import { exhausted } from '@semblance/engine-api/exhausted';
 
 const run = promisify(execFile);
 
-/** The ffmpeg of this machine and what it can do. */
+/** The ffmpeg of this machine and its abilities. */
 export interface MediaTools {
   readonly available: true;
   readonly ffmpeg: string;
@@ -13,15 +13,15 @@ export interface MediaTools {
   /** As ffmpeg states it, such as `5.1.9-0+deb12u1`. */
   readonly version: string;
   /**
-   * Arguments before a command that put it into a network of its own, without any interface; empty where the kernel
-   * forbids.
+   * Arguments before a command that run it in a network namespace without an interface; empty where the kernel
+   * forbids that.
    */
   readonly isolate: readonly string[];
-  /** Tells whether high dynamic range can be brought down to the standard one. */
+  /** Whether high dynamic range can be converted to standard. */
   readonly toneMapping: boolean;
 }
 
-/** Why video and sound cannot be worked with here. */
+/** Why video and sound are unavailable here. */
 export interface MissingMediaTools {
   readonly available: false;
   readonly reason: string;
@@ -34,8 +34,8 @@ const NETWORK_NAMESPACES: readonly (readonly string[])[] = [
 ];
 
 /**
- * Looks for ffmpeg and ffprobe (FFmpeg 5.1 or later, with libx264) on PATH.
- * @throws EngineInterruptedError when the machine lacks the files or processes to look: what is there is not known then
+ * Finds ffmpeg and ffprobe (FFmpeg 5.1 or later, with libx264) on PATH.
+ * @throws EngineInterruptedError when the machine lacks the files or processes to look, so the result is unknown
  */
 export async function findMediaTools(path = process.env.PATH): Promise<MediaTools | MissingMediaTools> {
   const missing = (reason: string): MissingMediaTools => ({ available: false, reason });
@@ -79,7 +79,7 @@ async function output(file: string, what: string): Promise<string> {
 }
 
 /**
- * Arguments before a command that give it a network of its own, where the kernel allows that.
+ * Returns the arguments before a command that give it a network namespace, where the kernel allows that.
  * @throws EngineInterruptedError when the machine lacks the files or processes to try
  */
 export async function findIsolation(path: string | undefined): Promise<readonly string[]> {
@@ -90,10 +90,10 @@ export async function findIsolation(path: string | undefined): Promise<readonly 
       await run(unshare, [...kind, '--', 'true'], { timeout: 5_000 });
       return [unshare, ...kind, '--'];
     } catch (error) {
-      // A fault of the moment is no answer: whoever took it for one would go on without a network of their own.
+      // A temporary fault is no answer: treating it as one would run tools with the network.
       const lack = exhausted(error);
       if (lack) throw lack;
-      // Not allowed here; the next one may be.
+      // This one is not allowed here; the next one may be.
     }
   }
   return [];

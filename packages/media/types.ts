@@ -1,22 +1,22 @@
 import type { FrameMemory } from './frame-memory.ts';
 
-/** States what the media layer and the engines say to each other about video and sound. */
+/** Types of video and sound between the media layer and the engines. */
 
-/** One decoded picture of a video: upright, square pixels, 8 bit 4:2:0. */
+/** One decoded picture of a video: upright, square pixels, 8-bit 4:2:0. */
 export interface VideoFrame {
   /** From 0. */
   readonly index: number;
-  /** Presentation time from the start of the video, microseconds; strictly rising, distances may vary. */
+  /** Presentation time from the start of the video in microseconds; strictly increasing, with any distances. */
   readonly ptsUs: number;
   /** Even. */
   readonly width: number;
   /** Even. */
   readonly height: number;
-  /** Planes Y, U, V one after the other without padding: width × height × 3/2 bytes. Owned by whoever received it. */
+  /** Planes Y, U, V in order without padding: width × height × 3/2 bytes. Its receiver owns it. */
   readonly data: Uint8Array;
 }
 
-/** How the numbers of a frame mean colours; kept from input to output. Names as ffmpeg writes them. */
+/** Meaning of a frame's numbers as colours; kept from input to output. Names are ffmpeg's. */
 export interface ColorTags {
   /** `tv` (16–235) or `pc` (0–255). */
   readonly range: 'tv' | 'pc';
@@ -27,16 +27,16 @@ export interface ColorTags {
 }
 
 export interface VideoInfo {
-  /** Size of the frames that are decoded: upright and with square pixels. */
+  /** Size of the decoded frames: upright and with square pixels. */
   readonly width: number;
   readonly height: number;
   /** Mean frames per second. */
   readonly frameRate: number;
   /** True when distances between frames differ by more than a rounding of the time base. */
   readonly variableRate: boolean;
-  /** Frames in the stream, as far as known without decoding it; progress is counted against it. */
+  /** Number of frames as far as known without decoding; progress is measured against it. */
   readonly frameCount: number;
-  /** States when the last frame stops being shown, microseconds; what `finish` of a writer wants. */
+  /** End of the last frame, in microseconds, for `finish` of a writer. */
   readonly endUs?: number;
   readonly codec: string;
   readonly color: ColorTags;
@@ -50,13 +50,13 @@ export interface AudioInfo {
 
 export interface MediaInfo {
   readonly container: string;
-  /** Seconds, of the longest stream that is used. */
+  /** Length of the longest used stream, in seconds. */
   readonly durationSec: number;
   readonly video?: VideoInfo;
   readonly audio?: AudioInfo;
 }
 
-/** Bounds on what is taken in; over one of them is `input_too_large`. */
+/** Limits of an input; exceeding one is `input_too_large`. */
 export interface MediaLimits {
   readonly maxDurationSec: number;
   readonly maxPixels: number;
@@ -65,48 +65,48 @@ export interface MediaLimits {
 
 export interface DecodeOptions {
   readonly signal: AbortSignal;
-  /** Size to scale to while decoding; both even. Default: as the video is. */
+  /** Size of the decoded frames; both even. Default: that of the video. */
   readonly size?: { readonly width: number; readonly height: number };
   /**
-   * Frames that are shown from this time on are wanted, microseconds: decoding begins before it, where the file can be
-   * entered, else at its beginning. The first ones may lack what they refer to, and look otherwise than in the whole.
-   * Frames are numbered from the first that comes. Default: all.
+   * Time from which frames are wanted, in microseconds. Decoding begins at a seek point before it, otherwise at the
+   * start. The first frames may lack their references and look different. Frames are numbered from the first that
+   * arrives. Default: all.
    */
   readonly fromUs?: number | undefined;
-  /** States where frames are taken from. Default: memory of their own. */
+  /** Memory for frames. Default: new memory for each. */
   readonly memory?: FrameMemory;
 }
 
 export interface WriterOptions {
-  /** File to write, an .mp4; it appears whole or not at all. */
+  /** File to write, an .mp4; it appears completely or not at all. */
   readonly path: string;
   readonly width: number;
   readonly height: number;
   readonly color: ColorTags;
   readonly signal: AbortSignal;
-  /** Nominal rate, for the header; times come with the frames. */
+  /** Nominal rate for the header; frames have their own times. */
   readonly frameRate: number;
-  /** Sound to put beside the frames: a file whose first audio stream is kept as it is where MP4 can carry it. */
+  /** File whose first audio stream is added, unchanged where MP4 can carry it. */
   readonly audio?: { readonly path: string };
-  /** States where frames go once they are written: they then belong to the writer and are not copied. */
+  /** Memory that gets written frames back: the writer then owns them and makes no copy. */
   readonly memory?: FrameMemory;
 }
 
 export interface WrittenVideo {
   readonly frames: number;
-  /** Length of the produced file as read from it, milliseconds. */
+  /** Length of the produced file, as read from it, in ms. */
   readonly durationMs: number;
 }
 
 export interface VideoWriter {
   /**
-   * Waits while the encoder is behind. Frames come in order, the first at 0; their bytes are copied, unless `memory`
+   * Waits while the encoder is behind. Frames come in order, the first at 0; their bytes are copied unless `memory`
    * takes them.
    */
   write(frame: Pick<VideoFrame, 'ptsUs' | 'data'>): Promise<void>;
-  /** @param endUs when the last frame stops being shown, microseconds */
+  /** @param endUs end of the last frame, in microseconds */
   finish(endUs: number): Promise<WrittenVideo>;
-  /** Ends the encoder and removes what it wrote. */
+  /** Ends the encoder and removes its files. */
   abort(): Promise<void>;
 }
 
@@ -114,12 +114,12 @@ export interface VideoWriter {
 export interface Media {
   /** @throws RenderError unsupported_format, input_too_large */
   probe(path: string, need: 'video' | 'audio', signal: AbortSignal): Promise<MediaInfo>;
-  /** Frames one by one; at most a few are held. @throws RenderError */
+  /** Yields frames one by one; at most a few are in memory. @throws RenderError */
   decodeVideo(path: string, info: MediaInfo, options: DecodeOptions): AsyncIterable<VideoFrame>;
   openWriter(options: WriterOptions): Promise<VideoWriter>;
   /**
-   * Mono samples in [-1, 1], in chunks of about a second, from the time of the file's first frame (of its first sample
-   * where there is no picture). @throws RenderError
+   * Yields mono samples in [-1, 1], in chunks of about a second, from the time of the file's first frame (or of its
+   * first sample without a picture). @throws RenderError
    */
   decodeAudio(
     path: string,
@@ -127,7 +127,10 @@ export interface Media {
   ): AsyncIterable<Float32Array>;
 }
 
-/** Size for an output whose shorter side is `shorter` pixels: aspect kept, even, never larger than `from`. */
+/**
+ * Returns the size of an output whose shorter side is `shorter` pixels: same aspect, even, never larger than
+ * `from`.
+ */
 export interface Size {
   readonly width: number;
   readonly height: number;

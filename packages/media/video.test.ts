@@ -117,7 +117,8 @@ describe('a picture', () => {
       .map((luma) => (luma > 128 ? 1 : 0))
       .join('');
 
-  // The matrix's first two rows (ISO 14496-12, 8.3.2), what is shown of 96 × 64, and where the white quarter is.
+  // The first two rows of the matrix (ISO 14496-12, 8.3.2), the shown size of 96 × 64, and the position of the
+  // white quarter.
   it.each([
     ['as it is', [1, 0, 0, 1], '96x64', '1000'],
     ['turned right', [0, 1, -1, 0], '64x96', '0100'],
@@ -130,7 +131,7 @@ describe('a picture', () => {
   ] as const)('to be shown %s stands upright', async (_how, [a, b, c, d], size, expected) => {
     const file = await rig.make('corner.mp4', `${corner} -c:v libx264`);
     const bytes = await readFile(file);
-    // Behind size, type, version, times, track, duration, layer and volume of the track header.
+    // After size, type, version, times, track, duration, layer and volume of the track header.
     const matrix = bytes.indexOf('tkhd') + 4 + 40;
     for (const [i, value] of [a, b, 0, c, d, 0].entries()) bytes.writeInt32BE(value * 65_536, matrix + 4 * i);
     await writeFile(file, bytes);
@@ -156,7 +157,7 @@ describe('a picture', () => {
       `${moving} -vf "tinterlace=interleave_top,fieldorder=tff" -c:v mpeg2video -q:v 2 -flags +ildct+ilme -top 1`,
     );
     expect((await rig.ffprobe(file, '-show_streams')).streams[0]?.field_order).toBe('tt');
-    /** How much rows differ from the mean of their neighbours: combs make it large. */
+    /** Returns the mean difference of rows from their neighbours, which is large for combing. */
     const combing = ({ width, height, data }: { width: number; height: number; data: Uint8Array }) => {
       let sum = 0;
       for (let i = width; i < width * (height - 1); i++) {

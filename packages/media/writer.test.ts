@@ -31,7 +31,7 @@ const options = (more: Partial<WriterOptions> = {}): WriterOptions => ({
 });
 const picture = (luma: number, width = 64, height = 48) =>
   new Uint8Array((width * height * 3) / 2).fill(luma);
-/** Whether any process has `text` among its arguments. */
+/** Returns whether any process has `text` among its arguments. */
 async function running(text: string): Promise<boolean> {
   const { stdout } = await promisify(execFile)('ps', ['-eo', 'args']);
   return stdout.split('\n').some((line) => line.includes(text) && !line.includes('ps -eo'));
@@ -57,7 +57,7 @@ describe('a writer', () => {
     expect((await readdir(dir)).filter((name) => !name.startsWith('.'))).toEqual([]);
     await writer.finish(40_000);
     expect(await readdir(dir)).toEqual(['output.mp4']);
-    // The index stands before the pictures, so that playing can begin with the first bytes.
+    // The index precedes the pictures, so playback can begin with the first bytes.
     const bytes = await readFile(`${dir}/output.mp4`);
     expect(bytes.indexOf('moov')).toBeLessThan(bytes.indexOf('mdat'));
   });
@@ -84,7 +84,7 @@ describe('a writer', () => {
       most = Math.max(most, process.memoryUsage().arrayBuffers - before);
     }
     await writer.abort();
-    // 200 frames are 88 MiB; a few are held, and some wait for the garbage collector.
+    // 200 frames are 88 MiB; a few are in use, and some wait for the garbage collector.
     expect(most).toBeLessThan(60 << 20);
   });
 

@@ -14,14 +14,14 @@ import { probeSound, type Sound } from './probe.ts';
 import type { ToolExit } from './sandbox.ts';
 import type { VideoWriter, WriterOptions } from './types.ts';
 
-/** Frames held beside the one being taken by the encoder. */
+/** Frames held besides the one that the encoder is taking. */
 const QUEUE = 2;
-/** Visually without loss, at about the size that phones make. */
+/** Visually lossless, at about the size of phone videos. */
 const CRF = 19;
 
 /**
- * Opens an encoder: H.264 in MP4. The picture goes into a file of its own first; sound and the length of the last frame,
- * which is known only at the end, are added by `finish`, which then measures the result and gives it its name.
+ * Opens an encoder: H.264 in MP4. The picture goes into a separate file first. `finish` adds the sound and the
+ * length of the last frame, which is known only at the end, measures the result and gives it its name.
  */
 export async function openWriter(kit: Kit, options: WriterOptions): Promise<VideoWriter> {
   const { path, signal, width, height } = options;
@@ -43,18 +43,18 @@ function encoderArgs(kit: Kit, options: WriterOptions, to: string): string[] {
   const rate = Math.min(Math.max(options.frameRate, 1), 240);
   return [
     ...['-hide_banner', '-nostdin', '-loglevel', 'error', '-protocol_whitelist', 'pipe', '-copyts'],
-    // What is told of the stream is enough; frames are not to be held back to find out more.
+    // The stream is described completely, so ffmpeg must not hold frames back to analyse it.
     ...['-probesize', '32', '-analyzeduration', '0', '-f', 'nut', '-i', 'pipe:0'],
     ...[
       '-vf',
       `setparams=range=${range}:colorspace=${space}:color_primaries=${primaries}:color_trc=${transfer}`,
     ],
     ...['-fps_mode', 'passthrough', '-enc_time_base', `1:${TICKS_PER_SECOND}`],
-    // Without B-frames, frames are stored in the order and with the times and lengths in which they are shown.
+    // Without B-frames, frames are stored in the order, with the times and lengths, in which they are shown.
     ...['-c:v', 'libx264', '-preset', 'veryfast', '-crf', String(CRF), '-bf', '0', '-pix_fmt', 'yuv420p'],
     // The encoder would take the time base for the rate, and choose the level by it.
     ...['-x264-params', `fps=${Math.round(rate * 1000)}/1000`, '-threads', String(kit.threads)],
-    // MP4 wants to know how long the last frame is; NUT does not.
+    // MP4 needs the length of the last frame; NUT does not.
     ...['-map_metadata', '-1', '-f', 'nut', '-write_index', '0', `file:${to}`],
   ];
 }
@@ -100,7 +100,7 @@ class Mp4Writer implements VideoWriter {
     this.frames++;
     const header = nutFrameHeader(this.lastUs, data.length);
     const { memory } = this.options;
-    // A copy, so that the caller may use its buffer again at once.
+    // A copy, so that the caller may reuse its buffer at once.
     const sent = memory ? this.sendOwned(header, data, memory) : this.send(Buffer.concat([header, data]));
     this.inFlight.push(sent);
     if (this.inFlight.length > QUEUE) await this.inFlight.shift();
@@ -133,7 +133,7 @@ class Mp4Writer implements VideoWriter {
       throw signal.aborted ? signal.reason : error;
     } finally {
       await this.abort();
-      // An abort may have come while the file was still being put together.
+      // An abort may have come while the file was being assembled.
       await this.removeParts();
     }
   }
@@ -169,7 +169,7 @@ class Mp4Writer implements VideoWriter {
     memory.give(data);
   }
 
-  /** Never rejects: what failed is thrown by the next call. */
+  /** Never rejects: the next call throws the error. */
   private async send(bytes: Uint8Array): Promise<void> {
     const timer = setTimeout(() => this.tool.kill(), this.kit.stallSec * 1000);
     const error = await new Promise<Error | null | undefined>((resolve) => {

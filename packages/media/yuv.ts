@@ -24,7 +24,9 @@ const WEIGHTS: Readonly<Record<string, readonly [number, number]>> = {
   bt2020c: [0.2627, 0.0593],
 };
 
-/** The smallest part with even sides and corners, as 4:2:0 wants, that holds `rect` as far as it lies in the frame. */
+/**
+ * Returns the smallest part with even sides and corners, as 4:2:0 requires, that contains `rect` inside the frame.
+ */
 export function evenRect(rect: Rect, frame: Pick<VideoFrame, 'width' | 'height'>): Rect {
   const from = (start: number, most: number) => Math.min(Math.max(0, 2 * Math.floor(start / 2)), most);
   const to = (end: number, most: number) => Math.min(Math.max(0, 2 * Math.ceil(end / 2)), most);
@@ -39,8 +41,8 @@ export function evenRect(rect: Rect, frame: Pick<VideoFrame, 'width' | 'height'>
 }
 
 /**
- * A part of a frame as RGB of 8 bits. Each pair of colour samples covers its four pixels without smoothing, so that
- * {@link rgbToRegion} gives back what it was.
+ * Returns a part of a frame as 8-bit RGB. Each pair of chroma samples covers its four pixels without smoothing, so
+ * {@link rgbToRegion} restores the original.
  * @param rect even sides and corners, inside the frame
  */
 export function regionToRgb(
@@ -67,7 +69,7 @@ export function regionToRgb(
       const blue = blueOfU[u] as number;
       const left = luma[data[from++] as number] as number;
       const right = luma[data[from++] as number] as number;
-      // The clamped array rounds and keeps within 0–255.
+      // The clamped array rounds and keeps values within 0–255.
       out[to++] = left + red;
       out[to++] = left + green;
       out[to++] = left + blue;
@@ -80,10 +82,11 @@ export function regionToRgb(
 }
 
 /**
- * Puts RGB into a part of a frame.
+ * Writes RGB into a part of a frame.
  * @param rgb interleaved, rect.width × rect.height × 3 samples, 0–255
- * @param mask how much of each pixel is replaced, 0–255, rect.width × rect.height; where it is 0, the frame keeps its
- *   bytes. Default: all of it
+ * @param mask replaced share of each pixel, 0–255, rect.width × rect.height; where it is 0, the frame keeps its
+ * bytes.
+ *   Default: all of it
  */
 export function rgbToRegion(
   frame: Planes,
@@ -193,10 +196,7 @@ function toRgbTables(frame: Planes, color: Colors): ToRgb {
   return made;
 }
 
-/**
- * Returns what brightness and the two colour values are made of: y0 + yr·R + yg·G + yb·B, and 128 + ur·R + … for U,
- * V.
- */
+/** Returns the factors of brightness and both colour values: y0 + yr·R + yg·G + yb·B, and 128 + ur·R + … for U, V. */
 export function fromRgbFactors(frame: Pick<VideoFrame, 'width' | 'height'>, color: Colors) {
   const { kr, kb, kg, y0, ySpan, cSpan } = facts(frame, color);
   const yScale = ySpan / 255;

@@ -17,43 +17,42 @@ import { TemporaryFiles } from './temporary-files.ts';
 import { writeAll, writeStream } from './write-stream.ts';
 
 const SWEEP_EVERY_MS = 60_000;
-/** Names of the folders and files that objects are in; whatever else is there is not ours. */
+/** Names of the folders and files with objects; everything else belongs to others. */
 const SHARD = /^[0-9a-f]{2}$/;
 const NAME = /^[0-9a-f]{64}$/;
 
 export interface DirectoryStoreOptions {
-  /** Absolute path of a folder of this store alone; made when missing. */
+  /** Absolute path of a folder for this store only; created when missing. */
   readonly folder: string;
   readonly signingKey: Buffer;
-  /** Origin clients reach the gateway at. */
+  /** Origin at which clients reach the gateway. */
   readonly publicUrl: string;
-  /** Origin agents reach the gateway at. Default: `publicUrl`. */
+  /** Origin at which agents reach the gateway. Default: `publicUrl`. */
   readonly internalUrl?: string;
 }
 
-/** An object opened for reading: replaced or deleted meanwhile, it still reads as it was. */
+/** An object opened for reading. Replaced or deleted meanwhile, it still reads the old content. */
 export interface OpenObject extends ObjectInfo {
   /** Changes with every write; no quotes. */
   readonly version: string;
   readonly storedAt: Date;
-  /** Bytes start to end, both included. Ending or destroying it closes the object. */
+  /** Returns bytes start to end, both included. Ending or destroying the stream closes the object. */
   createReadStream(range?: { start: number; end: number }): ReadStream;
   /** For when no stream was made. */
   close(): Promise<void>;
 }
 
-/** A part of a list. */
+/** A page of a list. */
 export interface ObjectsPage {
   readonly objects: readonly StoredObject[];
-  /** States what to give as `after` for the part that follows; undefined: this was the last. */
+  /** Value of `after` for the next page; undefined for the last page. */
   readonly next?: string;
 }
 
 /**
- * Objects as files of one folder, shared by processes that all open it; the gateway serves its links.
+ * Stores objects as files of one folder, shared by all processes that open it; the gateway serves its links.
  *
- * `objects/<2 hex>/<sha-256 of the key>` holds the bytes and, behind them, the content type (see footer.ts). A write
- * goes to `tmp/`, is synced, renamed and the folder synced: after a crash there is the old object or the new one.
+ * `objects/<2 hex>/<sha-256 of the key>` contains the bytes and, after them, the content type (see footer.ts). A write goes to `tmp/`, is synced and renamed, and the folder is synced: after a crash there is the old object or the new one.
  */
 export class DirectoryStore extends LinkSigner implements ObjectStore {
   readonly #options: DirectoryStoreOptions;
@@ -68,7 +67,7 @@ export class DirectoryStore extends LinkSigner implements ObjectStore {
     mkdirSync(tmp, { recursive: true, mode: 0o770 });
     mkdirSync(join(options.folder, 'objects'), { recursive: true, mode: 0o770 });
     this.#temporary = new TemporaryFiles(tmp);
-    // Leftovers cost space only: a sweep that fails is tried again a minute later.
+    // Leftovers cost only space; a failed sweep is repeated a minute later.
     const sweep = () => {
       this.#sweeping = this.#temporary.sweep().catch(() => 0);
     };
@@ -80,7 +79,7 @@ export class DirectoryStore extends LinkSigner implements ObjectStore {
     const target = this.#pathOf(key);
     options.signal?.throwIfAborted();
     if (options.signal) addAbortSignal(options.signal, source);
-    // Errors that reach the source before it is read must not be unhandled.
+    // Errors of the source before it is read must not be unhandled.
     source.on('error', () => {});
     const path = this.#temporary.newPath();
     try {
@@ -143,14 +142,14 @@ export class DirectoryStore extends LinkSigner implements ObjectStore {
     await rm(this.#pathOf(key), { force: true });
   }
 
-  /** Reads the end of every file there is: slow, and meant to be. Damaged files and foreign ones are passed over. */
+  /** Reads the end of every file; slow on purpose. Damaged and foreign files are skipped. */
   async *list(prefix: string): AsyncGenerator<StoredObject> {
     for await (const { object } of this.#files()) if (object?.key.startsWith(prefix)) yield object;
   }
 
   /**
-   * A part of the list: what the next `files` files hold of it, and where to go on.
-   * @param after where the part before ended
+   * Returns the part of the list in the next `files` files, and where to go on.
+   * @param after end of the part before
    */
   async listPage(
     prefix: string,
@@ -165,7 +164,7 @@ export class DirectoryStore extends LinkSigner implements ObjectStore {
     return { objects };
   }
 
-  /** Every file after a name, in the order of names, with what is stored in it. */
+  /** Yields every file after a name, in the order of names, with the object in it. */
   async *#files(after = ''): AsyncGenerator<{ name: string; object: StoredObject | undefined }> {
     const objects = join(this.#options.folder, 'objects');
     for (const shard of (await readdir(objects)).sort()) {
@@ -184,7 +183,7 @@ export class DirectoryStore extends LinkSigner implements ObjectStore {
     }
   }
 
-  /** For the gateway, which serves the links. */
+  /** Checks a link for the gateway, which serves the links. */
   verify(method: LinkMethod, key: string, query: URLSearchParams, now?: Date): LinkVerdict {
     return verifyLink(this.#options.signingKey, method, key, query, now);
   }

@@ -1,8 +1,8 @@
 import type { FileHandle } from 'node:fs/promises';
 
 /**
- * Holds what the directory store keeps at the end of an object's file, so that bytes and facts appear in one rename
- * and no crash can part them: JSON, its length (4 bytes, big endian) and a mark (4 bytes).
+ * Metadata at the end of an object's file, so that bytes and metadata appear in one rename and no crash can
+ * separate them: JSON, its length (4 bytes, big endian) and a mark (4 bytes).
  */
 export interface Footer {
   readonly key: string;
@@ -15,7 +15,7 @@ export interface Footer {
 
 const MARK = Buffer.from('SMB1');
 const TAIL_BYTES = 8;
-/** Enough for the longest key and content type; one read usually gets it all. */
+/** Enough for the longest key and content type, so one read usually suffices. */
 const READ_BYTES = 2048;
 
 export class DamagedObjectError extends Error {

@@ -12,7 +12,7 @@ afterEach(async () => {
   for (const end of close.splice(0).reverse()) await end();
 });
 
-/** A store whose gateway is whatever answers so. */
+/** Returns a store whose gateway answers with `listener`. */
 async function storeBefore(listener: RequestListener, idleMs?: number): Promise<ObjectStore> {
   const server = createServer(listener);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -123,7 +123,7 @@ it('takes no success for a body that it has not sent to its end', async () => {
 });
 
 it('reads no more of a source than the gateway takes, but for what is on the way', async () => {
-  // Takes nothing until told to: what is read meanwhile lies in buffers of ours and of the kernel.
+  // Takes nothing until told to; data read meanwhile are in our buffers and the kernel's.
   let take = () => {};
   const store = await storeBefore((request, response) => {
     take = () => request.resume();

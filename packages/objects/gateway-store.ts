@@ -15,9 +15,9 @@ import {
   type StoredObject,
 } from './store.ts';
 
-/** Lifetime of the links it follows itself: one request, and clocks that differ by minutes. */
+/** Lifetime of links that this store follows itself: one request, and clocks that differ by minutes. */
 const OWN_LINK_SECONDS = LONGEST_INTERNAL_SECONDS / 2;
-/** States what an S3 API takes as one object; the interface has no limit of its own. */
+/** Largest object of an S3 API; this interface has no limit of its own. */
 const MAX_BYTES = 5 * 2 ** 40;
 
 const page = z.object({
@@ -28,21 +28,21 @@ const page = z.object({
 });
 
 export interface GatewayStoreOptions {
-  /** Origin this process reaches the gateway at. */
+  /** Origin at which this process reaches the gateway. */
   readonly url: string;
-  /** The gateway's own. */
+  /** The same key as the gateway's. */
   readonly signingKey: Buffer;
-  /** Origin clients reach the gateway at. */
+  /** Origin at which clients reach the gateway. */
   readonly publicUrl: string;
-  /** Origin agents reach the gateway at. Default: `url`. */
+  /** Origin at which agents reach the gateway. Default: `url`. */
   readonly internalUrl?: string | undefined;
-  /** Longest silence of the gateway, or of a source that is being sent. Default: 30 s. */
+  /** Longest silence of the gateway, or of a source that is sent, in ms. Default: 30 s. */
   readonly idleMs?: number;
 }
 
 /**
- * The directory store of a gateway, for a process that does not share its folder: every use is a request with a link
- * signed here. Nothing is repeated: callers do that, by `retryable`.
+ * The directory store of a gateway, for a process that does not share its folder: every use is a request with a
+ * link signed here. It does not repeat requests; callers do, by `retryable`.
  */
 export class GatewayStore extends LinkSigner implements ObjectStore {
   readonly #options: GatewayStoreOptions;
@@ -55,7 +55,7 @@ export class GatewayStore extends LinkSigner implements ObjectStore {
     this.#http = new HttpExchange({ origin: options.url, idleMs: options.idleMs ?? 30_000 });
   }
 
-  /** @throws ObjectStoreError; and what the source failed with, or the signal was aborted with */
+  /** @throws ObjectStoreError, the error of the source, or the signal's reason */
   async put(key: string, source: Readable, options: { contentType: string; signal?: AbortSignal }) {
     checkKey(key);
     const { contentType, signal } = options;
@@ -91,7 +91,7 @@ export class GatewayStore extends LinkSigner implements ObjectStore {
     if (answer.status !== 204 || stateOf(answer) !== 'absent') throw this.#refusal('delete', key, answer);
   }
 
-  /** Page by page, each a short request: the gateway may restart between two of them. */
+  /** Page by page, in short requests, so that the gateway may restart between two of them. */
   async *list(prefix: string): AsyncGenerator<StoredObject> {
     if (!isKeyPrefix(prefix)) throw new RangeError('no key of an object begins so');
     let after: string | undefined;
@@ -122,7 +122,7 @@ export class GatewayStore extends LinkSigner implements ObjectStore {
     }
   }
 
-  /** Only what the gateway said of the very object is final: anything else at that address may be another tomorrow. */
+  /** Only the gateway's answer about the object is final; any other answer at that address may change. */
   #refusal(what: string, key: string, answer: Answer): Error {
     const state = stateOf(answer);
     if (state === 'absent') return new ObjectNotFoundError(`nothing is stored under ${key}`);
@@ -140,7 +140,7 @@ export class GatewayStore extends LinkSigner implements ObjectStore {
   }
 }
 
-/** By hand rather than by `pipeline`, which would fail the request with the error of the source and the reverse. */
+/** Written by hand, because `pipeline` would fail the request with the error of the source and the reverse. */
 function sendAll(
   source: Readable,
   request: Writable,

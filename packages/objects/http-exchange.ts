@@ -7,9 +7,9 @@ import {
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https';
 import { ObjectStoreError } from './store.ts';
 
-/** A page of a list of the longest keys there can be is shorter. */
+/** Larger than a page of a list of the longest possible keys. */
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
-/** More at once wait for one of these to end. */
+/** Further requests wait for one of these to end. */
 const MAX_SOCKETS = 64;
 
 export interface Answer {
@@ -21,13 +21,13 @@ export interface Answer {
 export interface SendOptions {
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal | undefined;
-  /** Sends the body and ends the request, or tells why it cannot. Default: there is none. */
+  /** Sends the body and ends the request, or reports why it cannot. Default: no body. */
   readonly write?: (request: ClientRequest, failed: (error: Error) => void) => void;
 }
 
 /**
- * Single requests to one origin, with bodies that stream and short answers. A connection serves one request: one kept
- * open may be closed by the other side in the moment it is used again, which would fail requests for no reason.
+ * Makes single requests to one origin, with streamed bodies and short answers. A connection serves one request,
+ * because the other side may close a kept one in the moment of its reuse and fail the request for no reason.
  */
 export class HttpExchange {
   readonly #origin: string;
@@ -35,7 +35,7 @@ export class HttpExchange {
   readonly #agent: HttpAgent;
   readonly #request: typeof requestHttp;
 
-  /** @param options.idleMs longest silence, connecting included */
+  /** @param options.idleMs longest silence, including connecting */
   constructor(options: { readonly origin: string; readonly idleMs: number }) {
     this.#origin = options.origin;
     this.#idleMs = options.idleMs;
@@ -45,7 +45,7 @@ export class HttpExchange {
     this.#request = secure ? requestHttps : requestHttp;
   }
 
-  /** @throws ObjectStoreError without an answer; the reason of the signal; what `write` failed with */
+  /** @throws ObjectStoreError without an answer; the signal's reason; the error of `write` */
   async send(method: string, path: string, options: SendOptions = {}): Promise<Answer> {
     const { headers = {}, signal, write } = options;
     signal?.throwIfAborted();
@@ -74,7 +74,7 @@ export class HttpExchange {
           });
           response.on('error', fail);
           response.on('end', () => {
-            // An answer to a body that was not sent to its end is a refusal, whatever its status says.
+            // An answer before the body was completely sent is a refusal, whatever its status.
             const { statusCode: status = 0, headers } = response;
             if (status < 300 && !request.writableEnded) fail(new Error('it answered before it was asked'));
             else resolve({ status, headers, body: Buffer.concat(parts).toString() });

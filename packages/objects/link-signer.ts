@@ -3,13 +3,13 @@ import { checkKey, type SignedLinkOptions, type SignedPut } from './store.ts';
 
 export interface LinkSignerOptions {
   readonly signingKey: Buffer;
-  /** Origin clients reach the gateway at. */
+  /** Origin at which clients reach the gateway. */
   readonly publicUrl: string;
-  /** Origin agents reach the gateway at. Default: `publicUrl`. */
+  /** Origin at which agents reach the gateway. Default: `publicUrl`. */
   readonly internalUrl?: string | undefined;
 }
 
-/** The part of a store that signs links to objects that the gateway serves, for whoever has the key they are signed with. */
+/** The part of a store that signs links to objects that the gateway serves, for processes with the signing key. */
 export abstract class LinkSigner {
   readonly #options: LinkSignerOptions;
 

@@ -69,7 +69,7 @@ describe('signed links', () => {
           link.slice(0, i) + link[i] + link.slice(i),
         ]) {
           const verdict = check(grant.method, changed);
-          // A changed separator may leave a query that reads the same; what is granted then is what was signed.
+          // A changed separator may leave an equivalent query; it then grants what was signed.
           if (verdict.ok) expect(verdict.grant).toEqual(grant);
           else expect(verdict.reason, changed).toBe('invalid');
         }

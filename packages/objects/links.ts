@@ -2,26 +2,26 @@ import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'no
 import { isObjectKey } from '@semblance/common/object-key';
 import { isKeyPrefix } from './store.ts';
 
-/** Path, at the gateway, under which the directory store's objects are served. */
+/** Path at the gateway under which the directory store's objects are served. */
 export const FILES_PATH = '/files';
 
-/** `DELETE` and `LIST` are for services of the installation alone: no link for them is ever given to anyone else. */
+/** `DELETE` and `LIST` are for services of the installation only; nobody else ever gets such a link. */
 export type LinkMethod = 'GET' | 'PUT' | 'DELETE' | 'LIST';
 
-/** Links for `DELETE` and `LIST` hold no longer than this: they are made for one request. */
+/** Longest lifetime of links for `DELETE` and `LIST`, which are made for one request. */
 export const LONGEST_INTERNAL_SECONDS = 600;
 
-/** Holds what a link permits. A GET link also permits HEAD. */
+/** What a link permits. A GET link also permits HEAD. */
 export interface LinkGrant {
   readonly method: LinkMethod;
-  /** LIST: what the keys begin with. */
+  /** LIST: the prefix of the keys. */
   readonly key: string;
   /** Unix seconds. */
   readonly expires: number;
-  /** PUT: the content type the object will have, and the most bytes it may have. */
+  /** PUT: the content type of the object, and its largest size. */
   readonly contentType?: string;
   readonly maxBytes?: number;
-  /** LIST: where the page before ended; none for the first one. */
+  /** LIST: the end of the page before; absent for the first page. */
   readonly after?: string;
 }
 
@@ -29,7 +29,7 @@ export type LinkVerdict =
   | { readonly ok: true; readonly grant: LinkGrant }
   | { readonly ok: false; readonly reason: 'expired' | 'invalid' };
 
-/** Path and query of a link, such as `/files/api/…?expires=…&signature=…`. Deterministic. */
+/** Returns path and query of a link, such as `/files/api/…?expires=…&signature=…`. Deterministic. */
 export function signLink(signingKey: Buffer, grant: LinkGrant): string {
   const query = new URLSearchParams({ expires: String(grant.expires) });
   if (grant.method === 'PUT') {
@@ -48,7 +48,7 @@ export function signLink(signingKey: Buffer, grant: LinkGrant): string {
 /**
  * Checks a link's signature in constant time, then its expiry.
  *
- * @param method what the request wants to do; HEAD counts as GET
+ * @param method of the request; HEAD counts as GET
  * @param key the path below `/files/`, as received; LIST: the prefix in the query
  */
 export function verifyLink(
@@ -86,7 +86,7 @@ export function verifyLink(
 }
 
 function signatureOf(signingKey: Buffer, grant: LinkGrant): Buffer {
-  // A JSON array has one reading, so no two grants share a text to sign.
+  // A JSON array has one reading, so no two grants share a signed text.
   const text = JSON.stringify([
     'semblance-link-v1',
     grant.method,
@@ -99,7 +99,7 @@ function signatureOf(signingKey: Buffer, grant: LinkGrant): Buffer {
   return createHmac('sha256', keyObject(signingKey)).update(text).digest();
 }
 
-/** Making a key of its bytes costs several times what signing with it does. */
+/** Creating a key object costs several times as much as signing with it, so it is cached. */
 function keyObject(signingKey: Buffer): KeyObject {
   let key = keys.get(signingKey);
   if (!key) {

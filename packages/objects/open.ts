@@ -8,26 +8,25 @@ import type { ObjectStore } from './store.ts';
 /** The settings of `objectsShape` in common/config. */
 export interface OpenObjectStoreOptions {
   /**
-   * `file:///absolute/folder`, `http(s)://host:port` of a gateway that has such a folder, or
-   * `s3://bucket[/prefix]?region=…&endpoint=…&forcePathStyle=true&publicEndpoint=…`.
+   * `file:///absolute/folder`, `http(s)://host:port` of a gateway with such a folder, or `s3://bucket[/prefix]?region=…&endpoint=…&forcePathStyle=true&publicEndpoint=…`.
    */
   readonly url: string;
-  /** Needed by the directory store, and to reach it over HTTP. */
+  /** Required by the directory store, also over HTTP. */
   readonly signingKey?: Buffer;
   readonly publicUrl: string;
   readonly internalUrl?: string;
 }
 
 export type OpenedObjectStore = ObjectStore & {
-  /** States where the store is another server: whether it can be used. @throws StoreFault */
+  /** Present when the store is another server: checks whether it is usable. @throws StoreFault */
   check?(signal: AbortSignal, answerMs: number): Promise<void>;
   close(): Promise<void>;
 };
 
 /**
- * Opens the object store that the settings name. The gateway serves a `DirectoryStore`; every other use is through the
+ * Opens the object store in the settings. The gateway serves a `DirectoryStore`; every other use is through the
  * interface.
- * @throws ConfigError when the settings do not fit together
+ * @throws ConfigError when the settings are inconsistent
  */
 export function openObjectStore(options: OpenObjectStoreOptions): OpenedObjectStore {
   const url = new URL(options.url);

@@ -6,20 +6,20 @@ export interface S3Place {
   readonly endpoint?: string | undefined;
 }
 
-/** States what is wrong with the key pair or the token itself, and not with what they may do. */
+/** Error codes about the key pair or the token itself, and not about its rights. */
 const REFUSALS = [
   'InvalidAccessKeyId',
   'SignatureDoesNotMatch',
   'ExpiredToken',
   'InvalidToken',
   'CredentialsProviderError',
-  // Of Versity's server.
+  // A code of Versity's server.
   'XAdminUserNotFound',
 ];
-/** Of a bucket in another region, in the words of AWS and of others. */
+/** Error codes for a bucket in another region, of AWS and of others. */
 const ELSEWHERE = ['PermanentRedirect', 'AuthorizationHeaderMalformed', 'IllegalLocationConstraintException'];
 
-/** The SDK's error in words for whoever wrote the settings. */
+/** Describes the SDK's error for the person who wrote the settings. */
 export function describeS3Fault(error: unknown, { bucket, region, endpoint }: S3Place): StoreFault {
   const {
     name = '',

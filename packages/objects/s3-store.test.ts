@@ -10,7 +10,7 @@ objectStoreConformance(
   'S3',
   async () => {
     const server = await startS3Server();
-    // The store finds its credentials as it would in a pod.
+    // The store finds its credentials as in a Pod.
     process.env.AWS_ACCESS_KEY_ID = S3_CREDENTIALS.accessKeyId;
     process.env.AWS_SECRET_ACCESS_KEY = S3_CREDENTIALS.secretAccessKey;
     const client = new S3Client({ region: 'us-east-1', endpoint: server.endpoint, forcePathStyle: true });

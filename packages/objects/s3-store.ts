@@ -11,11 +11,14 @@ import {
   type StoredObject,
 } from './store.ts';
 
-/** Two parts in flight and one being filled bound an upload's memory at about 24 MiB. */
+/** Two parts in flight and one being filled limit an upload's memory to about 24 MiB. */
 const PART_BYTES = 8 * 1024 * 1024;
 const PARTS_IN_FLIGHT = 2;
 
-/** Loaded when first used: the SDK is the largest thing any service would load, and most have a directory store. */
+/**
+ * Loaded on first use, because the SDK is larger than anything else in the services, and most use a directory
+ * store.
+ */
 async function loadSdk() {
   const [s3, { Upload }, { getSignedUrl }] = await Promise.all([
     import('@aws-sdk/client-s3'),
@@ -29,19 +32,19 @@ type Sdk = Awaited<ReturnType<typeof loadSdk>>;
 
 export interface S3StoreOptions {
   readonly bucket: string;
-  /** Put before every key. */
+  /** Prefix of every key. */
   readonly prefix?: string;
   readonly region: string;
   readonly endpoint?: string;
-  /** Endpoint in links for clients outside, where they cannot reach `endpoint`. */
+  /** Endpoint in links for outside clients, when they cannot reach `endpoint`. */
   readonly publicEndpoint?: string;
   readonly forcePathStyle?: boolean;
 }
 
 /**
- * Objects in a bucket of anything that speaks the S3 API. Credentials come from the environment, as the AWS SDK finds
- * them. A presigned PUT fixes the content type; that API cannot bound its length, so `maxBytes` is for the writer to
- * keep.
+ * Stores objects in a bucket of any server with the S3 API. Credentials come from the environment, as the AWS SDK
+ * finds them. A presigned PUT fixes the content type; the API cannot limit its length, so the writer must respect
+ * `maxBytes`.
  */
 export class S3Store implements ObjectStore {
   readonly #options: S3StoreOptions;
@@ -75,7 +78,7 @@ export class S3Store implements ObjectStore {
     const stop = (reason: Error) => {
       source.destroy();
       counter.destroy(reason);
-      // Ends a request that no longer waits for bytes; the parts already stored are deleted by the SDK.
+      // Ends a request that waits for no more bytes; the SDK deletes the stored parts.
       upload.abort().catch(() => {});
     };
     const onAbort = () => stop(signal?.reason as Error);
@@ -138,7 +141,7 @@ export class S3Store implements ObjectStore {
     for await (const { Contents = [] } of pages) {
       for (const { Key, Size = 0, LastModified } of Contents) {
         const key = Key?.slice(own.length);
-        // Whatever else is in the bucket under this prefix has no key of ours.
+        // Other content of the bucket under this prefix has no key of ours.
         if (key === undefined || !isObjectKey(key) || !LastModified) continue;
         yield { key, sizeBytes: Size, storedAt: LastModified };
       }
@@ -170,13 +173,13 @@ export class S3Store implements ObjectStore {
   /**
    * Asks the bucket for the name of an object.
    * @param answerMs longest wait
-   * @throws StoreFault which says what to mend
+   * @throws StoreFault with the remedy
    */
   async check(signal: AbortSignal, answerMs: number): Promise<void> {
     const { bucket, prefix = '' } = this.#options;
     const { sdk, client } = await this.#open();
     const question = new sdk.ListObjectsV2Command({ Bucket: bucket, Prefix: prefix, MaxKeys: 1 });
-    // The SDK was to be loaded first, which takes a while of its own.
+    // Loading the SDK takes time of its own, so the limit begins here.
     const late = AbortSignal.timeout(answerMs);
     try {
       await client.send(question, { abortSignal: AbortSignal.any([signal, late]) });
@@ -221,7 +224,7 @@ function clientFor(sdk: Sdk, options: S3StoreOptions, endpoint: string | undefin
     region: options.region,
     ...(endpoint ? { endpoint } : {}),
     forcePathStyle: options.forcePathStyle ?? false,
-    // Checksums beyond what the API requires would be signed into links and are unknown to many servers.
+    // Checksums beyond the API's requirements would be signed into links, and many servers do not know them.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
     maxAttempts: 3,

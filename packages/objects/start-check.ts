@@ -7,20 +7,20 @@ import { StoreFault } from './store.ts';
 
 const EVERY_MS = 1_000;
 const ANSWER_MS = 5_000;
-/** What goes on for long is said again. */
+/** Interval at which a lasting fault is logged again, in ms. */
 const SAY_AGAIN_MS = 60_000;
 
 export interface StartCheck {
-  /** For `/readyz`; nothing where the store is no other server. */
+  /** Check for `/readyz`; empty when the store is no other server. */
   readonly ready: Readonly<Record<string, () => void>>;
   close(): void;
 }
 
 /**
- * Tries the object store until it has been reached once. A service is not ready before: nothing is rolled out with
- * settings that cannot work. Afterwards a store that is away fails the requests that need it, and no others.
+ * Tries the object store until it was reached once. A service is not ready before, so settings that cannot work are
+ * never rolled out. Later an unreachable store fails only the requests that need it.
  *
- * What it throws when the store refuses the credentials ends the process, as `createRefusals` says.
+ * When the store refuses the credentials, the error ends the process as `createRefusals` says.
  */
 export function checkAtStart(
   store: OpenedObjectStore,

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import { isObjectKey } from '@semblance/common/object-key';
 
-/** Thrown when a key holds nothing. */
+/** There is no object under the key. */
 export class ObjectNotFoundError extends Error {
   override readonly name = 'ObjectNotFoundError';
   readonly code = 'object_not_found';
@@ -13,7 +13,7 @@ export interface ObjectInfo {
   readonly contentType: string;
 }
 
-/** An object found by listing. */
+/** An object in a list. */
 export interface StoredObject {
   readonly key: string;
   readonly sizeBytes: number;
@@ -23,9 +23,9 @@ export interface StoredObject {
 export interface SignedLinkOptions {
   /** Lifetime, counted from `signedAt`. */
   readonly expiresInSeconds: number;
-  /** Moment the signature dates from; the same moment gives the same link. Default: now. */
+  /** Time of the signature; the same time gives the same link. Default: now. */
   readonly signedAt?: Date;
-  /** States who will use the link: clients outside, or agents inside the cluster. Default: `public`. */
+  /** Users of the link: outside clients, or agents inside the cluster. Default: `public`. */
   readonly audience?: 'public' | 'internal';
 }
 
@@ -36,14 +36,13 @@ export interface SignedPut {
 }
 
 /**
- * The bytes of inputs and outputs. Keys are `/`-separated names of [A-Za-z0-9._-] without `..`.
- * All stores (an S3 API, a directory served by the gateway, that same directory reached over HTTP) pass the same
- * conformance tests.
+ * Storage of inputs and outputs. Keys are `/`-separated names of [A-Za-z0-9._-] without `..`. All stores (an S3
+ * API, a directory served by the gateway, that directory over HTTP) pass the same conformance tests.
  */
 export interface ObjectStore {
   /**
-   * Stores a stream under a key, replacing what was there, visible only once complete. Memory stays bounded whatever
-   * the length. When the source fails or the signal aborts, nothing is stored.
+   * Stores a stream under a key and replaces the former object; visible only when complete. Memory is bounded for
+   * any length. When the source fails or the signal aborts, nothing is stored.
    */
   put(
     key: string,
@@ -52,11 +51,11 @@ export interface ObjectStore {
   ): Promise<{ sizeBytes: number }>;
   /** @throws ObjectNotFoundError */
   info(key: string): Promise<ObjectInfo>;
-  /** Idempotent: deleting what is not there succeeds. */
+  /** Idempotent: deleting a missing object succeeds. */
   delete(key: string): Promise<void>;
   /**
-   * Every object whose key begins with the prefix, in no order, read bit by bit. What is stored or deleted meanwhile
-   * may or may not be among them.
+   * Yields every object whose key begins with the prefix, in no order, read step by step. Objects stored or deleted
+   * meanwhile may or may not be among them.
    */
   list(prefix: string): AsyncIterable<StoredObject>;
   signGet(key: string, options: SignedLinkOptions): Promise<string>;
@@ -66,16 +65,16 @@ export interface ObjectStore {
   ): Promise<SignedPut>;
 }
 
-/** Thrown when the store cannot be reached or does not do what it is asked; another try may succeed. */
+/** The store cannot be reached or does not do what it is asked; another try may succeed. */
 export class ObjectStoreError extends Error {
   override readonly name = 'ObjectStoreError';
   readonly code = 'object_store_unavailable';
   readonly retryable = true;
 }
 
-/** Why a store cannot be used, in words for whoever set it up. */
+/** Why a store is unusable, for the person who set it up. */
 export class StoreFault extends ObjectStoreError {
-  /** The store knows us and will not have us: only other credentials help, which a process is given when it starts. */
+  /** The store refuses our credentials: only others help, which a process gets at its start. */
   readonly refused: boolean;
 
   constructor(message: string, options: ErrorOptions & { refused?: boolean } = {}) {
@@ -91,7 +90,7 @@ export function checkKey(key: string): void {
 
 const PREFIX = /^[A-Za-z0-9._/-]{0,512}$/;
 
-/** Tells whether there could be keys that begin so. */
+/** Returns whether keys can begin with this text. */
 export function isKeyPrefix(prefix: string): boolean {
   return PREFIX.test(prefix);
 }

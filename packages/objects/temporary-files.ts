@@ -4,13 +4,13 @@ import { readdir, rm, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 
-/** A half-written file of a process elsewhere that nobody has written to for so long is given up. */
+/** Time without writes after which a temporary file of another machine is abandoned, in ms. */
 const FOREIGN_IDLE_MS = 15 * 60_000;
 
 /**
- * Names for files being written, and the removal of those whose writer died. A name says which process writes it
- * (machine and process namespace, pid, start time), so that the next process on the same machine can remove what a
- * killed one left at once; on shared volumes, the leftovers of other machines go by age.
+ * Names of files that are being written, and the removal of those whose writer died. A name identifies the writing
+ * process (machine and process namespace, pid, start time), so the next process on the same machine can remove a
+ * killed one's files at once. On shared volumes, files of other machines are removed by age.
  */
 export class TemporaryFiles {
   readonly #folder: string;
@@ -25,7 +25,7 @@ export class TemporaryFiles {
     return join(this.#folder, `${this.#prefix}.${randomBytes(9).toString('base64url')}`);
   }
 
-  /** Removes what no living process writes any more; answers how many files that was. */
+  /** Removes files that no living process writes any more; returns their number. */
   async sweep(now = Date.now()): Promise<number> {
     let removed = 0;
     for (const name of await readdir(this.#folder)) {
@@ -49,7 +49,7 @@ export class TemporaryFiles {
   }
 }
 
-/** Short hash of what makes pids comparable: the machine, its boot and the process namespace. */
+/** Returns a short hash of everything that makes pids comparable: the machine, its boot and the process namespace. */
 function machineId(): string {
   const facts = [
     hostname(),
@@ -59,10 +59,10 @@ function machineId(): string {
   return createHash('sha256').update(JSON.stringify(facts)).digest('hex').slice(0, 16);
 }
 
-/** Start time of a process in clock ticks since boot; undefined where there is no /proc. */
+/** Returns the start time of a process in clock ticks since boot; undefined without /proc. */
 function startOf(pid: number): string | undefined {
   const text = attempt(() => readFileSync(`/proc/${pid}/stat`, 'utf8'));
-  // The second field is the command in parentheses and may hold spaces; the start time is field 22.
+  // The second field is the command in parentheses and may contain spaces; the start time is field 22.
   return text?.slice(text.lastIndexOf(')') + 2).split(' ')[19];
 }
 

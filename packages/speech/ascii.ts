@@ -52,7 +52,7 @@ const LETTERS: Readonly<Record<string, string>> = {
   '‚': "'",
 };
 
-/** English as flite reads it: of letters with marks, the letters; of signs it does not know, their names. */
+/** Converts English to the characters that flite reads: letters without their marks, and names of unknown signs. */
 export function toAscii(text: string): string {
   return text
     .replace(/[\u2018\u2019\u02BC]/g, "'")

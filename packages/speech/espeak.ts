@@ -13,10 +13,12 @@ import {
 import { ESPEAK_ARGS } from './tools.ts';
 
 const MAX_HEAD = 4 << 20;
-/** Samples of one passage: what the script cuts off at, and one more piece. */
+/** Most samples of one passage: the length limit of a script, and one more piece. */
 const MAX_SAMPLES = 48_000 * 610;
 
-/** espeak-ng tells of a stop when lips or tongue let go; its closure is the silence before. Seconds. */
+/**
+ * Lead time of stops, in seconds: espeak-ng reports a stop at its release, while its closure is the silence before.
+ */
 const STOP_LEAD: Readonly<Record<string, number>> = {
   p: 0.045,
   b: 0.02,
@@ -26,34 +28,34 @@ const STOP_LEAD: Readonly<Record<string, number>> = {
   g: 0.02,
   ch: 0.04,
 };
-/** How what espeak-ng tells is made into sounds with times. */
+/** How the report of espeak-ng is converted into sounds with times. */
 export interface PhonemeReading {
-  /** Of a name in the IPA. Undefined for silence, null for what takes no time of its own. */
+  /** Sound of an IPA name. Undefined for silence, null for names without a duration. */
   readonly soundOf: (name: string) => Sound | undefined | null;
-  /** Time before its event at which the closure of a stop begins, seconds. */
+  /** Time before its event at which the closure of a stop begins, in seconds. */
   readonly leadOf: (name: string, sound: Sound | undefined) => number;
   /** Share of its time that the sound before a closure keeps. */
   readonly kept: number;
 }
 
-/** Names in brackets say that the language changes. */
+/** Names in brackets mean a change of language. */
 const READING: PhonemeReading = {
   soundOf: (name) => (name.startsWith('(') ? null : soundOfIpa(name)),
   leadOf: (_name, sound) => STOP_LEAD[sound ?? ''] ?? 0,
   kept: 0.5,
 };
 
-/** How a voice is to speak and to be read where that is not as it does by itself. */
+/** Deviations from a voice's defaults. */
 export interface EspeakManner {
-  /** Words a minute, and 0 to 99. */
+  /** Words per minute, and pitch from 0 to 99. */
   readonly rate?: number;
   readonly pitch?: number;
-  /** Tells whether a sentence's pause comes after the last word too, as it does by itself. */
+  /** Whether the pause of a sentence also follows its last word, as by default. */
   readonly endPause?: boolean;
   readonly reading?: PhonemeReading;
 }
 
-/** After the release of a voiceless stop only breath follows, with the lips on their way. */
+/** After the release of a voiceless stop only breath follows, and the lips already move. */
 const RELEASE = 0.015;
 
 interface Head {
@@ -62,7 +64,7 @@ interface Head {
   readonly phonemes: readonly (readonly [string, number])[];
 }
 
-/** Speaks with espeak-ng: one process for all passages of a voice. */
+/** Creates a speaker with espeak-ng: one process for all passages of a voice. */
 export function openEspeak(
   voice: string,
   options: SynthesiserOptions,
@@ -99,7 +101,7 @@ export function openEspeak(
         const answer = await readAnswer(reader, reading);
         signal.throwIfAborted();
         if (answer) return answer;
-        // Who has closed its output is about to end, and how it does is worth knowing.
+        // A tool that closed its output is about to end, and its exit status matters.
         const end = setTimeout(() => tool.kill(), 1_000);
         const exit = await tool.exited;
         clearTimeout(end);
@@ -133,7 +135,7 @@ async function readAnswer(reader: ByteReader, reading: PhonemeReading): Promise<
   return { sampleRate: head.rate, samples, phones: phonesOf(head, reading) };
 }
 
-/** Sounds from the beginnings that espeak-ng tells. */
+/** Converts the start times that espeak-ng reports into sounds. */
 function phonesOf({ rate, samples, phonemes }: Head, { soundOf, leadOf, kept }: PhonemeReading): Phone[] {
   const events = phonemes.flatMap(([name, at]) => {
     const sound = soundOf(name);

@@ -14,13 +14,13 @@ import {
   WALL_SEC,
 } from './synthesiser.ts';
 
-/** More than flite says of any passage's sounds. */
+/** More than flite reports about the sounds of any passage. */
 const MAX_OUTPUT = 1 << 20;
 
 /**
- * Speaks English with flite: a process for each passage, text in by a file.
- * @param voice as flite names it
- * @param stretch of all durations; the voice's own if not given
+ * Creates a speaker of English with flite: one process per passage, with the text in a file.
+ * @param voice flite's name
+ * @param stretch of all durations; default: the voice's own
  */
 export function openFlite(
   voice: string,
@@ -83,8 +83,8 @@ function utterance(said: string, wav: Buffer): Utterance {
 }
 
 /**
- * Reads `name:end` of each sound; every line begins at the end of the one before.
- * @param seconds of the sound: voices made of diphones end in the middle of the last silence that they tell of
+ * Reads `name:end` of each sound; every sound begins at the end of the one before.
+ * @param seconds of the sound, because diphone voices end in the middle of the last reported silence
  */
 export function readDurations(said: string, seconds: number): Phone[] {
   const lines = said

@@ -4,7 +4,7 @@ import type { SpeechTools } from './speech-tools.ts';
 import { reads, type Voice, voiceFor, voiceId, voiceOfWriting } from './voices.ts';
 import { SYMBOL, writingOfLetter } from './writings.ts';
 
-/** A piece of a passage, and who says it. */
+/** A piece of a passage and its voice. */
 export interface Part {
   readonly text: string;
   readonly voice: Voice;
@@ -12,17 +12,17 @@ export interface Part {
   readonly endsParagraph: boolean;
 }
 
-/** A script shared out among the voices. */
+/** A script divided among the voices. */
 export interface SharedScript {
   readonly parts: readonly Part[];
   /** Single letters that no voice reads, with their writing systems, such as `ក (Khmer)`. */
   readonly leftOut: readonly string[];
 }
 
-/** Letters and digits in a row, with the marks between them. */
+/** Rows of letters and digits, with the marks between them. */
 const WORDS = /[\p{L}\p{N}](?:[\p{L}\p{M}\p{N}'’]|\u200C|\u200D)*/gu;
 const LETTER = /[\p{L}\p{N}]/u;
-/** As many are named in a message. */
+/** Most letters named in a message. */
 const MAX_NAMED = 5;
 
 /** A row of letters of one writing system. */
@@ -30,14 +30,14 @@ interface Run {
   readonly text: string;
   readonly at: number;
   readonly writing: string | undefined;
-  /** Of this writing system; there may be digits beside them. */
+  /** Number of letters of this writing system; there may be digits beside them. */
   readonly letters: number;
 }
 
 /**
- * Says who speaks what: the chosen voice all that it can read, and words that it cannot another one. A script with
- * words that nobody reads is refused: what is paid for would lack them. A single letter, as in a formula, is left
- * out.
+ * Assigns the text to voices: the chosen voice speaks everything that it can read, another one the other words. A
+ * script with words that no voice reads is refused, because the paid result would lack them. A single letter, as in
+ * a formula, is left out.
  * @throws RenderError `processing_failed`
  */
 export function shareOut(tools: SpeechTools, chosen: Voice, passages: readonly Passage[]): SharedScript {
@@ -60,7 +60,7 @@ export function shareOut(tools: SpeechTools, chosen: Voice, passages: readonly P
   return { parts, leftOut: [...leftOut].map(([letter, writing]) => `${letter} (${writing})`) };
 }
 
-/** Cuts a text where another voice has to read on; letters that nobody reads are not in the pieces. */
+/** Cuts a text where another voice must read on; letters that no voice reads are dropped. */
 function piecesOf(tools: SpeechTools, own: Voice, text: string) {
   const cuts: { readonly from: number; readonly voice: Voice }[] = [{ from: 0, voice: own }];
   const unread: { readonly run: Run; readonly letters: readonly string[] }[] = [];
@@ -73,7 +73,7 @@ function piecesOf(tools: SpeechTools, own: Voice, text: string) {
       unread.push({ run, letters });
       readable = without(readable, run, letters);
     } else if (voiceId(voice) !== voiceId(cuts.at(-1)?.voice ?? own)) {
-      // What closes a word stays with it, and what opens one goes to the next.
+      // A closing sign stays with its word, an opening one goes to the next.
       const space = text.slice(end, run.at).search(/\s/);
       cuts.push({ from: space < 0 ? run.at : end + space, voice });
     }
@@ -85,7 +85,7 @@ function piecesOf(tools: SpeechTools, own: Voice, text: string) {
   return { pieces, unread };
 }
 
-/** Words, cut where their writing changes; letters that several writings share go with those before them. */
+/** Returns words, cut where their writing changes; letters of several writings belong to those before them. */
 function runsOf(text: string): Run[] {
   const out: Run[] = [];
   for (const { 0: word, index } of text.matchAll(WORDS)) {
@@ -106,13 +106,13 @@ function runsOf(text: string): Run[] {
 
 const lettersOf = ({ text }: Run): string[] => [...text].filter((sign) => LETTER.test(sign));
 
-/** Returns who reads all of a run that the passage's voice does not. */
+/** Returns the voice for a run that the passage's voice cannot read. */
 function readerOf(tools: SpeechTools, run: Run): Voice | undefined {
   const voice = voiceOfWriting(tools, run.writing ?? 'Latin');
   return voice && lettersOf(run).every((letter) => reads(voice, letter)) ? voice : undefined;
 }
 
-/** The text with spaces in place of these letters of a run and their marks. */
+/** Replaces these letters of a run and their marks by spaces. */
 function without(text: string, { at, text: own }: Run, letters: readonly string[]): string {
   const rest = own.replace(/(\p{L}|\p{N})[\p{M}\u200C\u200D]*/gu, (sign, letter: string) =>
     letters.includes(letter) ? ' '.repeat(sign.length) : sign,
@@ -120,7 +120,7 @@ function without(text: string, { at, text: own }: Run, letters: readonly string[
   return text.slice(0, at) + rest + text.slice(at + own.length);
 }
 
-/** Returns what the writing system of a letter is called. */
+/** Returns the name of a letter's writing system. */
 function nameOf(letter: string): string {
   const writing = writingOfLetter(letter);
   if (writing === undefined) return SYMBOL;

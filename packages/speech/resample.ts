@@ -1,9 +1,9 @@
-/** Zero crossings of the kernel to each side. */
+/** Zero crossings of the kernel on each side. */
 const REACH = 12;
-/** Share of the narrower band that is kept whole. */
+/** Share of the narrower band that is kept completely. */
 const BAND = 0.95;
 
-/** Brings 16-bit mono sound to another rate (windowed sinc, Hann). */
+/** Resamples 16-bit mono sound (windowed sinc, Hann). */
 export function resample(samples: Int16Array, from: number, to: number): Int16Array {
   if (from === to) return samples;
   const divisor = greatestCommonDivisor(from, to);
@@ -12,7 +12,7 @@ export function resample(samples: Int16Array, from: number, to: number): Int16Ar
   const cut = Math.min(1, to / from) * BAND;
   const reach = Math.ceil(REACH / cut);
   const taps = 2 * reach;
-  // One row of weights for each place between two samples.
+  // One row of weights for each position between two samples.
   const kernel = new Float64Array(up * taps);
   for (let phase = 0; phase < up; phase++) {
     for (let k = 0; k < taps; k++) {
@@ -34,9 +34,7 @@ export function resample(samples: Int16Array, from: number, to: number): Int16Ar
   return out;
 }
 
-/**
- * The same without rounding to whole numbers, and without a table of weights: slower, for sound that is to be worked on.
- */
+/** Resamples without rounding and without a table of weights: slower, for sound that is processed further. */
 export function resampleFloats(samples: Float32Array, from: number, to: number): Float32Array {
   if (from === to) return samples;
   const cut = Math.min(1, to / from) * BAND;
@@ -52,7 +50,7 @@ export function resampleFloats(samples: Float32Array, from: number, to: number):
   });
 }
 
-/** Weight of a sample at a distance, in samples, from the place that is wanted. */
+/** Returns the weight of a sample at a distance, in samples, from the wanted position. */
 export function weightAt(distance: number, cut: number, reach: number): number {
   const x = Math.PI * distance * cut;
   const sinc = Math.abs(x) < 1e-9 ? 1 : Math.sin(x) / x;

@@ -4,7 +4,7 @@ import { toAscii } from './ascii.ts';
 import { asciiDigit, cleanText, passagesOf } from './script-text.ts';
 import { writingOf } from './writings.ts';
 
-/** Letters and digits that can be seen, the digits as 0 to 9 and all in their plain shape. */
+/** Visible letters and digits, digits as 0 to 9 and all in their plain form. */
 const letters = (text: string): string =>
   [
     ...text

@@ -3,51 +3,54 @@ import { writingOf } from './writings.ts';
 /** A piece of a script that is spoken in one go, in one writing system. */
 export interface Passage {
   readonly text: string;
-  /** Of most of its letters, as Unicode names it; undefined where it has digits and signs only. */
+  /** Unicode name of the writing system of most of its letters; undefined for digits and signs only. */
   readonly writing: string | undefined;
   /** A paragraph ends with it. */
   readonly endsParagraph: boolean;
 }
 
-/** Characters that are spoken in one go, about: enough for the melody of a few sentences, little enough to hold. */
+/** Approximate length of a passage in characters: enough for the melody of a few sentences, and little to hold. */
 const PASSAGE_LENGTH = 400;
-/** Longest row of letters and digits given to a synthesiser: they take quadratic time over longer ones, or cut them. */
+/**
+ * Longest row of letters and digits given to a synthesiser, which takes quadratic time over longer ones or cuts
+ * them.
+ */
 const LONGEST_WORD = 40;
-/** Pictures, and the frame around the sign of a key; digits, # and * are emoji only with that behind them. */
+/** Pictographs, and the frame around a keycap; digits, # and * are emoji only with that frame. */
 const PICTURES = /\p{Extended_Pictographic}|\p{Regional_Indicator}|\p{Emoji_Modifier}|\u20E3/gu;
 /**
- * States what nobody sees: marks of direction, tags, variation selectors, word joiners; but not the two joiners of
- * letters.
+ * Matches invisible characters: direction marks, tags, variation selectors, word joiners. The two joiners of
+ * letters are not matched.
  */
 const INVISIBLE = /(?![\u200C\u200D])\p{Default_Ignorable_Code_Point}/gu;
 /**
- * Joiners of letters that are not part of how a word is written. They are after the sign that takes an Indic letter's
- * vowel away, where they tell letters apart, and in Persian, where one stands between parts of a word. Elsewhere they
- * change only shapes, and synthesisers take them for the end of a word.
+ * Matches joiners that are not part of a word's spelling. They belong to it after an Indic virama, where they
+ * distinguish letters, and in Persian between parts of a word. Elsewhere they change only shapes, and synthesisers
+ * take them for the end of a word.
  */
 const IDLE_JOINERS =
   /(?<![\u094D\u09CD\u0A4D\u0ACD\u0B4D\u0BCD\u0C4D\u0CCD\u0D4D\u0DCA])(?:\u200D|\u200C(?!(?<=[\p{L}\p{M}\p{N}]\u200C)\p{Script=Arabic}))/gu;
 /**
- * Letters and numbers in another shape, which voices spell by their numbers in Unicode or pass over: of full and half
- * width, bold or in a frame, raised, Roman numerals, presentation forms. Not ½, ² and ª, which they read, nor what is a
- * letter of its own in a language, as the Thai ำ.
+ * Matches compatibility forms of letters and numbers, which voices spell by code point or skip: full and half
+ * width, bold, framed, raised, Roman numerals, presentation forms. It does not match ½, ² and ª, which voices read,
+ * nor letters of a language such as the Thai ำ.
  */
 const RESHAPED =
   /[\u017F\u01C4-\u01CC\u01F1-\u01F3\u02B0-\u02B8\u02E0-\u02E4\u03D0-\u03D6\u03F0-\u03F9\u1D2C-\u1D6A\u1D78\u1D9B-\u1DBF\u2090-\u209C\u2102-\u2149\u2160-\u2188\u249C-\u24E9\u2C7C\u2C7D\u3038-\u303A\u309F\u30FF\uFB00-\uFDFB\uFE70-\uFEFC\uFF10-\uFF19\uFF21-\uFF3A\uFF41-\uFF5A\uFF66-\uFF9F\u{1D400}-\u{1D7FF}\u{1E030}-\u{1E06D}\u{1EE00}-\u{1EEBB}\u{1F110}-\u{1F129}\u{1F130}-\u{1F149}]/gu;
-/** Numbers in a frame or before a stop, each a word of its own: ② and ③ in a row are not 23. */
+/** Matches framed numbers, each a word of its own: ② and ③ in a row are not 23. */
 const FRAMED =
   /[\u2460-\u249B\u24EA\u3220-\u3229\u3251-\u325F\u3280-\u3289\u32B1-\u32BF\u{1F100}-\u{1F10A}]/gu;
-/** Signs that stand for letters: framed letters of Korean or Japanese, units in one square, radicals, ₨. */
+/** Matches signs that stand for letters: framed letters of Korean or Japanese, units in one square, radicals, ₨. */
 const SIGNS_OF_LETTERS = /\p{S}/gu;
-/** Signs of full width that are said. Those that only make a pause do so in their own shape. */
+/** Matches spoken signs of full width. Those that only make a pause do so in their own form. */
 const WIDE_SIGNS = /[＃＄％＆＊＋＜＝＞＠]|(?<=\p{Nd})[．，：](?=\p{Nd})/gu;
-/** Spaces of all kinds, controls, and what stands for something that is not there. */
+/** Matches spaces of all kinds, controls, and placeholders. */
 const SPACES = /[\p{Cc}\p{Zs}\p{Zl}\uFFFC\uFFFD]|[\p{Co}\p{Cn}]/gu;
 const SPOKEN = /[\p{L}\p{N}]/u;
 
 /**
- * Returns what of a script is spoken: no controls, marks of direction or pictures, all white space alike; paragraphs
- * stay apart, and words that have something invisible in them stay whole.
+ * Returns the spoken part of a script: without controls, direction marks and pictures, with uniform white space.
+ * Paragraphs stay apart, and words with invisible characters stay whole.
  */
 export function cleanText(script: string): string {
   return (
@@ -65,7 +68,7 @@ export function cleanText(script: string): string {
       .replace(SIGNS_OF_LETTERS, (sign) => (/\p{L}/u.test(plainly(sign)) ? ` ${plainly(sign)} ` : sign))
       .replace(WIDE_SIGNS, plainly)
       .normalize('NFC')
-      // Every voice reads these digits, and some not those of their own language.
+      // Every voice reads these digits, and some do not read those of their own language.
       .replace(/\p{Nd}/gu, asciiDigit)
       .replace(/(?<=[0-9])[٫٬](?=[0-9])/g, (sign) => (sign === '٫' ? '.' : ','))
       .replace(/ *\n */g, '\n')
@@ -76,7 +79,7 @@ export function cleanText(script: string): string {
 
 const plainly = (sign: string): string => sign.normalize('NFKC');
 
-/** A decimal digit of any writing as 0 to 9: they stand in rows of ten, the zero first. */
+/** Returns a decimal digit of any script as 0 to 9. Digits stand in rows of ten, the zero first. */
 export function asciiDigit(digit: string): string {
   const code = digit.codePointAt(0) as number;
   let first = code;
@@ -84,7 +87,7 @@ export function asciiDigit(digit: string): string {
   return String((code - first) % 10);
 }
 
-/** Cuts a script into passages, in order; nothing that can be spoken is left out. */
+/** Cuts a script into passages, in order; everything that can be spoken is in one. */
 export function passagesOf(script: string): Passage[] {
   const out: Passage[] = [];
   for (const paragraph of cleanText(script).split(/\n+/)) {
@@ -107,7 +110,7 @@ export function passagesOf(script: string): Passage[] {
   return out;
 }
 
-/** Sentences, the long ones cut at pauses, then at spaces, then anywhere between characters. */
+/** Returns sentences; long ones are cut at pauses, then at spaces, then anywhere between characters. */
 function sentencesOf(paragraph: string): string[] {
   const sentences = new Intl.Segmenter('en', { granularity: 'sentence' });
   return [...sentences.segment(paragraph)]
@@ -131,7 +134,10 @@ function cut(sentence: string): string[] {
   return [...out, rest];
 }
 
-/** Puts spaces into rows of letters that no language has. Writing without spaces between words is left as it is. */
+/**
+ * Inserts spaces into rows of letters longer than any word. Scripts without spaces between words are left
+ * unchanged.
+ */
 function breakWords(text: string): string {
   return text.replace(
     /[^\s\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Myanmar}]{41,}/gu,
@@ -143,7 +149,7 @@ function breakWords(text: string): string {
           parts.push(part);
           part = '';
         }
-        // Of a letter under a heap of marks, the first few: what follows is no letter any more.
+        // Keeps the first marks of a letter with too many; it is no letter any more.
         part += segment.slice(0, LONGEST_WORD);
       }
       return [...parts, part].filter((piece) => piece !== '').join(' ');

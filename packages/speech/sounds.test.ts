@@ -17,7 +17,7 @@ describe('a sound of speech', () => {
     // A c with a cedilla is not a c.
     ['ç', 'y'],
     ['c', 'k'],
-    // Lips are rounded, or are not, as in the language.
+    // The lips are rounded or not as in the language.
     ['œ', 'ao'],
     ['y', 'uw'],
     ['ɯ', 'ih'],

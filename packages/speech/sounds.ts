@@ -1,4 +1,4 @@
-/** Speech sounds by their ARPABET names, as flite names them; those of all other languages are told by the nearest. */
+/** Speech sounds by their ARPABET names, as flite uses them; sounds of other languages map to the nearest. */
 export const SOUNDS = [
   ...[
     'aa',
@@ -36,11 +36,11 @@ export interface Phone {
   readonly sound: Sound | undefined;
   readonly start: number;
   readonly end: number;
-  /** Loudness of a vowel, 1 as the speech is on the whole. */
+  /** Loudness of a vowel relative to the whole speech. */
   readonly loudness?: number;
 }
 
-/** Symbols of the IPA, several of one sound together, by what looks nearest on a mouth. */
+/** IPA symbols, grouped by the sound that looks nearest on a mouth. */
 const IPA: Readonly<Record<string, Sound>> = Object.fromEntries(
   Object.entries({
     aa: 'aäɑɶ',
@@ -96,13 +96,13 @@ const PAIRS: readonly (readonly [RegExp, Sound])[] = [
   [/^j[uʊ]/, 'yu'],
 ];
 
-/** @param name as flite says it; undefined for silence */
+/** @param name flite's name; undefined for silence */
 export function soundOfArpabet(name: string): Sound | undefined {
   return KNOWN.has(name) ? (name as Sound) : undefined;
 }
 
 /**
- * @param name as espeak-ng says it
+ * @param name espeak-ng's name
  * @returns undefined for silence
  */
 export function soundOfIpa(name: string): Sound | undefined {

@@ -5,13 +5,13 @@ import { PROGRAM_NAMES } from './speech-tools.ts';
 import type { Synthesiser, SynthesiserOptions, Utterance } from './synthesiser.ts';
 import { type Voice, voiceId } from './voices.ts';
 
-/** Synthesisers that are kept: a script may go from voice to voice at every word. */
+/** Synthesisers that are kept, because a script may change the voice at every word. */
 const MAX_KEPT = 3;
 
 /** Keeps the synthesisers of the voices that spoke last. */
 export class Speaker {
   readonly #options: SynthesiserOptions;
-  /** By voice, who spoke last at the end. */
+  /** By voice, the last speaker at the end. */
   readonly #kept = new Map<string, Synthesiser>();
 
   constructor(options: Omit<SynthesiserOptions, 'guard'>) {

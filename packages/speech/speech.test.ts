@@ -66,7 +66,7 @@ describe('speech', () => {
         return levels.reduce((sum, value) => sum + value, 0) / levels.length;
       };
       const vowels = mean((sound) => /^(aa|ae|ay|ey|er|ih|iy|ah|ao)$/.test(sound ?? ''));
-      // A closed mouth is silent, and so is a pause.
+      // A closed mouth and a pause are silent.
       expect(vowels).toBeGreaterThan(4 * mean((sound) => sound === 'p'));
       expect(vowels).toBeGreaterThan(10 * mean((sound) => sound === undefined));
       expect(said.sounds.match(/\b[pbm]\b/g)?.length).toBeGreaterThanOrEqual(7);
@@ -89,7 +89,7 @@ describe('speech', () => {
   it('takes neither markup nor commands nor options out of a script', async () => {
     const marker = join(dir, 'marker');
     for (const voiceId of ['slt', 'espeak-ng/en-us']) {
-      // SSML would be silent for 9 s, phonemes in brackets and \u0001 are espeak-ng’s own.
+      // SSML would be silent for 9 s; phonemes in brackets and \u0001 are espeak-ng’s own.
       const said = await say(
         `<break time="9s"/>[[m'a:m]] \u0001200S $(touch ${marker}) \`touch ${marker}\` -h | > ${marker}`,
         { voiceId },

@@ -9,25 +9,28 @@ import type { SpeechTools } from './speech-tools.ts';
 import type { Utterance } from './synthesiser.ts';
 import { chooseVoice, voiceId } from './voices.ts';
 
-/** Of the sound that is written. */
+/** Sample rate of the written sound, in Hz. */
 export const SAMPLE_RATE = 48_000;
-/** Longest speech, seconds: what is taken of any sound. */
+/** Longest speech, in seconds: the limit of any sound. */
 export const MAX_SPEECH_SEC = 1_790;
-/** Least silence after a passage, and after a paragraph, seconds; what the voice leaves itself counts. */
+/** Least silence after a passage, and after a paragraph, in seconds, including the voice's own. */
 const PAUSE_SEC = 0.25;
 const PARAGRAPH_PAUSE_SEC = 0.6;
-/** Silence before the first word and after the last: a face that comes in with its mouth open looks cut off. */
+/**
+ * Silence before the first word and after the last, in seconds; without it a face seems cut off with its mouth
+ * open.
+ */
 const LEAD_SEC = 0.2;
 const TAIL_SEC = 0.4;
-/** Level that every passage is brought to, as a share of full scale: voices differ by 10 dB. */
+/** Level of every passage, as a share of full scale; voices differ by 10 dB. */
 const LEVEL = 0.11;
 const PEAK = 0.89;
 
 export interface SpokenScript {
   readonly seconds: number;
-  /** From 0 to the end, silences among them. */
+  /** From 0 to the end, including silences. */
   readonly phones: readonly Phone[];
-  /** The voice that was chosen; voices that spoke letters which it cannot read. */
+  /** The chosen voice, and voices that spoke letters which it cannot read. */
   readonly voice: string;
   readonly otherVoices: readonly string[];
   /** Single letters that no voice reads, with the names of their writing systems. */
@@ -42,18 +45,19 @@ export interface SpeakOptions {
   readonly language?: string | undefined;
   /** WAV file to write, 16 bits, mono, {@link SAMPLE_RATE}. */
   readonly path: string;
-  /** Existing private directory; it is left empty but for `path`. */
+  /** Existing private directory; only `path` remains in it. */
   readonly directory: string;
   readonly tools: SpeechTools;
   readonly signal: AbortSignal;
-  /** @param fraction of the script's text that was spoken */
+  /** @param fraction spoken part of the script */
   readonly onProgress?: (fraction: number) => void;
 }
 
 /**
- * Speaks a script into a file, passage by passage: what is held of it does not grow with its length but for the list of
- * its sounds.
- * @throws RenderError `processing_failed` when there is nothing to say, no voice reads all of its words, there is no such
+ * Speaks a script into a file, passage by passage. Apart from the list of sounds, memory does not grow with its
+ * length.
+ * @throws RenderError `processing_failed` when there is nothing to say, no voice reads all of its words, there is
+ * no such
  *   voice, or it fails;
  *   `input_too_large` when it takes longer than {@link MAX_SPEECH_SEC}
  */
@@ -139,7 +143,7 @@ async function append(
   if (file.seconds > from) phones.push({ sound: undefined, start: from, end: file.seconds });
 }
 
-/** Of a part of levelled speech, 1 as it is on the whole. */
+/** Returns the loudness of a part of levelled speech; 1 is that of the whole. */
 function loudness(samples: Int16Array, from: number, to: number): number {
   const part = samples.subarray(Math.floor(from), Math.ceil(to));
   const sum = part.reduce((total, sample) => total + sample * sample, 0);
@@ -194,7 +198,7 @@ class WavFile {
     return this.write(new Int16Array(Math.round(seconds * SAMPLE_RATE)));
   }
 
-  /** Writes the header for what is there now. */
+  /** Writes the header for the present content. */
   async finish(): Promise<void> {
     const header = Buffer.alloc(44);
     const bytes = 2 * this.#samples;

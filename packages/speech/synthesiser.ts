@@ -5,23 +5,23 @@ import type { ToolExit } from '@semblance/media/sandbox';
 import type { Phone } from './sounds.ts';
 import type { SpeechTools } from './speech-tools.ts';
 
-/** Holds what was said in one go. */
+/** The result of one call of a synthesiser. */
 export interface Utterance {
   readonly sampleRate: number;
   /** Mono. */
   readonly samples: Int16Array;
-  /** From the utterance's start to its end, silences among them, without gaps. */
+  /** From the utterance's start to its end, including silences, without gaps. */
   readonly phones: readonly Phone[];
 }
 
-/** Something that speaks with one voice, in a process of its own. */
+/** Speaks with one voice, in a process of its own. */
 export interface Synthesiser {
   /** @param text without control characters and line breaks @throws RenderError */
   speak(text: string): Promise<Utterance>;
   close(): Promise<void>;
 }
 
-/** Most that one passage may cost: a hundred times what one does. */
+/** Most that one passage may cost: a hundred times the usual. */
 export const LIMITS = { cpuSec: 60, memoryMib: 1024, fileMib: 64 } as const;
 export const WALL_SEC = 120;
 
@@ -29,11 +29,11 @@ export interface SynthesiserOptions {
   readonly tools: SpeechTools;
   readonly guard: Guard;
   readonly signal: AbortSignal;
-  /** Existing private directory for what a synthesiser writes; it is left empty. */
+  /** Existing private directory for temporary files, which is left empty. */
   readonly directory: string;
 }
 
-/** Returns what to say of a synthesiser that ended before it had spoken. */
+/** Returns the error for a synthesiser that ended before it had spoken. */
 export function speechFailure(program: string, exit: ToolExit): RenderError | EngineInterruptedError {
   const fault = interrupted(exit, program);
   if (fault) return fault;

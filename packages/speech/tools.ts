@@ -9,12 +9,12 @@ import { FLITE_VOICES, PROGRAM_NAMES } from './speech-tools.ts';
 
 const run = promisify(execFile);
 
-/** The part that talks to espeak-ng's library. */
+/** The script that uses espeak-ng's library. */
 export const ESPEAK_SCRIPT = join(import.meta.dirname, 'espeak.py');
 
 /**
- * Looks for flite, and for espeak-ng with a Python to speak with it, on PATH.
- * @throws EngineInterruptedError when the machine lacks the files or processes to look: what is there is not known then
+ * Finds flite, and espeak-ng with a Python to use it, on PATH.
+ * @throws EngineInterruptedError when the machine lacks the files or processes to look, so the result is unknown
  */
 export async function findSpeechTools(path = process.env.PATH): Promise<SpeechTools | MissingSpeechTools> {
   const [flite, espeak] = await Promise.all([findFlite(path), findEspeak(path)]);
@@ -64,7 +64,7 @@ async function findEspeak(path: string | undefined): Promise<NonNullable<SpeechT
   }
 }
 
-/** Nothing of the environment or of this machine's own packages is taken in. */
+/** Ignores the environment and this machine's own packages. */
 export const ESPEAK_ARGS = ['-I', '-S', '-B', ESPEAK_SCRIPT] as const;
 
 function messageOf(error: unknown): string {

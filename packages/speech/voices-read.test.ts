@@ -8,7 +8,7 @@ import { ESPEAK_ARGS, findSpeechTools } from './tools.ts';
 import { chooseVoice, reads, voiceOfWriting, WRITTEN_IN } from './voices.ts';
 import { WRITINGS } from './writings.ts';
 
-/** A word in each writing system, and another for a language that has not all of its letters. */
+/** A word in each writing system, and another for a language that lacks some of its letters. */
 const WORDS: Readonly<Record<string, string>> = {
   Cyrillic: 'мама',
   Greek: 'μαμα',
@@ -36,9 +36,9 @@ const WORDS: Readonly<Record<string, string>> = {
   Kannada: 'ಮನ',
   Malayalam: 'മനം',
 };
-/** Names of Chinese letters, which the page about Avatar tells of. */
+/** Names of Chinese letters, which the page about Avatar mentions. */
 const SPELLED = ['ja Han'];
-/** The name of a letter takes more, and its number in Unicode more than twice as many. */
+/** The name of a letter has more sounds, and its code point more than twice as many. */
 const MAX_SOUNDS_A_LETTER = 4;
 
 let tools: SpeechTools;
@@ -50,7 +50,7 @@ beforeAll(async () => {
   python = found.espeak.python;
 });
 
-/** Names of sounds; in brackets, languages that it changes to. */
+/** Returns names of sounds; in brackets, languages to which it changes. */
 function sounds(voice: string, word: string): string[] {
   const out = execFileSync(python, [...ESPEAK_ARGS, voice], { input: `${JSON.stringify(word)}\n` });
   const head = JSON.parse(out.subarray(0, out.indexOf(0x0a)).toString()) as { phonemes: [string, number][] };

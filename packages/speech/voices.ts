@@ -7,15 +7,15 @@ import { writingOfLetter } from './writings.ts';
 /** One voice of one synthesiser. */
 export interface Voice {
   readonly program: 'flite' | 'espeak-ng';
-  /** As the program names it. */
+  /** The program's name of it. */
   readonly name: string;
 }
 
 const ESPEAK_PREFIX = 'espeak-ng/';
-/** espeak-ng's ways to change a voice that are voices of their own to a listener. */
+/** espeak-ng's variants that sound like separate voices. */
 const VARIANTS = /^(.+?)(\+(?:f[1-5]|m[1-8]))?$/;
 
-/** States who speaks a writing system when nothing else is said: the language that most of its readers have. */
+/** Default language of a writing system: that of most of its readers. */
 const BY_WRITING: Readonly<Record<string, string>> = {
   Latin: 'en-us',
   Cyrillic: 'ru',
@@ -45,10 +45,10 @@ const BY_WRITING: Readonly<Record<string, string>> = {
 };
 
 /**
- * Writing systems that a voice reads besides Latin, by espeak-ng's name of its language. What it spells by the names
- * or numbers of letters is not among them, also where the language is written so: Kurdish in Arabic letters,
- * Azerbaijani and Turkmen in Cyrillic ones, Korean and Hakka in Chinese ones. Japanese is, which cannot be cut out of
- * its sentences.
+ * Writing systems that a voice reads besides Latin, by espeak-ng's name of its language. Systems whose letters it
+ * only spells by name or number are not included, even if the language uses them: Kurdish in Arabic letters,
+ * Azerbaijani and Turkmen in Cyrillic ones, Korean and Hakka in Chinese ones. Japanese is included, because it
+ * cannot be cut out of its sentences.
  */
 export const WRITTEN_IN: Readonly<Record<string, readonly string[]>> = {
   ...Object.fromEntries(
@@ -87,7 +87,7 @@ export const WRITTEN_IN: Readonly<Record<string, readonly string[]>> = {
   ml: ['Malayalam'],
 };
 
-/** Names of languages in BCP 47 that espeak-ng has under another name. */
+/** BCP 47 names of languages that have another name in espeak-ng. */
 const OTHER_NAMES: Readonly<Record<string, string>> = {
   en: 'en-us',
   fr: 'fr-fr',
@@ -121,15 +121,15 @@ export interface Choice {
   readonly languageUnknown: boolean;
 }
 
-/** Returns what a voice is called in the API and in the details of a result. */
+/** Returns the name of a voice in the API and in the details of a result. */
 export function voiceId({ program, name }: Voice): string {
   return program === 'flite' ? name : `${ESPEAK_PREFIX}${name}`;
 }
 
 /**
- * The voice for a script. A `voice_id` is obeyed or refused; a `language` is a hint; without either, or with a hint
- * that names nothing known, the letters of the script decide.
- * @throws RenderError `processing_failed` for a voice that is not there
+ * Returns the voice of a script. A `voice_id` is obeyed or refused; a `language` is a hint. Without either, or with
+ * an unknown hint, the letters of the script decide.
+ * @throws RenderError `processing_failed` for a voice that does not exist
  */
 export function chooseVoice(
   tools: SpeechTools,
@@ -147,26 +147,26 @@ export function chooseVoice(
   };
 }
 
-/** The voice that speaks one passage: the chosen one, or, for letters it cannot read, the one that can. */
+/** Returns the voice of one passage: the chosen one, or, for letters that it cannot read, one that can. */
 export function voiceFor(tools: SpeechTools, chosen: Voice, { writing }: Passage): Voice {
   if (writing === undefined || readsWriting(chosen, writing)) return chosen;
   return voiceOfWriting(tools, writing) ?? chosen;
 }
 
-/** Returns who reads a writing system when the chosen voice does not; undefined where nobody does. */
+/** Returns the voice of a writing system that the chosen voice cannot read; undefined if there is none. */
 export function voiceOfWriting({ espeak }: SpeechTools, writing: string): Voice | undefined {
   const name = Object.hasOwn(BY_WRITING, writing) ? BY_WRITING[writing] : undefined;
   return name !== undefined && espeak?.voices.has(name) ? { program: 'espeak-ng', name } : undefined;
 }
 
 /**
- * Tells whether a voice reads a letter or digit for what it is. Those it does not, flite leaves out and espeak-ng
- * spells by the number that they have in Unicode.
+ * Returns whether a voice reads a letter or digit as such. flite skips other letters, and espeak-ng spells their
+ * code points.
  */
 export function reads(voice: Voice, letter: string): boolean {
   const writing = writingOfLetter(letter);
   if (voice.program === 'flite') {
-    // Of the letters that writings share, those that only modify others have no sound.
+    // Of the letters that writings share, modifiers have no sound.
     return /[a-z0-9]/i.test(toAscii(letter)) || (writing === undefined && /\p{Lm}/u.test(letter));
   }
   return writing === undefined || readsWriting(voice, writing);
@@ -198,7 +198,7 @@ function namedVoice(tools: SpeechTools, id: string): Voice {
   );
 }
 
-/** English is flite's: it sounds least like a machine. Its accents are espeak-ng's where it has them. */
+/** flite speaks English, because it sounds most natural; espeak-ng speaks its accents. */
 function voiceOf({ flite, espeak }: SpeechTools, language: string): Voice {
   const [standard] = flite?.voices ?? [];
   const plainEnglish = language === 'en-us' || !espeak?.voices.has(language);
@@ -206,7 +206,7 @@ function voiceOf({ flite, espeak }: SpeechTools, language: string): Voice {
   return { program: 'espeak-ng', name: espeak?.voices.has(language) ? language : 'en-us' };
 }
 
-/** The name under which a language can be spoken here, or that of the wider one that it belongs to. */
+/** Returns the name of a language that can be spoken here, or of the wider one that it belongs to. */
 function languageNamed({ flite, espeak }: SpeechTools, hint: string): string | undefined {
   if (!/^[a-z]{2,3}(-[a-z0-9]{1,8})*$/.test(hint)) return undefined;
   const names = new Map([...(espeak?.voices ?? [])].map((name) => [name.toLowerCase(), name]));

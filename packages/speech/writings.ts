@@ -1,10 +1,12 @@
-/** Writing systems that have voices of their own, by their names in Unicode; letters of others are nobody's. */
+/** Unicode names of the writing systems that voices read. */
 export const WRITINGS = [
   ...['Latin', 'Cyrillic', 'Greek', 'Arabic', 'Hebrew', 'Armenian', 'Georgian', 'Ethiopic'],
   ...['Han', 'Hiragana', 'Katakana', 'Bopomofo', 'Hangul', 'Thai', 'Myanmar', 'Sinhala', 'Devanagari'],
   ...['Bengali', 'Gurmukhi', 'Gujarati', 'Oriya', 'Tamil', 'Telugu', 'Kannada', 'Malayalam'],
 ] as const;
-/** Writing systems without a voice, to be named: those in use today, and the best known of the old ones. */
+/**
+ * Unicode names of writing systems without a voice, for messages: those in use today, and the best known old ones.
+ */
 const UNVOICED = [
   ...['Khmer', 'Lao', 'Tibetan', 'Mongolian', 'Thaana', 'Syriac', 'Nko', 'Tifinagh', 'Canadian_Aboriginal'],
   ...[
@@ -38,7 +40,7 @@ const UNVOICED = [
   ...['Phoenician', 'Cuneiform', 'Egyptian_Hieroglyphs', 'Linear_A', 'Linear_B', 'Ugaritic', 'Old_Persian'],
 ] as const;
 
-/** In place of the writing system of a sign that has none and is said by no voice. */
+/** Pseudo writing system of a sign that has none and that no voice says. */
 export const SYMBOL = 'Symbol';
 
 const patternsOf = (names: readonly string[]) =>
@@ -47,7 +49,7 @@ const VOICED_PATTERNS = patternsOf(WRITINGS);
 const PATTERNS = patternsOf([...WRITINGS, ...UNVOICED]);
 const OF_NO_WRITING = /[\p{Script=Common}\p{Script=Inherited}]/u;
 
-/** The writing system of most letters, of those that have voices. */
+/** Returns the writing system of most letters, among those with voices. */
 export function writingOf(text: string): string | undefined {
   let best: string | undefined;
   let most = 0;
@@ -57,14 +59,14 @@ export function writingOf(text: string): string | undefined {
     if (name === 'Hiragana' || name === 'Katakana') japanese += count;
     if (count > most) [best, most] = [name, count];
   }
-  // Japanese mixes three of them; the syllables tell it from Chinese.
+  // Japanese mixes three of them; its syllables distinguish it from Chinese.
   if (japanese > 0 && (best === 'Han' || best === 'Katakana')) return 'Hiragana';
   return best;
 }
 
 /**
- * The writing system of one letter or digit; undefined where several share it. {@link SYMBOL} is a number that no voice says,
- * such as ❶ (½ is made of digits), and `Unknown` a writing system whose name is not known here.
+ * Returns the writing system of one letter or digit; undefined when several share it. {@link SYMBOL} is a number
+ * that no voice says, such as ❶ (½ is made of digits); `Unknown` is a writing system without a known name.
  */
 export function writingOfLetter(letter: string): string | undefined {
   if (OF_NO_WRITING.test(letter)) {

@@ -64,7 +64,7 @@ describe('vowels of known pitch and formants', () => {
         expect(pitch / middle(voice)).toBeGreaterThan(0.98);
         expect(pitch / middle(voice)).toBeLessThan(1.02);
       }
-      // A pitch that glides shows formants between harmonics, too.
+      // A gliding pitch shows formants between harmonics too.
       const gliding = vowel({ hz, formants, seconds: 2, glide: 0.12 });
       const factor = formantFactor(spectrum(gliding, 150), spectrum(converted(gliding, voice), 150));
       expect(factor / voice.formantShift).toBeGreaterThan(0.97);

@@ -120,7 +120,7 @@ describe('limits', () => {
     const out = converted(sound, loud);
     for (const [i, value] of sound.entries()) {
       const made = out[i] as number;
-      // Eight times as loud, on the same side; never more than there is, and whole below the rounding.
+      // At most eight times as loud, with the same sign and within full scale; exact below the rounding.
       if (Math.sign(made) !== Math.sign(value)) throw new Error(`${value} became ${made}`);
       if (Math.abs(value) < 3_000) expect(Math.abs(made - 10 ** (18 / 20) * value)).toBeLessThanOrEqual(0.5);
       else expect(Math.abs(made)).toBeGreaterThan(23_000);
@@ -140,14 +140,14 @@ describe('limits', () => {
     for (const id of ['bass-narrator', 'small-character']) {
       const whole = joined([square, nyquist, offset, click, sentence, sentence]);
       const out = converted(whole, named(id));
-      // A number that is none, or an endless one, becomes 0: then the speech at the end would be missing.
+      // NaN and infinity become 0; otherwise the speech at the end would be missing.
       const end = out.subarray(out.length - sentence.length);
       expect(Math.abs(levelDb(end) - levelDb(sentence)), id).toBeLessThan(2);
     }
   });
 
   it('keeps going for ten minutes: nothing is lost, nothing drifts', () => {
-    // At a rate that costs a third of the usual one.
+    // A rate that costs a third of the usual one.
     const rate = 16_000;
     const said = resample(sentence, RATE, rate);
     const mark = noise(0.1, 0.1, 5);
@@ -160,7 +160,7 @@ describe('limits', () => {
     let reference: number[] = [];
     let [taken, given] = [0, 0];
     for (let k = 0; k < turns; k++) {
-      // The last two turns are held, one after the other.
+      // The last two turns are kept, one after the other.
       out.copyWithin(0, turn.length);
       for (let at = 0; at < turn.length; at += 320) {
         const chunk = turn.subarray(at, at + 320);
@@ -170,7 +170,7 @@ describe('limits', () => {
         given += made.length;
       }
       if (k < 2) continue;
-      // The turn before this one, whole.
+      // The whole turn before this one.
       const heard = out.subarray(latency, latency + turn.length);
       const markAt = turn.length - rate / 20 - mark.length;
       if (Buffer.compare(bytes(heard.subarray(markAt, markAt + mark.length)), bytes(mark)) !== 0) {
@@ -182,8 +182,8 @@ describe('limits', () => {
       if (k === 2) reference = levels;
       for (const [i, level] of levels.entries()) {
         const own = levelDb(turn.subarray(i * window, (i + 1) * window));
-        // Where the sentence is to be heard, it is heard, as loud as the first time. A tone whose only harmonic lies
-        // below the new pitch (the voice of a closed mouth, at "five") loses 8 dB.
+        // Where the sentence is audible, it is as loud as the first time. A tone whose only harmonic lies below the
+        // new pitch (the voice of a closed mouth, at "five") loses 8 dB.
         if (own > -40) expect(Math.abs(level - (reference[i] as number)), `turn ${k}, ${i}`).toBeLessThan(4);
         if (own > -40) expect(level - own, `turn ${k}, ${i}`).toBeGreaterThan(-12);
       }

@@ -6,36 +6,36 @@ export const LOWEST_RATE = 8_000;
 export const HIGHEST_RATE = 96_000;
 /** Full scale of 16-bit samples. */
 const FULL = 32_768;
-/** From here on, a share of full scale, peaks are rounded off instead of cut. */
+/** Share of full scale above which peaks are rounded off instead of clipped. */
 const ROUND_FROM = 0.85;
-/** Loudness is compared over about so much voice, seconds. */
+/** Length of voice over which loudness is compared, in seconds. */
 const LOUDNESS_SEC = 0.3;
-/** States what the voice is held to before there is much of it: its own power, as if for a while at this level. */
+/** Prior of the loudness: the voice's own power, as if heard for a while at this level. */
 const PRIOR_POWER = 1e-4;
-/** Farthest that loudness is corrected, as a factor. */
+/** Largest correction of loudness, as a factor. */
 const MAX_GAIN = 2;
 
 export interface VoiceConverterOptions {
-  /** Samples a second, from {@link LOWEST_RATE} to {@link HIGHEST_RATE}. */
+  /** Sample rate in Hz, from {@link LOWEST_RATE} to {@link HIGHEST_RATE}. */
   readonly sampleRate: number;
-  /** Without one, sound goes through sample for sample. */
+  /** Without a voice, samples pass unchanged. */
   readonly voice?: Voice | undefined;
 }
 
-/** Converts one stream of mono sound; it holds a fixed amount of memory however long the stream is. */
+/** Converts one stream of mono sound with a fixed amount of memory, however long the stream is. */
 export interface VoiceConverter {
-  /** How much later than its input the output is. */
+  /** Delay of the output. */
   readonly latencySamples: number;
   /**
    * Takes any number of samples and returns as many: silence for the first `latencySamples` of a stream, then its
-   * sound. What comes out does not depend on how the stream was cut.
+   * sound. The output does not depend on how the stream is cut.
    */
   push(chunk: Int16Array): Int16Array;
   /** Ends the stream: returns the last `latencySamples`. The next push begins another stream. */
   flush(): Int16Array;
 }
 
-/** @throws RangeError on a rate that is none */
+/** @throws RangeError for an invalid rate */
 export function createVoiceConverter({ sampleRate, voice }: VoiceConverterOptions): VoiceConverter {
   if (!Number.isInteger(sampleRate) || sampleRate < LOWEST_RATE || sampleRate > HIGHEST_RATE) {
     throw new RangeError(`sampleRate must be a whole number from ${LOWEST_RATE} to ${HIGHEST_RATE}`);
@@ -81,10 +81,10 @@ class Stream {
   readonly #output: Float64Array;
   readonly #plain: Float32Array;
   readonly #forget: number;
-  /** Power of the voice that came in, and of what it became without the correction of its loudness. */
+  /** Power of the input voice, and of its conversion without the correction of loudness. */
   #powerIn: number;
   #powerOut: number;
-  /** Energy of the two since the last step. */
+  /** Energy of both since the last step. */
   #sumIn = 0;
   #sumOut = 0;
 
@@ -117,7 +117,7 @@ class Stream {
     return out;
   }
 
-  /** Measures loudness where there is a voice and nothing else. */
+  /** Measures loudness where there is only a voice. */
   #compare(count: number): void {
     if (!this.#shifter.voiced) return;
     const [plain, output] = [this.#plain, this.#output];
@@ -144,10 +144,10 @@ class Stream {
   }
 }
 
-/** To 16 bits. Peaks near full scale are rounded off, which is heard less than cut ones. */
+/** Converts to 16 bits. Peaks near full scale are rounded off, which is less audible than clipping. */
 function toSample(value: number): number {
   const size = Math.abs(value);
-  // As Math.round does, which takes longer: made positive, so that cutting the fraction off rounds down.
+  // Like Math.round, which takes longer: the value is made positive, so that truncating rounds down.
   if (size <= ROUND_FROM) return ((value * FULL + FULL + 0.5) | 0) - FULL;
   const room = 1 - ROUND_FROM;
   const round = ROUND_FROM + room * Math.tanh((size - ROUND_FROM) / room);

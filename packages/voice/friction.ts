@@ -1,26 +1,25 @@
 import type { Kernels } from './kernels/kernels.ts';
 import type { Ring } from './ring.ts';
 
-/** Friction lies above this. */
+/** Frequency above which friction lies. */
 const CROSSOVER_HZ = 4_000;
-/** Length of the filter that parts the bands, seconds. */
+/** Length of the filter that separates the bands, in seconds. */
 const FILTER_SEC = 0.001;
 /**
- * Power above the crossover for each unit below it: up to the first it is part of the voice, from the second on
+ * Power above the crossover relative to the power below: up to the first value it is voice, from the second on
  * friction.
  */
 const VOICE = 0.1;
 const FRICTION = 0.5;
-/** Below this rate there is no band to part. */
+/** Sample rate below which there is no band to separate. */
 const LEAST_RATE = 12_000;
 
 /**
- * Takes the friction out of sound that is going to be moved in pitch: z and v are a voice and a hiss at once, and a
- * hiss cut into periods buzzes. What lies above 4 kHz is taken out as far as there is much of it, compared with what
- * lies below.
+ * Removes friction from sound whose pitch will be shifted: z and v are voice and hiss at once, and a hiss cut into
+ * periods buzzes. Content above 4 kHz is removed as far as it is strong relative to the content below.
  */
 export class Friction {
-  /** How many samples behind the sound the result is, at most. */
+  /** Largest delay of the result, in samples. */
   readonly lag: number;
   /** The sound without its friction. */
   readonly voice: Ring;
@@ -30,13 +29,13 @@ export class Friction {
   readonly #reach: number;
   readonly #kernels: Kernels;
   readonly #kernel: Float32Array;
-  /** States what the block last parted is filtered from, and the block itself. */
+  /** Input of the filter for the last separated block, and the block itself. */
   readonly #input: Float32Array;
   readonly #block: Float32Array;
-  /** Low band of the block last parted, and of the one before it. */
+  /** Low band of the last separated block, and of the block before it. */
   #low: Float32Array;
   #lowBefore: Float32Array;
-  /** Share of the high band that belongs to the voice, in the last three blocks. */
+  /** Voice's share of the high band in the last three blocks. */
   readonly #share = [1, 1, 1];
   #powerLow = 0;
   #powerHigh = 0;
@@ -71,7 +70,7 @@ export class Friction {
     this.voice.write(first - hop, block, hop);
   }
 
-  /** Takes the friction out of a block, by the voice's share in it and in those beside it. */
+  /** Removes the friction from a block, by the voice's share in it and in its neighbours. */
   #takeOut(block: Float32Array, before: number, here: number, after: number): void {
     const hop = this.#hop;
     for (let i = 0; i < hop; i++) {
@@ -106,7 +105,7 @@ export class Friction {
   }
 }
 
-/** Windowed sinc (Hann), `reach` taps to each side of the middle, and zeros up to a multiple of eight. */
+/** Returns a windowed sinc (Hann) with `reach` taps on each side, padded with zeros to a multiple of eight. */
 function lowPass(cut: number, reach: number): Float64Array {
   const kernel = new Float64Array(8 * Math.ceil((2 * reach + 1) / 8));
   for (let k = -reach; k <= reach; k++) {

@@ -4,17 +4,17 @@ import type { Ring } from './ring.ts';
 
 /** More than ever overlap: the longest grains at the shortest distance. */
 const MOST = 40;
-/** Steps of the quarter of a circle that windows rise along. */
+/** Steps of the table of window rises. */
 const STEPS = 1024;
 const RISE = Float64Array.from({ length: STEPS + 2 }, (_, i) => 0.5 - 0.5 * Math.cos((Math.PI * i) / STEPS));
 
-/** One period of the voice, cut out around a mark and put to a new place. Times are samples of the output. */
+/** One period of the voice, cut out around a mark and moved to a new place. Times are samples of the output. */
 export interface Grain {
-  /** States where its mark comes to lie. */
+  /** New position of its mark. */
   readonly at: number;
-  /** Its mark in the sound. */
+  /** Position of its mark in the sound. */
   readonly mark: number;
-  /** It rises for so long before its mark, ends so long after it, and falls over the last part of that. */
+  /** Rise before the mark, end after it, and fall at the end. */
   readonly rise: number;
   readonly end: number;
   readonly fall: number;
@@ -22,8 +22,8 @@ export interface Grain {
 }
 
 /**
- * The grains that sound at the moment. Each is read at its own speed, which moves the formants (a grain that is read
- * faster is shorter, and its spectrum wider), and while it sounds, so that its end need not be there when it begins.
+ * The grains that sound at the moment. Each is read at its own speed, which moves the formants: a faster grain is
+ * shorter and its spectrum wider. It is read while it sounds, so its end need not exist when it begins.
  */
 export class Grains {
   readonly #kernels: Kernels;
@@ -35,7 +35,7 @@ export class Grains {
 
   /**
    * @param voice in the memory of the kernels
-   * @param speed samples of the sound read for each one made
+   * @param speed input samples per output sample
    */
   constructor(kernels: Kernels, voice: Ring, speed: number) {
     this.#kernels = kernels;
@@ -46,7 +46,7 @@ export class Grains {
     this.#rises.set(RISE);
   }
 
-  /** Tells whether any sounds. */
+  /** Whether any grain sounds. */
   get isSounding(): boolean {
     return this.#grains.length > 0;
   }
@@ -56,7 +56,7 @@ export class Grains {
     this.#grains.push(grain);
   }
 
-  /** Adds what sounds from `first` on to `count` samples, which lie in the memory of the kernels. */
+  /** Adds the sounding grains to `count` samples from `first` on, which lie in the memory of the kernels. */
   render(out: Float64Array, first: number, count: number): void {
     let kept = 0;
     for (const grain of this.#grains) {
@@ -88,7 +88,7 @@ export class Grains {
   }
 }
 
-/** Half a period of a raised cosine, from 0 at 0 to 1 at 1. */
+/** Returns half a period of a raised cosine, from 0 at 0 to 1 at 1. */
 export function risen(x: number): number {
   if (x <= 0) return 0;
   if (x >= 1) return 1;

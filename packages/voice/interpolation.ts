@@ -1,14 +1,14 @@
-/** Samples that one value between samples is made of. */
+/** Samples from which one interpolated value is made. */
 export const TAPS = 16;
-/** Places between two samples for which there are weights. */
+/** Positions between two samples for which there are weights. */
 export const PHASES = 256;
-/** The first of the {@link TAPS} samples lies this far before the place. */
+/** Distance of the first of the {@link TAPS} samples before the position. */
 export const BEFORE = TAPS / 2 - 1;
 
 /**
- * Weights of a windowed sinc (squared cosine), one row of {@link TAPS} for each place between
- * two samples.
- * @param speed samples read for each one made: above 1 the band is narrowed, so that nothing folds back
+ * Returns the weights of a windowed sinc (squared cosine), one row of {@link TAPS} for each position between two
+ * samples.
+ * @param speed input samples per output sample: above 1 the band is narrowed against aliasing
  */
 export function sincTable(speed: number): Float32Array {
   const cut = Math.min(1, 1 / speed);

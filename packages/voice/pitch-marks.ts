@@ -1,18 +1,18 @@
 import type { Ring } from './ring.ts';
 
-/** A mark is looked for this share of a period around where it is due. */
+/** Search range of a mark around its expected position, as a share of a period. */
 const SEARCH = 0.2;
-/** What is compared reaches half a period to each side of a mark, but not farther after it than this, seconds. */
+/** The comparison extends half a period on each side of a mark, but at most this far after it, in seconds. */
 const AFTER_SEC = 0.005;
-/** In the first, rough pass every so manieth place and sample is looked at, about; seconds. */
+/** Step of the first, rough pass, in seconds. */
 const ROUGH_SEC = 1 / 12_000;
-/** Marks that are remembered: those of the delay, at the highest pitch, with room to spare. */
+/** Number of remembered marks: those of the delay at the highest pitch, with a margin. */
 const KEPT = 64;
 
 /**
- * Marks, one in each period of a voice, all at the same place of their periods: the first on an extreme of the wave, each
- * further one where the sound is most like that around the one before, between samples by a parabola. This is how Praat
- * does it ("Sound & Pitch: To PointProcess (cc)"), here forwards only.
+ * Marks, one in each period of a voice, at the same phase: the first on an extreme of the wave, each further one
+ * where the sound is most similar to that around the one before, interpolated by a parabola. Praat does the same
+ * ("Sound & Pitch: To PointProcess (cc)"), here only forwards.
  */
 export class PitchMarks {
   readonly #sound: Ring;
@@ -27,7 +27,7 @@ export class PitchMarks {
     this.#rough = Math.max(1, Math.round(ROUGH_SEC * sampleRate));
   }
 
-  /** Begins anew at the largest sample from `from` up to but not including `to`. @returns its place */
+  /** Begins anew at the largest sample from `from` up to but not including `to`. @returns its position */
   begin(from: number, to: number): number {
     let at = from;
     let largest = -1;
@@ -43,7 +43,7 @@ export class PitchMarks {
     return at;
   }
 
-  /** Adds the marks that can be found in the sound before `end`. */
+  /** Adds the marks in the sound before `end`. */
   extend(end: number, period: number): void {
     const after = Math.min(period / 2, this.#after);
     for (;;) {
@@ -93,7 +93,7 @@ export class PitchMarks {
     return last + best + shift;
   }
 
-  /** Normalised cross-correlation of the sound around a place and `lag` samples later. */
+  /** Returns the normalised cross-correlation of the sound around a position and `lag` samples later. */
   #likeness(middle: number, lag: number, before: number, after: number, step: number): number {
     const { data, mask } = this.#sound;
     let [product, one, other] = [0, 0, 0];

@@ -1,30 +1,30 @@
-/** Costs, in units of clarity and for steps of 10 ms where a step costs something. */
+/** Costs in units of clarity, for steps of 10 ms. */
 const UNVOICED_CLARITY = 0.5;
-/** For each octave that a candidate is lower: of a period and twice that, equally clear, the shorter is meant. */
+/** Cost per octave of a lower candidate: of a period and its double with equal clarity, the shorter is right. */
 const OCTAVE = 0.06;
-/** For a leap of an octave between two steps, and for a beginning or an end of voice. */
+/** Cost of an octave leap between two steps, and of a beginning or end of voice. */
 const LEAP = 0.5;
 const ONSET = 0.2;
-/** For each octave away from the speaker's usual pitch. */
+/** Cost per octave away from the speaker's usual pitch. */
 const UNUSUAL = 0.04;
-/** Sound quieter than this share of the speech heard of late (as power) counts as silence. */
+/** Power relative to recent speech below which sound counts as silence. */
 const SILENCE = 10 ** (-40 / 10);
-/** How fast the loudness that was heard is forgotten, seconds to a tenth of its power. */
+/** Time in which the remembered loudness falls to a tenth of its power, in seconds. */
 const FORGET_SEC = 6;
-/** How long a usual pitch is remembered, seconds of voice. */
+/** Time over which a usual pitch is remembered, in seconds of voice. */
 const USUAL_SEC = 4;
 
 /**
- * Chooses among the candidates of each frame by what they cost along the way that leads to them: Boersma's path finder
- * ("Accurate short-term analysis of the fundamental frequency", IFA Proceedings 17, 1993), without looking ahead. A
- * clearer candidate an octave away must stay clearer for a few frames before it is believed.
+ * Chooses among the candidates of each frame by the cost of the path to them: Boersma's path finder ("Accurate
+ * short-term analysis of the fundamental frequency", IFA Proceedings 17, 1993), without looking ahead. A clearer
+ * candidate an octave away must stay clearer for a few frames.
  */
 export class PitchPath {
   readonly #places: number;
   readonly #scale: number;
   readonly #forget: number;
   readonly #usualPace: number;
-  /** Of the last frame; place 0 is "no voice", whose octave is not used. */
+  /** Candidates of the last frame; index 0 is "no voice", whose octave is unused. */
   #octaves: Float64Array;
   #scores: Float64Array;
   #nextOctaves: Float64Array;
@@ -44,11 +44,11 @@ export class PitchPath {
     this.#nextScores = new Float64Array(this.#places);
   }
 
-  /** @param power of the frame, mean square @returns the candidate chosen, -1 for no voice */
+  /** @param power mean square of the frame @returns the chosen candidate, -1 for no voice */
   step(hz: Float64Array, clarity: Float64Array, count: number, power: number): number {
     this.#loudest = Math.max(power, this.#loudest * this.#forget);
     const loud = this.#loudest > 0 ? power / this.#loudest : 0;
-    // As loud as silence, no voice is sure; well above it, clarity alone decides.
+    // In silence no voice is certain; well above it only clarity decides.
     const quiet = Math.max(0, 1 - loud / SILENCE);
     this.#nextOctaves[0] = 0;
     this.#nextScores[0] = UNVOICED_CLARITY + quiet + this.#best(0, false);
@@ -74,7 +74,7 @@ export class PitchPath {
     return chosen;
   }
 
-  /** The best way here from any candidate of the frame before. */
+  /** Returns the best path from any candidate of the frame before. */
   #best(octave: number, voiced: boolean): number {
     if (this.#count === 0) return 0;
     let best = (this.#scores[0] as number) - (voiced ? ONSET * this.#scale : 0);

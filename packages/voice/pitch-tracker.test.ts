@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { Kernels } from './kernels/kernels.ts';
 import { PitchTracker } from './pitch-tracker.ts';
 
-/** Calls back for each frame, with how much has been heard by then. @param most samples that are given at once */
+/** Calls back for each frame with the number of samples so far. @param most samples per call */
 function follow(
   tracker: PitchTracker,
   sound: Int16Array,
@@ -20,7 +20,7 @@ function follow(
   }
 }
 
-/** Pitch of each frame. */
+/** Returns the pitch of each frame. */
 function track(sound: Int16Array, most?: number): number[] {
   const tracker = new PitchTracker(RATE, new Kernels());
   const out: number[] = [];

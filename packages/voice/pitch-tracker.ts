@@ -1,47 +1,45 @@
 import type { Kernels } from './kernels/kernels.ts';
 import { PitchPath } from './pitch-path.ts';
 
-/** Range in which a voice's pitch is looked for. */
+/** Pitch range of a voice, in Hz. */
 export const LOWEST_HZ = 58;
 export const HIGHEST_HZ = 520;
-/** The sound is brought to about this rate first. */
+/** Approximate sample rate of the analysis, in Hz. */
 const RATE = 8_000;
-/** Upper end of the band that is looked at: the lower harmonics, which noise and friction reach least. */
+/** Upper end of the analysed band, in Hz: the lower harmonics, which contain the least noise and friction. */
 const BAND_HZ = 1_500;
-/** Length of the low-pass, seconds. */
+/** Length of the low-pass, in seconds. */
 const FILTER_SEC = 0.0028;
-/** Rumble and steady offset below this are taken away. */
+/** Frequency below which rumble and offset are removed, in Hz. */
 const RUMBLE_HZ = 45;
-/** Time between two frames, and over which periods are compared, seconds. */
+/** Time between two frames, and over which periods are compared, in seconds. */
 const HOP_SEC = 0.004;
 const WINDOW_SEC = 0.02;
 /** Most candidates of a frame. */
 const CANDIDATES = 6;
-/** Peaks below this are no candidates. */
+/** Least clarity of a candidate. */
 const LEAST_CLARITY = 0.3;
-/**
- * Sound of less power is no voice (75 dB below full scale): what converters and codecs hum by themselves lies there.
- */
+/** Least power of a voice (75 dB below full scale); hum of converters and codecs is quieter. */
 const LEAST_POWER = 3e-8;
 
-/** Holds what is known of the sound around one moment. */
+/** The pitch around one moment. */
 export interface PitchFrame {
   /** 0 without a voice. */
   hz: number;
-  /** How alike neighbouring periods are, up to 1. */
+  /** Similarity of neighbouring periods, up to 1. */
   clarity: number;
 }
 
 /**
- * Finds the pitch of a stream of speech, a frame each 4 ms, each from the 39 ms of sound before it. A frame's
- * candidates are the peaks of the normalised square difference function (McLeod and Wyvill, "A smarter way to find
- * pitch", ICMC 2005), with both parts of every comparison centred on the same moment; {@link PitchPath} chooses among
+ * Finds the pitch of a stream of speech, one frame per 4 ms, each from the 39 ms of sound before it. The candidates
+ * are the peaks of the normalised square difference function (McLeod and Wyvill, "A smarter way to find pitch",
+ * ICMC 2005), with both windows of every comparison centred on the same moment; {@link PitchPath} chooses among
  * them.
  */
 export class PitchTracker {
   /** Samples between two frames. */
   readonly hop: number;
-  /** How far the moment that a frame tells of lies before its end, samples. */
+  /** Distance of a frame's moment before its end, in samples. */
   readonly lag: number;
   /** The latest frame; changed in place. */
   readonly frame: PitchFrame = { hz: 0, clarity: 0 };
@@ -52,7 +50,7 @@ export class PitchTracker {
   readonly #kernels: Kernels;
   readonly #kernel: Float32Array;
   readonly #input: Float32Array;
-  /** States what the filter makes of it. */
+  /** Output of the filter. */
   readonly #lowered: Float32Array;
   readonly #least: number;
   readonly #most: number;
@@ -63,7 +61,7 @@ export class PitchTracker {
   readonly #rough: Float32Array;
   readonly #roughEnergy: Float64Array;
   readonly #energy: Float64Array;
-  /** How alike the sound is at each lag, roughly, and at one that is looked at closely. */
+  /** Rough similarity at each lag, and precise similarity at one. */
   readonly #alike: Float32Array;
   readonly #one: Float32Array;
   readonly #hz = new Float64Array(CANDIDATES);
@@ -95,13 +93,13 @@ export class PitchTracker {
     this.#path = new PitchPath(HOP_SEC, CANDIDATES);
   }
 
-  /** How many samples it takes at once. */
+  /** Most samples per call. */
   get room(): number {
     return this.hop - this.#filled;
   }
 
   /**
-   * Takes the first `count` samples, at most {@link room}. Every {@link hop}th completes a frame.
+   * Takes the first `count` samples, at most {@link room}. Every {@link hop}th sample completes a frame.
    * @returns whether the last one did
    */
   push(samples: Float32Array, count: number): boolean {
@@ -147,7 +145,7 @@ export class PitchTracker {
     this.frame.clarity = chosen < 0 ? 0 : (this.#clarity[chosen] as number);
   }
 
-  /** Candidates are found at every second lag and sample, and looked at closely afterwards. */
+  /** Finds candidates at every second lag and sample; they are refined afterwards. */
   #peaks(): number {
     const [least, most] = [(this.#least >> 1) - 1, this.#most >> 1];
     const alike = this.#alike;
@@ -204,7 +202,7 @@ export class PitchTracker {
     );
   }
 
-  /** Keeps a candidate, the weakest giving way when there are too many. */
+  /** Keeps a candidate, and drops the weakest when there are too many. */
   #keep(count: number, hz: number, clarity: number): number {
     let at = count;
     if (count === CANDIDATES) {
@@ -220,7 +218,7 @@ export class PitchTracker {
   }
 }
 
-/** Running sum of squares: `energy[i]` is that of the first `i` samples. */
+/** Computes the running sum of squares: `energy[i]` is that of the first `i` samples. */
 function runningEnergy(samples: Float32Array, energy: Float64Array): void {
   let sum = 0;
   for (let i = 0; i < samples.length; i++) {
@@ -230,7 +228,7 @@ function runningEnergy(samples: Float32Array, energy: Float64Array): void {
   }
 }
 
-/** Windowed sinc (Hann). @param taps even */
+/** Returns a windowed sinc (Hann). @param taps even */
 function lowPass(sampleRate: number, taps: number): Float64Array {
   const cut = (2 * BAND_HZ) / sampleRate;
   const kernel = Float64Array.from({ length: taps }, (_, i) => {

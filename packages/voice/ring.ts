@@ -1,15 +1,15 @@
 /**
- * The latest samples of a stream, addressed by their number from its start. A few are kept twice, behind the end, so
- * that whoever reads a short run never meets the seam.
+ * The latest samples of a stream, addressed by their number from its start. A few are repeated after the end, so
+ * that reading a short run never crosses the seam.
  */
 export class Ring {
-  /** Sample `n` lies at `n & mask`, and {@link GUARD} samples from there on follow it. */
+  /** Sample `n` is at `n & mask`, followed by the next {@link GUARD} samples. */
   readonly data: Float32Array;
   readonly mask: number;
 
   /**
-   * @param atLeast how many samples must stay readable
-   * @param memory makes room for so many
+   * @param atLeast number of samples that must stay readable
+   * @param memory allocates this many
    */
   constructor(atLeast: number, memory: (samples: number) => Float32Array) {
     const size = 2 ** Math.ceil(Math.log2(Math.max(atLeast, 2 * GUARD)));

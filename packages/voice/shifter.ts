@@ -6,17 +6,17 @@ import { type PitchFrame, PitchTracker } from './pitch-tracker.ts';
 import { GUARD, Ring } from './ring.ts';
 import { SpeakerPitch } from './speaker-pitch.ts';
 
-/** The sound comes out so much later than it went in. */
+/** Delay of the sound, in seconds. */
 export const LATENCY_SEC = 0.025;
-/** Longest rise of a grain: it begins to sound, and must be chosen, so long before its mark. */
+/** Longest rise of a grain, in seconds: a grain begins, and must be chosen, so long before its mark. */
 const RISE_SEC = 0.01;
-/** A first mark is looked for in sound that ended at least so long ago. */
+/** Age of the sound in which a first mark is searched, in seconds. */
 const SETTLED_SEC = 0.001;
-/** Below this there is no voice. */
+/** Lowest frequency of a voice, in Hz. */
 const RUMBLE_HZ = 20;
-/** A remainder of it smaller than this is nothing. */
+/** Value below which the remainder of a filter counts as 0. */
 const NOTHING = 1e-9;
-/** Sound that is kept: that of the delay, and the longest period to both sides of it. */
+/** Length of the kept sound, in seconds: the delay, and the longest period on both sides. */
 const KEPT_SEC = 0.08;
 
 export interface ShifterOptions {
@@ -26,14 +26,13 @@ export interface ShifterOptions {
 }
 
 /**
- * Moves pitch and formants of a voice: pitch-synchronous overlap-add (Moulines and Charpentier, "Pitch-synchronous
+ * Shifts pitch and formants of a voice: pitch-synchronous overlap-add (Moulines and Charpentier, "Pitch-synchronous
  * waveform processing techniques for text-to-speech synthesis using diphones", Speech Communication 9, 1990),
- * streaming, the grains read at another speed for the formants (Lent, "An efficient method for pitch shifting
- * digitally sampled sounds", Computer Music Journal 13, 1989). Where there is no voice, and for the friction in
- * voiced sounds, the sound itself goes through, delayed like the rest.
+ * streaming, with grains read at another speed for the formants (Lent, "An efficient method for pitch shifting
+ * digitally sampled sounds", Computer Music Journal 13, 1989). Where there is no voice, and for friction in voiced
+ * sounds, the sound itself passes, with the same delay.
  *
- * A grain is decided upon when it begins to sound: which period it is made of, and how far it lies from the one
- * before.
+ * A grain is chosen when it begins: the period that it is made of, and its distance from the one before.
  */
 export class Shifter {
   readonly latency: number;
@@ -54,12 +53,12 @@ export class Shifter {
   readonly #longestRise: number;
   readonly #settled: number;
   #now = 0;
-  /** States when the next step of the tracker is due. */
+  /** Time of the next step of the tracker. */
   #frameAt: number;
-  /** States when the next grain must be decided upon, and where its mark comes to lie; Infinity without a voice. */
+  /** Time of the next choice of a grain, and position of its mark; Infinity without a voice. */
   #decideAt = Number.POSITIVE_INFINITY;
   #nextGrain = 0;
-  /** States when the newest grain begins to fall, and for how long it does. */
+  /** Start and length of the newest grain's fall. */
   #fallAt = 0;
   #fall = 1;
   #voiced = false;
@@ -67,7 +66,7 @@ export class Shifter {
   readonly #delayedVoice: Float32Array;
   readonly #rumblePace: number;
   #rumble = 0;
-  /** The sound itself goes from one share to the other over a time. */
+  /** Transition of the direct sound from one share to another. */
   #through = { from: 1, to: 1, at: 0, length: 1 };
 
   constructor({ sampleRate, pitchHz, formantShift }: ShifterOptions) {
@@ -92,25 +91,25 @@ export class Shifter {
     this.#speaker = new SpeakerPitch(pitchHz, this.hop / sampleRate);
   }
 
-  /** How many samples may be given to {@link step} at once. */
+  /** Most samples per call of {@link step}. */
   get room(): number {
     return Math.min(this.#frameAt, this.#decideAt) - this.#now;
   }
 
-  /** Tells whether the pitch tracker stepped when {@link step} was last called. */
+  /** Whether the pitch tracker stepped in the last {@link step}. */
   get stepped(): boolean {
     return this.#now + this.hop === this.#frameAt;
   }
 
-  /** Tells whether what {@link step} last made is a voice. */
+  /** Whether the last {@link step} made a voice. */
   get voiced(): boolean {
     return this.#voiced;
   }
 
   /**
-   * Takes samples and makes as many, those of `latency` samples ago.
+   * Takes samples and makes as many, delayed by `latency` samples.
    * @param input at most {@link room}
-   * @param out their first `count` are overwritten
+   * @param out whose first `count` are overwritten
    * @param plain the same sound, unchanged; overwritten too
    */
   step(input: Float32Array, count: number, out: Float64Array, plain: Float32Array): void {
@@ -128,7 +127,7 @@ export class Shifter {
     if (this.#now >= this.#decideAt) this.#decide();
   }
 
-  /** Of the sound itself, what is not the voice, and the share of the voice that goes through. */
+  /** Keeps the unvoiced part of the direct sound, and the passing share of the voice. */
   #leaveOutVoice(out: Float64Array, plain: Float32Array, count: number, steady: boolean): void {
     const first = this.#now;
     const voice = this.#delayedVoice;
@@ -140,7 +139,7 @@ export class Shifter {
     }
   }
 
-  /** Adds the grains. What they have below speech, as periods cut out of low tones do, is taken away. */
+  /** Adds the grains, without their content below speech, which periods cut from low tones have. */
   #addVoice(out: Float64Array, count: number): void {
     const [grains, pace] = [this.#made, this.#rumblePace];
     for (let i = 0; i < count; i++) grains[i] = 0;
@@ -154,7 +153,7 @@ export class Shifter {
     this.#rumble = rumble;
   }
 
-  /** Share of the sound itself in the output, 0 in a voice, 1 without. */
+  /** Returns the share of the direct sound in the output, 0 in a voice, 1 without. */
   #throughAt(n: number): number {
     const { from, to, at, length } = this.#through;
     return from + (to - from) * risen((n - at) / length);
@@ -170,7 +169,7 @@ export class Shifter {
     if (this.#decideAt === Number.POSITIVE_INFINITY) this.#begin(frame);
   }
 
-  /** A voice begins: the first grain lies exactly where its period was. */
+  /** Begins a voice: the first grain is exactly where its period was. */
   #begin(frame: PitchFrame): void {
     const period = this.#sampleRate / frame.hz;
     const rise = this.#rise(period);
@@ -193,7 +192,7 @@ export class Shifter {
     this.#marks.extend(this.#now, period);
     let mark = this.#marks.nearest(place);
     if (Math.abs(mark - place) > 1.5 * period) {
-      // The marks stopped short, as at a leap of the pitch.
+      // The marks stopped early, as at a leap of the pitch.
       const from = Math.round(place - period / 2);
       mark = this.#marks.begin(from, Math.min(Math.round(place + period / 2), this.#now - this.#settled));
     }
@@ -205,7 +204,7 @@ export class Shifter {
     const end = period / this.#formants;
     const fall = Math.min(end, this.#longestRise);
     const distance = period / this.#speaker.ratio(hz);
-    // Of as many pulses the power, of twice as many twice the power; of shorter ones less.
+    // Keeps power: it grows with the number of pulses and falls with their length.
     const gain = this.gain * Math.sqrt((this.#formants * distance) / period);
     this.#grains.add({ at, mark, rise, end, fall, gain });
     this.#fallAt = at + end - fall;

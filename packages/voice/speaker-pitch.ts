@@ -1,20 +1,20 @@
 import { HIGHEST_HZ, LOWEST_HZ } from './pitch-tracker.ts';
 
-/** Width of a class of pitches, octaves. */
+/** Width of a pitch class, in octaves. */
 const CLASS = 1 / 96;
-/** Voice after which what was heard counts half, seconds. */
+/** Length of voice after which older voice counts half, in seconds. */
 const HALF_LIFE_SEC = 6;
-/** The median is followed within this share of the voice heard so far, and at the slowest within this many seconds. */
+/** Time in which the median is followed: a share of the voice heard so far, and at most this many seconds. */
 const FOLLOW_SHARE = 0.25;
 const FOLLOW_SEC = 1;
-/** Until so much voice was heard the median is a guess, and intonation is kept only as far as it is known. */
+/** Length of voice until which the median is a guess, in seconds; intonation is kept only as far as it is known. */
 const KNOWN_SEC = 0.4;
-/** Beyond the target range intonation is flattened, into this many semitones at most. */
+/** Intonation beyond the target range is compressed into at most this many semitones. */
 const KNEE_SEMITONES = 3;
-/** Farther the pitch is not moved: grains would be repeated or left out too often. */
+/** Largest ratio of pitches; beyond it grains would be repeated or dropped too often. */
 export const MAX_RATIO = 3.6;
 
-/** Moves a speaker's pitch to a target range: his own running median to its middle, with his intonation around it. */
+/** Moves a speaker's pitch to a target range: the running median to its middle, with the intonation around it. */
 export class SpeakerPitch {
   readonly #low = Math.log2(LOWEST_HZ) - 0.1;
   readonly #classes: Float64Array;
@@ -37,7 +37,7 @@ export class SpeakerPitch {
     this.#half = Math.log2(target.high / target.low) / 2;
   }
 
-  /** Hears a frame of voice. */
+  /** Records a frame of voice. */
   hear(hz: number): void {
     const octave = Math.log2(hz);
     const classes = this.#classes;
@@ -53,7 +53,7 @@ export class SpeakerPitch {
     this.#median = Number.isNaN(this.#median) ? octave : this.#median + pace * (median - this.#median);
   }
 
-  /** Returns what a pitch becomes, as a factor. */
+  /** Returns the factor on a pitch. */
   ratio(hz: number): number {
     if (Number.isNaN(this.#median)) return 1;
     const octave = Math.log2(hz);

@@ -2,7 +2,7 @@ import { loadVoices } from '@semblance/common/voices/load-voices';
 import { describe, expect, it } from 'vitest';
 import { curveDb, Timbre } from './timbre.ts';
 
-/** Gain for a tone, dB. */
+/** Returns the gain for a tone, in dB. */
 function gainDb(timbre: Timbre, hz: number, rate: number): number {
   const tone = Float64Array.from({ length: rate }, (_, i) => Math.sin((2 * Math.PI * hz * i) / rate));
   timbre.apply(tone, tone.length);

@@ -1,13 +1,13 @@
-/** Centres of the bands, an octave apart. */
+/** Centres of the bands, an octave apart, in Hz. */
 const CENTRES = [125, 250, 500, 1000, 2000, 4000, 8000, 16_000];
 /** Bandwidth of an octave. */
 const Q = Math.SQRT2;
-/** Frequencies between and at the centres, on which the curve is fitted. */
+/** Frequencies per octave at which the curve is fitted. */
 const PER_OCTAVE = 2;
-/** Gain at which one band's reach into the others is measured, dB. */
+/** Gain at which the influence of one band on the others is measured, in dB. */
 const PROTOTYPE_DB = 6;
 const ROUNDS = 4;
-/** Below this a filter's memory is nothing; numbers near the least there are cost a hundred times the time. */
+/** Value below which a filter's state is set to 0, because denormal numbers cost a hundred times the time. */
 const NOTHING = 1e-18;
 /** A filter that changes nothing. */
 const LEVEL = [1, 0, 0, 0, 0];
@@ -18,9 +18,9 @@ export interface TimbrePoint {
 }
 
 /**
- * A curve of gain over frequency, as a cascade of peak filters an octave apart. Filters reach into each other's
- * bands, so their gains are solved for: least squares over how far each reaches, as in Välimäki and Liski, "Accurate
- * cascade graphic equalizer" (IEEE Signal Processing Letters 24, 2017). No delay but that of the filters' own phase.
+ * A curve of gain over frequency, as a cascade of peak filters an octave apart. Filters influence each other's
+ * bands, so their gains are the least-squares solution over these influences, as in Välimäki and Liski, "Accurate
+ * cascade graphic equalizer" (IEEE Signal Processing Letters 24, 2017). The only delay is the filters' own phase.
  */
 export class Timbre {
   readonly #coefficients: Float64Array;
@@ -52,7 +52,7 @@ export class Timbre {
     for (let band = 0; band < this.#bands; band += 2) this.#applyTwo(band, samples, count);
   }
 
-  /** Of two bands in a row, the second a sample behind the first: neither waits for the other then. */
+  /** Applies two consecutive bands, the second one sample behind the first, so that neither waits for the other. */
   #applyTwo(band: number, samples: Float64Array, count: number): void {
     const [c, state, at] = [this.#coefficients, this.#state, 5 * band];
     const [b0, b1, b2] = [c[at] as number, c[at + 1] as number, c[at + 2] as number];
@@ -87,7 +87,7 @@ export class Timbre {
     state[2 * band + 3] = t2;
   }
 
-  /** Must be called now and then: forgets what has died away. */
+  /** Must be called now and then: clears states that have decayed. */
   settle(): void {
     for (let i = 0; i < this.#state.length; i++) {
       if (Math.abs(this.#state[i] as number) < NOTHING) this.#state[i] = 0;
@@ -95,7 +95,7 @@ export class Timbre {
   }
 }
 
-/** Straight between the points over the logarithm of frequency, level beyond them. */
+/** Interpolates linearly between the points over the logarithm of frequency; constant beyond them. */
 export function curveDb(curve: readonly TimbrePoint[], hz: number): number {
   const after = curve.findIndex((point) => point.hz >= hz);
   const right = curve[after];
@@ -119,7 +119,7 @@ function solveGains(
   const target = grid.map((hz) => curveDb(curve, hz) - level);
   let gains = centres.map((hz) => curveDb(curve, hz) - level);
   for (let round = 0; round < ROUNDS; round++) {
-    // How much of its own gain each band has at each frequency; it changes a little with the gain.
+    // Influence of each band at each frequency, relative to its own gain; it depends little on the gain.
     const reach = grid.map((at) =>
       centres.map((hz, band) => {
         const gain = gains[band] as number;
@@ -133,7 +133,7 @@ function solveGains(
 }
 
 /**
- * A peak filter, `[b0, b1, b2, a1, a2]` (Bristow-Johnson, "Cookbook formulae for audio equalizer biquad
+ * Returns a peak filter, `[b0, b1, b2, a1, a2]` (Bristow-Johnson, "Cookbook formulae for audio equalizer biquad
  * coefficients").
  */
 function peak(hz: number, db: number, sampleRate: number): number[] {
@@ -153,7 +153,7 @@ function responseDb(filter: readonly number[], hz: number, sampleRate: number): 
   return 10 * Math.log10(power(b0, b1, b2) / power(1, a1, a2));
 }
 
-/** Solves `rows · x ≈ target` by the normal equations, which a few bands leave well conditioned. */
+/** Solves `rows · x ≈ target` by the normal equations, which are well conditioned for a few bands. */
 function leastSquares(rows: readonly (readonly number[])[], target: readonly number[]): number[] {
   const n = rows[0]?.length ?? 0;
   const m = Array.from({ length: n }, (_, i) =>

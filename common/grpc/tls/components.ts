@@ -1,18 +1,18 @@
-/** The services of an installation that call each other, as their certificates name them. */
+/** Services of an installation that call each other, as named in their certificates. */
 export const COMPONENTS = ['gateway', 'control-plane', 'operator', 'agent'] as const;
 export type Component = (typeof COMPONENTS)[number];
 
 /**
- * Subject alternative name in the certificate of every replica of a component. Pods are reached by addresses that no
- * certificate could foresee, so this name is checked instead.
+ * Returns the subject alternative name in the certificates of all replicas of a component. Clients check this name
+ * because the addresses of Pods cannot be known when a certificate is issued.
  */
 export function nameOf(component: Component): string {
   return `${component}.semblance.internal`;
 }
 
 /**
- * States who may call the gRPC server of a component. The admin command runs beside the control plane, with its
- * certificate.
+ * Components that may call the gRPC server of each component. The admin command runs beside the control plane, with
+ * its certificate.
  */
 export const CALLERS: Readonly<Record<Component, readonly Component[]>> = {
   gateway: [],

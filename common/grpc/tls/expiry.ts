@@ -2,7 +2,7 @@ import type { Registry } from 'prom-client';
 import { gauge } from '../../kube/metrics.ts';
 import type { Tls } from './tls.ts';
 
-/** Returns when the certificate in use ends, and its authority; no value without TLS. */
+/** Registers a gauge of the expiry times of the certificate in use and its authority. It has no value without TLS. */
 export function observeExpiry(registry: Registry, tls: Tls | undefined): void {
   gauge(registry, {
     name: 'semblance_tls_certificate_not_after_seconds',
@@ -16,7 +16,10 @@ export function observeExpiry(registry: Registry, tls: Tls | undefined): void {
   });
 }
 
-/** A check for `/readyz`: with a certificate that has ended nobody lets the service in any more. */
+/**
+ * Returns a check for `/readyz` that fails when the certificate or its authority has expired, because no other
+ * service accepts it then.
+ */
 export function expiryCheck(tls: Tls | undefined): Readonly<Record<string, () => void>> {
   if (!tls) return {};
   return {

@@ -15,21 +15,24 @@ import { CALLERS, type Component, nameOf } from './components.ts';
 import type { Material } from './material.ts';
 import type { Tls } from './tls.ts';
 
-/** A client that has not shown who it is by then is cut off. */
+/** Time limit of a TLS handshake, in ms. A client that exceeds it is disconnected. */
 const HANDSHAKE_MS = 10_000;
-/** Clients that try again and again are told of no more often than this, for each reason. */
+/** Shortest interval between two log lines for the same reason, in ms, against clients that retry endlessly. */
 const QUIET_MS = 10_000;
 
 export interface TlsListener {
   readonly port: number;
-  /** Takes no more connections; those that were handed to the gRPC server are its own to end. */
+  /**
+   * Accepts no new connections and cuts off unfinished handshakes. The gRPC server ends the connections that it was
+   * given.
+   */
   close(): void;
 }
 
 /**
- * Listens for a gRPC server and gives it the connections of clients that prove, by a certificate, to be a component
- * that may call this one. Other components of the installation get PERMISSION_DENIED for each call, so that they learn
- * why; who has no certificate of the installation does not get past the handshake.
+ * Listens for a gRPC server and hands it the connections of clients whose certificate names a component that may
+ * call this one. Other components of the installation get PERMISSION_DENIED for each call, so that they learn why.
+ * A client without a certificate of the installation fails the handshake.
  */
 export function listenTls(options: {
   readonly server: Server;
@@ -48,13 +51,13 @@ export function listenTls(options: {
     ...secureContext(tls.current),
     requestCert: true,
     rejectUnauthorized: true,
-    // Both ends are of one installation, so nothing older is needed.
+    // Both ends belong to one installation, so no older version is needed.
     minVersion: 'TLSv1.3',
     ALPNProtocols: ['h2'],
     handshakeTimeout: HANDSHAKE_MS,
     noDelay: true,
   });
-  /** Connections that no gRPC server has yet. */
+  /** Connections that were not yet handed to a gRPC server. */
   const handshakes = new Map<string, Socket>();
   const idOf = ({ remoteAddress, remotePort }: Socket) => `${remoteAddress} ${remotePort}`;
   let closed = false;
@@ -68,7 +71,7 @@ export function listenTls(options: {
   });
   listener.on('secureConnection', (socket: TLSSocket) => {
     handshakes.delete(idOf(socket));
-    // An error of the connection ends its session, which tells its calls.
+    // An error of the connection ends its HTTP/2 session, which informs its calls.
     socket.on('error', () => {});
     if (closed) return void socket.destroy();
     const peer = new X509Certificate(socket.getPeerCertificate().raw);
@@ -120,9 +123,9 @@ function refuseCalls(allowed: readonly Component[]): ServerInterceptor {
     });
 }
 
-/** Why a handshake failed; undefined when the client merely went away, as probes of ports do. */
+/** Returns why a handshake failed. Undefined: the client merely disconnected, as port probes do. */
 function reasonOf(error: NodeJS.ErrnoException, socket: TLSSocket): string | undefined {
-  // The certificate is judged after the handshake proper, and the connection then closed without an error of its own.
+  // Node judges the certificate after the handshake proper, then closes the connection without an error of its own.
   const verdict: unknown = socket.authorizationError;
   if (verdict) return `its certificate is not accepted (${verdict})`;
   switch (error.code) {

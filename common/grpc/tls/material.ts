@@ -1,35 +1,35 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 
-/** Contents of the three files, PEM. */
+/** Contents of the three files, in PEM. */
 export interface MaterialFiles {
-  /** `tls.crt`: the certificate, then those that lead to the authority. */
+  /** `tls.crt`: the certificate, followed by the intermediate certificates up to the authority. */
   readonly certificate: Buffer;
   /** `tls.key` */
   readonly key: Buffer;
-  /** `ca.crt`: the authorities trusted. */
+  /** `ca.crt`: the trusted authorities. */
   readonly authority: Buffer;
 }
 
-/** A certificate with all that belongs to it, found fit for use. */
+/** A certificate with its key and authorities, checked and fit for use. */
 export interface Material extends MaterialFiles {
-  /** End of the certificate, and of the authority that stands behind it. */
+  /** Expiry time of the certificate. `authorityNotAfter` is that of the authority that issued its chain. */
   readonly notAfter: Date;
   readonly authorityNotAfter: Date;
 }
 
-/** Says what is wrong with the files; its message names the file. */
+/** Reports a fault of the files. Its message names the file. */
 export class MaterialError extends Error {
   override readonly name = 'MaterialError';
   readonly code = 'invalid_certificate';
   readonly retryable = true;
 }
 
-/** Purposes that a certificate restricted to some must have: each service may be on either end. */
+/** Purposes that a certificate with an extended key usage must include, since each service may be on either end. */
 const PURPOSES = { 'server auth': '1.3.6.1.5.5.7.3.1', 'client auth': '1.3.6.1.5.5.7.3.2' };
 
 /**
- * Checks that the files fit each other and may be used now under a name.
- * @param name that the certificate must be for, as a DNS name
+ * Checks that the files match each other and are valid at `now` for a name.
+ * @param name DNS name that the certificate must be for
  * @throws MaterialError
  */
 export function checkMaterial(files: MaterialFiles, name: string, now = new Date()): Material {
@@ -81,7 +81,7 @@ function checkTime(file: string, { validFromDate, validToDate }: X509Certificate
     throw new MaterialError(`the certificate in ${file} begins only at ${validFromDate.toISOString()}`);
 }
 
-/** The trusted authority at the end of the chain. */
+/** Returns the trusted authority at the end of the chain, or undefined if there is none. */
 function authorityOf(
   leaf: X509Certificate,
   between: readonly X509Certificate[],

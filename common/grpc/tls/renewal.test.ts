@@ -28,7 +28,7 @@ import { expiryCheck, observeExpiry } from './expiry.ts';
 import { openTls, type Tls } from './tls.ts';
 
 describe('a renewal', () => {
-  /** As a kubelet lays out a Secret: files are links through `..data`, which is replaced at once. */
+  /** Lays out files as a kubelet lays out a Secret: they are links through `..data`, which is replaced atomically. */
   async function mount(folder: string, files: TlsFiles, version: number): Promise<void> {
     await writeTlsFiles(join(folder, `..${version}`), files);
     await symlink(`..${version}`, join(folder, '..data.new'));
@@ -57,7 +57,7 @@ describe('a renewal', () => {
     let [calls, running] = [0, true];
     const load = Array.from({ length: 4 }, async (_, lane) => {
       while (running) {
-        // A connection of its own for each call: the options differ.
+        // The options differ, so each call opens a connection of its own.
         const options = { ...to.options, 'grpc.primary_user_agent': `lane ${lane} call ${calls}` };
         const one = createClient(ControlServiceClient, `127.0.0.1:${serving.port}`, undefined, {
           ...to,
@@ -68,7 +68,7 @@ describe('a renewal', () => {
         calls++;
       }
     });
-    // The new authority is trusted by both before any certificate is of it; then the old one is forgotten.
+    // Both sides trust the new authority before either has a certificate of it. Then both drop the old authority.
     const next = await createAuthority();
     const rounds: ((side: Component) => Promise<TlsFiles>)[] = [
       (side) => issue(side),
@@ -90,7 +90,7 @@ describe('a renewal', () => {
     stream.cancel();
     stream.on('error', () => {});
 
-    // Who knows the former authority alone is not let in any more.
+    // A client with a certificate of the former authority is refused.
     const former = await open('gateway', await issue('gateway'), 'former');
     await writeFile(join(dir, 'former', 'ca.crt'), authority.pem + next.pem);
     await expect.poll(() => former.current.authority.toString()).toContain(next.pem);
@@ -112,7 +112,7 @@ describe('a renewal', () => {
       const files = await issue('control-plane');
       const text =
         { 'tls.crt': files.certificate, 'tls.key': files.key, 'ca.crt': files.authority }[name] ?? '';
-      // At once: a file that is written in place is empty for a moment, which is another fault.
+      // The write is atomic because a file written in place is empty for a moment, which is another fault.
       await writeAtomically(join(dir, 'control-plane', name), text.slice(0, text.length / 2));
       await expect.poll(() => logged('cannot renew the certificate')).toHaveLength(1);
       expect(logged('cannot renew the certificate')[0]).toContain(`${name} ${why}`);

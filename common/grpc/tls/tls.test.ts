@@ -57,7 +57,7 @@ describe('a server with certificates', () => {
   it('keeps out who has a certificate of another authority, and says why in its log', async () => {
     const serving = await serve(await open('control-plane'));
     const theirs = await issue('gateway', {}, stranger);
-    // Trusts the server, so that it is the server that refuses.
+    // The client trusts the server, so the server must be the one that refuses.
     const own = await open('gateway', theirs);
     await writeFile(join(dir, 'gateway', 'ca.crt'), theirs.authority + authority.pem);
     await expect.poll(() => own.current.authority.toString()).toContain(authority.pem);
@@ -119,7 +119,7 @@ describe('a client with certificates', () => {
     const plain = await startGrpcServer({ listen: { host: '127.0.0.1', port: 0 }, services: [] });
     const failure = await failureOf(clientOf(plain, (await open('gateway')).to('control-plane')));
     expect(failure.code).toBe(status.UNAVAILABLE);
-    // Nor does it keep that server from ending.
+    // The failed connection must not keep that server from ending.
     await plain.close(100);
   });
 });

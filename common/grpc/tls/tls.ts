@@ -12,7 +12,7 @@ type Provider = experimental.CertificateProvider;
 type CaListener = Parameters<Provider['addCaCertificateListener']>[0];
 type IdentityListener = Parameters<Provider['addIdentityCertificateListener']>[0];
 
-/** Kubernetes itself takes a minute or so to bring a changed Secret into a Pod. */
+/** Default of `pollMs`. Kubernetes itself takes about a minute to bring a changed Secret into a Pod. */
 const POLL_MS = 5_000;
 
 export interface TlsOptions<Dir extends string | undefined> {
@@ -21,35 +21,35 @@ export interface TlsOptions<Dir extends string | undefined> {
    * TLS.
    */
   readonly dir: Dir;
-  /** Which service this is; its certificate must say so. */
+  /** This service. Its certificate must name it. */
   readonly component: Component;
   readonly logger: Logger;
-  /** Pause between two looks at the files. Default 5 s. */
+  /** Interval between two reads of the files, in ms. Default 5,000. */
   readonly pollMs?: number;
 }
 
-/** How a client is to reach servers of one component. */
+/** Credentials and options by which a client reaches the servers of one component. */
 export interface SecureChannel {
   readonly credentials: ChannelCredentials;
   readonly options: ChannelOptions;
 }
 
-/** Holds what a service proves itself with to others, and knows them by. It follows its files. */
+/** A service's own certificate and the authorities that it trusts. It reloads the files when they change. */
 export interface Tls {
   readonly component: Component;
   readonly logger: Logger;
   readonly current: Material;
-  /** For a client of a component: the server must prove to be one. */
+  /** Returns the settings of a client of `component`. The server must prove to be that component. */
   to(component: Component): SecureChannel;
-  /** Is told of every new material. @returns ends that */
+  /** Registers a listener for renewed material. @returns a function that removes the listener */
   onChange(listener: (material: Material) => void): () => void;
   close(): void;
 }
 
 /**
- * Reads the certificate of a service and follows it as it is renewed. New connections use what was read last; those
- * that are open go on. Files that are not fit for use change nothing and are logged, once for each fault.
- * @throws ConfigError when they are not fit at the start
+ * Reads the certificate of a service and reloads it when it is renewed. New connections use what was read last;
+ * open connections continue. Unfit files change nothing and are logged, once for each fault.
+ * @throws ConfigError when the files are unfit at the start
  */
 export async function openTls<D extends string | undefined>(
   options: TlsOptions<D>,
@@ -133,8 +133,8 @@ function isSame(files: MaterialFiles, other: MaterialFiles): boolean {
 }
 
 /**
- * Gives what is current to the channels. The library's own provider of files passes on whatever it reads, so that a
- * file caught half written would cut the service off until the next look.
+ * Creates a provider that gives the current material to the channels. The library's own file provider passes on
+ * whatever it reads, so a half-written file would cut the service off until the next read.
  */
 function createProvider(current: () => Material, onChange: Tls['onChange']): Provider {
   const authorityListeners = new Map<CaListener, () => void>();

@@ -1,4 +1,4 @@
-/** Gathers what it hears into chunks of 16-bit samples and hands each on as soon as it is full. */
+/** Collects its input into chunks of 16-bit samples and sends each when it is full. */
 class Capture extends AudioWorkletProcessor {
   /** @param {{ processorOptions: { chunkFrames: number } }} options */
   constructor({ processorOptions }) {

@@ -1,4 +1,4 @@
-/** Microphone and camera: asked for before anything costs, and given back at the end of the run. */
+/** Microphone and camera: requested before anything costs money, and released at the end of the run. */
 import { atEnd, orEnd } from './run.js';
 
 /** @type {Record<string, (device: string) => string>} */
@@ -23,7 +23,7 @@ export async function openDevice(device, constraints, run) {
   demandSecure(`a ${device}`);
   if (!navigator.mediaDevices) throw new Error(`This browser gives pages no ${device}.`);
   const asked = navigator.mediaDevices.getUserMedia(constraints).then((stream) => {
-    // Of a run that is over already too: the answer may come late.
+    // Also for a run that is already over, because the answer may come late.
     atEnd(run.signal, () => {
       for (const track of stream.getTracks()) track.stop();
     });

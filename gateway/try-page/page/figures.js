@@ -1,4 +1,4 @@
-/** Delays of the last messages, and what is counted; all of it shown a few times a second. */
+/** Delays of the last messages and counters, shown a few times a second. */
 
 const LATEST = 500;
 
@@ -10,9 +10,12 @@ export function quantile(sorted, share) {
 export class Figures {
   sent = 0;
   received = 0;
-  /** Voice: times that nothing was there to be played, or some was left out. Pictures: those sent that did not come back. */
+  /**
+   * Voice: times that nothing could be played or some sound was dropped. Pictures: those sent that did not come
+   * back.
+   */
   lost = 0;
-  /** Pictures that came back and were not drawn: newer ones were there, or they could not be read. */
+  /** Pictures that came back and were not drawn, because newer ones had arrived or they could not be read. */
   unshown = 0;
   /** @type {string | undefined} */
   waiting;
@@ -23,14 +26,14 @@ export class Figures {
   /** @type {ReturnType<typeof setInterval>} */
   #timer;
 
-  /** @param {(id: string, text: string) => void} show writes a figure where it is shown */
+  /** @param {(id: string, text: string) => void} show writes a figure to its element */
   constructor(show) {
     this.#show = show;
     this.#timer = setInterval(() => this.render(), 250);
     this.render();
   }
 
-  /** @param {number} ms from when a message was sent to when it came back */
+  /** @param {number} ms from sending a message to its return */
   delay(ms) {
     this.#delays.push(ms);
     if (this.#delays.length > LATEST) this.#delays.shift();

@@ -1,15 +1,15 @@
 /**
- * The number of a picture, drawn into its corner as black and white cells, so that a picture that comes back tells which
- * it was: the service may leave pictures out, and says nothing beside the pictures. Cells are as large as a block of
- * JPEG, in which black and white stay far apart.
+ * The number of a picture, drawn into its corner as black and white cells. It identifies a picture that comes back,
+ * because the service may drop pictures without saying so. Cells have the size of a JPEG block, in which black and
+ * white stay distinct.
  */
 
 const CELL = 8;
 const BITS = 12;
-/** White and black, so that a corner which is no number is known as none, then the bits, then their parity. */
+/** White and black, which show that the corner contains a number, then the bits, then their parity. */
 const CELLS = 2 + BITS + 1;
 
-/** Numbers go round after so many. */
+/** Numbers start again after this many. */
 export const NUMBERS = 2 ** BITS;
 
 /** @param {number} number @returns {number[]} */
@@ -29,7 +29,7 @@ export function drawNumber(context, number) {
 
 /**
  * @param {CanvasRenderingContext2D} context
- * @returns {number | undefined} undefined: no number can be read there
+ * @returns {number | undefined} undefined when no number can be read
  */
 export function readNumber(context) {
   const top = context.canvas.height - CELL;

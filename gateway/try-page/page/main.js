@@ -1,16 +1,16 @@
-/** The form: opens a session, connects its socket, and tells how it goes until it ends. */
+/** The form: opens a session, connects its socket, and shows its state until it ends. */
 import { Figures } from './figures.js';
 import { openVideo, streamPictures } from './picture.js';
 import { atEnd, Over, orEnd, watchLine } from './run.js';
 import { openSound, streamVoice } from './voice.js';
 
-/** The page lies beside the operations of the API, wherever a proxy may have put both. */
+/** The page lies beside the operations of the API, wherever a proxy puts both. */
 const API = new URL('./', location.href);
 
-/** A line that is gone without a word would keep the page waiting for minutes. */
+/** Longest wait for an answer, in ms; a dead connection would keep the page waiting for minutes. */
 const ANSWER_MS = 30_000;
 
-/** Close code of a session that has streamed for as long as it may: the one end by the service that was agreed. */
+/** Close code of a session that used up its granted time, the one agreed ending by the service. */
 const GRANTED_USED_UP = 4001;
 
 /** @template {HTMLElement} T @param {string} id @param {new () => T} type @returns {T} */
@@ -67,7 +67,7 @@ async function api(path, body) {
   return answer;
 }
 
-/** Of controls that are switched off too. @param {string} name */
+/** Also reads disabled controls. @param {string} name */
 const chosen = (name) => document.querySelector(`input[name="${name}"]:checked`)?.getAttribute('value');
 
 function showSettings() {
@@ -102,14 +102,14 @@ async function loadVoices() {
 }
 
 /**
- * The socket of a session once it has told its format. It ends the run with itself, and with the run.
+ * Connects the socket of a session and waits for its format. The socket ends the run, and the run ends the socket.
  * @param {string} url @param {AbortController} run @returns {Promise<{ socket: WebSocket, format: any }>}
  */
 function connect(url, run) {
   const socket = new WebSocket(url);
   socket.binaryType = 'arraybuffer';
   atEnd(run.signal, () => {
-    // One that is still connecting is closed once it is connected: the service would wait for it otherwise.
+    // A socket that is still connecting is closed after it has connected; otherwise the service would wait for it.
     if (socket.readyState === WebSocket.CONNECTING) socket.addEventListener('open', () => socket.close());
     else socket.close();
   });
@@ -118,7 +118,7 @@ function connect(url, run) {
     connected = true;
   });
   socket.addEventListener('close', ({ code, reason }) => {
-    // What browsers say of all that was not closed properly.
+    // Browsers report this code for every close without a close frame.
     if (code === 1006)
       run.abort(new Error(connected ? 'the line was lost' : 'its socket could not be opened'));
     else run.abort(new (code === GRANTED_USED_UP ? Over : Error)(`${code}${reason ? `, ${reason}` : ''}`));
@@ -133,7 +133,7 @@ function connect(url, run) {
 }
 
 /**
- * Streams until the run is over. What is sent comes first: without it there is to be no session.
+ * Streams until the run is over. The source is opened first, because without it there must be no session.
  * @param {AbortController} run @param {(session: any) => void} onSession
  */
 async function stream(run, onSession) {
@@ -148,7 +148,7 @@ async function stream(run, onSession) {
   const video = pictures ? await openVideo(chosenFile, run) : undefined;
   const sound = pictures ? undefined : await openSound(chosenFile, run);
   say('Opening a session …');
-  // Waited for whatever happens: a session that was opened is also closed.
+  // Awaited in any case, so that an opened session is also closed.
   const session = await api(`${what}/session`, {
     duration_minutes: minutes.valueAsNumber,
     ...(!pictures && voice.value ? { voice_profile_id: voice.value } : {}),
@@ -198,7 +198,7 @@ async function start() {
   if (session) await showCharge(session.session_id);
 }
 
-/** The charge is settled a moment after the socket is closed. @param {string} id */
+/** Shows the charge, which is settled a moment after the socket is closed. @param {string} id */
 async function showCharge(id) {
   try {
     for (let attempt = 0; attempt < 10; attempt++) {
@@ -213,12 +213,14 @@ async function showCharge(id) {
     }
     show('charged', 'not settled yet');
   } catch (error) {
-    // Why the session ended stays in the line above.
+    // The reason for the session's end stays in the line above.
     show('charged', error instanceof Error ? error.message : String(error));
   }
 }
 
-/** One thing at a time: until it is over nothing else can be begun or changed. @param {() => Promise<void>} action */
+/**
+ * Runs one action at a time; nothing else can be started or changed meanwhile. @param {() => Promise<void>} action
+ */
 async function guarded(action) {
   if (busy) return;
   busy = true;
@@ -234,7 +236,7 @@ async function guarded(action) {
   }
 }
 
-// Not sent to the server: what comes after # stays in the browser.
+// The part after # stays in the browser and is not sent to the server.
 key.value = new URLSearchParams(location.hash.slice(1)).get('key') ?? '';
 history.replaceState(null, '', location.pathname);
 element('form', HTMLFormElement).addEventListener('submit', (event) => {

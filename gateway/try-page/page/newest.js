@@ -1,9 +1,9 @@
 /**
- * Works on one thing after the other, in the order in which they came. Of those that come meanwhile the newest waits, and
+ * Returns a function that processes items one after the other. While one is processed, the newest item waits and
  * replaces the one before: a page that falls behind shows fewer pictures, and none of them late.
  * @template T
  * @param {(one: T) => Promise<void>} work
- * @param {() => void} leftOut called for each that was replaced, and each that the work failed with, in their order
+ * @param {() => void} leftOut called for each replaced or failed item, in order
  * @returns {(one: T) => void}
  */
 export function newestOf(work, leftOut) {
@@ -16,7 +16,7 @@ export function newestOf(work, leftOut) {
     while (waiting) {
       const { one } = waiting;
       waiting = undefined;
-      // Only now: they came after the one before.
+      // Called now, because they came after the one before.
       for (; replaced > 0; replaced--) leftOut();
       await work(one).catch(leftOut);
     }

@@ -1,16 +1,16 @@
-/** Pictures from a camera or a file to the socket, and those that come back onto the page. */
+/** Sends pictures from a camera or a file to the socket, and draws those that come back. */
 import { openDevice } from './device.js';
 import { drawNumber, NUMBERS, readNumber } from './frame-number.js';
 import { newestOf } from './newest.js';
 import { Returns } from './returns.js';
 import { atEnd, orEnd } from './run.js';
 
-/** More than so many bytes that have not left yet: the line is slower than the pictures, and this one is left out. */
+/** Unsent bytes above which a picture is dropped, because the connection is slower than the pictures. */
 const MOST_UNSENT_BYTES = 200_000;
 const JPEG_QUALITY = 0.85;
 
 /**
- * A video that plays; whatever is wrong with it is said before there is a session.
+ * Opens a playing video; its faults are reported before there is a session.
  * @param {File | undefined} file undefined: the camera
  * @param {AbortController} run
  */
@@ -32,7 +32,7 @@ export async function openVideo(file, run) {
     if (!file || run.signal.aborted) throw error;
     throw new Error(unreadable, { cause: error });
   }
-  // Sound alone plays as well, and would be sent as black pictures that are charged.
+  // A file with sound only plays too, and would be sent as black pictures that are charged.
   if (video.videoWidth === 0) throw new Error(file ? unreadable : 'The camera gives no pictures.');
   video.addEventListener('error', () => run.abort(new Error('the file cannot be read any further')));
   return video;
@@ -103,7 +103,7 @@ export async function streamPictures(socket, format, video, figures, run, { befo
 }
 
 /**
- * A camera is asked for the size and rate of the session; pictures of one that has others are cut to them.
+ * Asks a camera for the size and rate of the session; other pictures are cropped to them.
  * @param {HTMLVideoElement} video @param {{ width: number, height: number, fps: number }} format
  */
 async function askFor({ srcObject }, { width, height, fps }) {
@@ -111,7 +111,7 @@ async function askFor({ srcObject }, { width, height, fps }) {
   for (const track of srcObject.getVideoTracks())
     await track
       .applyConstraints({ width: { ideal: width }, height: { ideal: height }, frameRate: { ideal: fps } })
-      // It was a wish: whatever the camera gives is cut to size.
+      // The request is optional: any size is cropped.
       .catch(() => {});
 }
 

@@ -1,6 +1,9 @@
-/** Plays chunks of 16-bit samples one after the other, from when a few are there; counts each gap: when it runs out of them, and when some are cut. */
+/**
+ * Plays chunks of 16-bit samples one after the other, once a few have arrived. Counts gaps: when it runs out of
+ * chunks, and when some are dropped.
+ */
 const START_WITH_CHUNKS = 3;
-/** Beyond it the oldest are left out: what is late stays late otherwise. */
+/** Number of waiting chunks above which the oldest are dropped; otherwise the delay would stay. */
 const MOST_CHUNKS = 15;
 
 class Play extends AudioWorkletProcessor {

@@ -1,10 +1,10 @@
-/** Which of the pictures sent came back, after how long, and how many the service left out. */
+/** Records which sent pictures came back, after how long, and how many the service dropped. */
 import { NUMBERS } from './frame-number.js';
 
 export class Returns {
   /** When each picture that has not come back was sent, by its number, oldest first. @type {Map<number, number>} */
   #sentAt = new Map();
-  /** Those that came back since the last one that was told apart, and were not themselves. */
+  /** Pictures that came back unidentified since the last identified one. */
   #unknown = 0;
 
   /** @param {number} number @param {number} at */
@@ -15,9 +15,9 @@ export class Returns {
   }
 
   /**
-   * @param {number | undefined} number undefined: it was not read, or could not be
+   * @param {number | undefined} number undefined when it was not read, or could not be
    * @param {number} at
-   * @returns {{ delay: number, lost: number } | undefined} how long it took, and how many before it were left out
+   * @returns {{ delay: number, lost: number } | undefined} its delay, and the number of dropped pictures before it
    */
   back(number, at) {
     const sent = number === undefined ? undefined : this.#sentAt.get(number);
@@ -25,7 +25,7 @@ export class Returns {
       this.#unknown++;
       return undefined;
     }
-    // Pictures come back in order: those sent before this one will not come any more.
+    // Pictures come back in order, so those sent before this one will not come any more.
     let before = 0;
     for (const earlier of this.#sentAt.keys()) {
       this.#sentAt.delete(earlier);

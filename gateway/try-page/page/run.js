@@ -1,19 +1,19 @@
 /**
- * A run goes from Start to its end, and has one AbortSignal: whatever the run holds hangs on it, and is given back when it
- * is aborted, however it came to its end.
+ * A run lasts from Start to its end and has one AbortSignal. Everything that the run holds is released when the
+ * signal aborts, however the run ended.
  */
 
-/** An end that is no failure: somebody stopped, or what was granted is used up. */
+/** An end that is no failure: the user stopped, or the granted time is used up. */
 export class Over extends Error {}
 
-/** @param {AbortSignal} signal @param {() => void} giveBack called at once where the run is over already */
+/** @param {AbortSignal} signal @param {() => void} giveBack called at once when the run is already over */
 export function atEnd(signal, giveBack) {
   if (signal.aborted) giveBack();
   else signal.addEventListener('abort', giveBack, { once: true });
 }
 
 /**
- * What comes of a promise, or a rejection as soon as the run is over: nobody knows how long a browser asks its user.
+ * Resolves with a promise, or rejects as soon as the run is over, because a browser may ask its user for any time.
  * @template T @param {Promise<T>} promise @param {AbortSignal} signal @returns {Promise<T>}
  */
 export function orEnd(promise, signal) {
@@ -23,12 +23,15 @@ export function orEnd(promise, signal) {
   });
 }
 
-/** While the page is in front, longer than the service lets a session go on that brings nothing back. */
+/**
+ * Silence that ends a run, in ticks. While the page is in front, this is longer than the service keeps a session
+ * that returns nothing.
+ */
 const TICKS_OF_SILENCE = 20;
 
 /**
- * Ends a run whose line is gone without a word: the browser itself tells only after minutes. Ticks are counted, not time,
- * so that a page which stood still reads first what came meanwhile.
+ * Ends a run whose connection died silently; the browser reports that only after minutes. It counts ticks instead
+ * of time, so that a page that stood still first reads what arrived meanwhile.
  * @param {AbortController} run
  * @param {{ sent: number, received: number }} figures
  */

@@ -1,30 +1,30 @@
-/** Sound from a microphone or a file to the socket, and what comes back to the speakers. */
+/** Sends sound from a microphone or a file to the socket, and plays what comes back. */
 import { demandSecure, openDevice } from './device.js';
 import { atEnd, orEnd } from './run.js';
 
-/** What sessions have, so that a file is seldom decoded a second time. */
+/** Usual rate of sessions, so that a file is seldom decoded twice. */
 const USUAL_RATE = 48_000;
 
 /** @typedef {{ stream: MediaStream } | { file: File, buffer: AudioBuffer }} Sound */
 
 /**
- * What will be heard; whatever is wrong with it is said before there is a session.
+ * Opens the sound; its faults are reported before there is a session.
  * @param {File | undefined} file undefined: the microphone
  * @param {AbortController} run
  * @returns {Promise<Sound>}
  */
 export async function openSound(file, run) {
-  // The scripts that work on sound are for secure pages alone, whatever they work on.
+  // Browsers allow audio worklets on secure pages only, for files too.
   demandSecure(file ? 'the means to work on sound' : 'a microphone');
   if (file)
     return { file, buffer: await orEnd(decode(new OfflineAudioContext(1, 1, USUAL_RATE), file), run.signal) };
-  // What makes calls sound better also bends the voice, and costs time.
+  // Enhancements for calls distort the voice and add delay.
   const audio = { echoCancellation: false, noiseSuppression: false, autoGainControl: false, channelCount: 1 };
   return { stream: await openDevice('microphone', { audio }, run) };
 }
 
 /**
- * @param {WebSocket} socket its next text frame is the first of the session
+ * @param {WebSocket} socket whose next text frame is the first of the session
  * @param {{ sample_rate: number, chunk_frames: number }} format
  * @param {Sound} sound
  * @param {import('./figures.js').Figures} figures
@@ -80,7 +80,7 @@ async function nodeOf(context, sound) {
   return new AudioBufferSourceNode(context, { buffer, loop: true });
 }
 
-/** @param {BaseAudioContext} context its rate is what comes out @param {File} file */
+/** @param {BaseAudioContext} context whose rate the result has @param {File} file */
 async function decode(context, file) {
   const bytes = await file.arrayBuffer();
   try {

@@ -1,4 +1,4 @@
-/** States what a script of an AudioWorklet finds beside the language itself; TypeScript's libraries do not have it. */
+/** Globals of an AudioWorklet script, which TypeScript's libraries lack. */
 declare class AudioWorkletProcessor {
   readonly port: MessagePort;
 }

@@ -1,12 +1,12 @@
 import type { Fingerprint } from './fingerprints.ts';
 import { PDQ_DIGITS, pdqDistance } from './pdq.ts';
 
-/** One line of a list: `sha256 <64 digits>` or `pdq <64 digits>`, and whatever a person notes after it. */
+/** One line of a list: `sha256 <64 digits>` or `pdq <64 digits>`, and an optional note. */
 export type ListEntry =
   | { readonly kind: 'sha256'; readonly hash: string }
   | { readonly kind: 'pdq'; readonly bits: Uint8Array };
 
-/** Pictures with less in them are compared with nothing: their hashes are alike by chance. */
+/** Least PDQ quality for a comparison; hashes of poorer pictures match by chance. */
 export const LEAST_QUALITY = 50;
 
 const SHA256_DIGITS = 64;
@@ -23,7 +23,7 @@ export function parseEntry(line: string): ListEntry {
   return { kind, bits: Buffer.from(digits, 'hex') };
 }
 
-/** Tells whether one of the entries looks like this, mirrored or not. */
+/** Returns whether an entry matches the fingerprint, mirrored or not. */
 export function matches(entries: readonly ListEntry[], seen: Fingerprint, distance: number): boolean {
   if (seen[0].quality < LEAST_QUALITY) return false;
   return entries.some(

@@ -7,36 +7,33 @@ import sharp from 'sharp';
 import { ContentCheckError } from '../check.ts';
 import { PDQ_SIDE, type PdqHash, pdqHashes } from './pdq.ts';
 
-/** One frame of a video is looked at in each of these. */
+/** Interval between the examined frames of a video, in microseconds. */
 const EVERY_US = 1_000_000;
-/**
- * Pixels of the largest picture that is opened. Of what callers send, larger ones than engines take are refused
- * before.
- */
+/** Largest picture that is opened, in pixels. Inputs larger than engines accept are refused before. */
 const MAX_PIXELS = 200_000_000;
 
 const CHUNK = 256 * 1024;
 
-/** A stretch of a file that is looked at: the picture, or one frame; as it is, and as in a mirror. */
+/** Hashes of a picture or of one frame: as it is, and mirrored. */
 export type Fingerprint = readonly [PdqHash, PdqHash];
 
 export interface Fingerprints {
   /** @throws the signal's reason */
   sha256(path: string, signal: AbortSignal, onStep?: OnStep): Promise<string>;
   /**
-   * Of a picture, or of frames of a video as they come; none of sound.
-   * @throws RenderError when the file cannot be read, ContentCheckError when nothing here reads such files
+   * Yields the fingerprint of a picture, or of frames of a video; nothing for sound.
+   * @throws RenderError when the file cannot be read, ContentCheckError when nothing here can read such files
    */
   perceptual(path: string, kind: MediaKind, signal: AbortSignal, onStep?: OnStep): AsyncIterable<Fingerprint>;
   close(): Promise<void>;
 }
 
-/** Is told often: of each piece of a file that is hashed, and of each frame. */
+/** Called often: for each hashed piece of a file, and for each frame. */
 export type OnStep = () => void;
 
 export function createFingerprints(): Fingerprints {
   let media: Promise<OpenMedia> | undefined;
-  /** Opened for the first video; tried again where that failed. */
+  /** Opened for the first video; tried again after a failure. */
   const opened = () => {
     media ??= openMedia().catch((error: unknown) => {
       media = undefined;
@@ -72,7 +69,7 @@ async function openMedia(): Promise<OpenMedia> {
 
 async function ofPicture(path: string): Promise<Fingerprint> {
   try {
-    // As forgiving as engines are.
+    // As tolerant as engines are.
     const { data, info } = await sharp(path, { failOn: 'error', limitInputPixels: MAX_PIXELS })
       .autoOrient()
       .resize(PDQ_SIDE, PDQ_SIDE, { fit: 'inside', withoutEnlargement: true })
@@ -108,7 +105,7 @@ async function* ofVideo(
     onStep?.();
     if (frame.ptsUs < next) continue;
     next = frame.ptsUs + EVERY_US;
-    // The range of the luma does not matter: the bits are relative to the picture's own median.
+    // The range of the luma does not matter, because the bits are relative to the picture's own median.
     const luma = Float32Array.from(frame.data.subarray(0, frame.width * frame.height));
     yield pdqHashes(luma, frame.width, frame.height);
   }

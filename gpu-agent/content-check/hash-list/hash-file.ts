@@ -1,6 +1,5 @@
 /**
- * `node gpu-agent/content-check/hash-list/hash-file.ts FILE...`: prints the lines by which a hash list names these files:
- * pictures, videos (a line for each second that differs) and anything else by SHA-256.
+ * `node gpu-agent/content-check/hash-list/hash-file.ts FILE...` prints the hash list lines of these files: pictures, videos (one line for each second that differs), and anything else by SHA-256.
  */
 import { basename } from 'node:path';
 import { describeError } from '@semblance/common/errors';
@@ -12,7 +11,7 @@ const KINDS: readonly [RegExp, MediaKind][] = [
   [/\.(jpe?g|png|webp|gif|tiff?|avif)$/i, 'image'],
   [/\.(mp4|m4v|mov|webm|mkv|avi)$/i, 'video'],
 ];
-/** Frames this near to one that is named already are found by its line. */
+/** Distance within which a frame is covered by an earlier line. */
 const SAME = 10;
 
 const fingerprints = createFingerprints();

@@ -11,7 +11,7 @@ import {
 } from './looker-process.ts';
 import type { LookerAnswer } from './protocol.ts';
 
-/** Refuses pictures, and videos with frames, that are on a list of hashes, copies of them included. */
+/** Refuses pictures, and videos with frames, that are on a list of hashes, including copies of them. */
 export function hashList(options: LookerProcessOptions): ContentCheck {
   const { list, distance, logger } = options;
   const processes = new Set<LookerProcess>();
@@ -33,7 +33,7 @@ export function hashList(options: LookerProcessOptions): ContentCheck {
       if (!(error instanceof LookerEndedError) || closed) throw error;
       logger.warn({ job: subject.jobName, reason: describeError(error) }, 'reading the hash lists again');
     }
-    // In a process of its own: whichever file brings a decoder down does it alone.
+    // In a separate process, so that a file that crashes a decoder affects only itself.
     const own = start();
     try {
       return await own.look(subject, signal);
@@ -47,11 +47,11 @@ export function hashList(options: LookerProcessOptions): ContentCheck {
     about: `pictures and a frame of each second of video, against hashes of a list (PDQ within ${distance} bits, SHA-256)`,
     async assertUsable() {
       await listFile(list, parseEntry)();
-      // What its start takes is nothing that a live session has the time for.
+      // A live session has no time for the start of this process.
       shared = start();
     },
     async check(subject, signal) {
-      // A live session may bring words alone.
+      // A live session may bring only text.
       if (subject.files.length === 0) return ALLOWED;
       const { found, refused, failed } = await look(subject, signal);
       if (refused) throw new RenderError(refused.code, refused.message);

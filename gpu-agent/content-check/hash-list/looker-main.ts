@@ -1,19 +1,19 @@
 /**
- * Main module of the process that opens what callers sent and compares it with the hash list: a file that brings a
- * decoder down ends this process, not the agent. Its argument is LookerOptions as JSON; it ends with the agent.
+ * Main module of the process that opens callers' files and compares them with the hash list. A file that crashes a
+ * decoder ends this process and not the agent. Its argument is LookerOptions as JSON; it ends with the agent.
  */
 import { describeError } from '@semblance/common/errors';
 import { RenderError } from '@semblance/engine-api/engine';
 import { createLooker, type LookerOptions } from './looker.ts';
 import type { FromLooker, LookerAnswer, ToLooker } from './protocol.ts';
 
-/** Steps are told no more often than this. */
+/** Shortest interval between two step messages, in ms. */
 const STEP_MS = 500;
 
 const looker = createLooker(JSON.parse(process.argv[2] ?? '') as LookerOptions);
 const running = new Map<number, AbortController>();
 
-// Signals meant for the agent's process group are left to the agent, which closes the channel.
+// The agent handles signals to its process group and closes the channel.
 process.on('SIGTERM', () => {});
 process.on('SIGINT', () => {});
 process.on('disconnect', () => {

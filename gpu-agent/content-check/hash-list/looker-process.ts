@@ -5,26 +5,27 @@ import { ContentCheckError } from '../check.ts';
 import type { LookerOptions } from './looker.ts';
 import type { FromLooker, Looked, LookerAnswer, ToLooker } from './protocol.ts';
 
-/** Variables the process is given of the agent's environment. Credentials are not among them. */
+/** Environment variables of the agent that the process gets. Credentials are not among them. */
 const PASSED_ON = /^(PATH|HOME|LANG|LC_.*|TZ|TMPDIR|LD_LIBRARY_PATH)$/;
 
 export interface LookerProcessOptions extends LookerOptions {
   readonly logger: Logger;
-  /** A look that comes no further for so long is given up, and the process with it. */
+  /** Time without progress after which a look is given up, with its process, in ms. */
   readonly timeoutMs: number;
-  /** Nice value of the process, and of the decoders it starts. Default: ours. */
+  /** Nice value of the process and of its decoders. Default: ours. */
   readonly nice?: number;
-  /** Module of the process. Default: the one that looks. */
+  /** Module of the process. Default: the real one. */
   readonly main?: URL;
 }
 
-/** A process that looks at files, at several at once. */
+/** A process that looks at several files at once. */
 export interface LookerProcess {
-  /** Tells whether it can be asked. */
+  /** Whether it can be asked. */
   readonly alive: boolean;
   /**
-   * @throws LookerEndedError when the process ended, be it for another look; ContentCheckError when this one stood
-   *   still; the signal's reason
+   * @throws LookerEndedError when the process ended, also because of another look; ContentCheckError when this one
+   * made
+   *   no progress; the signal's reason
    */
   look(looked: Looked, signal: AbortSignal): Promise<LookerAnswer>;
   /** Resolves when the process is gone. */
@@ -32,7 +33,7 @@ export interface LookerProcess {
   close(): Promise<void>;
 }
 
-/** The process ended while it looked. Which of its looks ended it, nobody knows. */
+/** The process ended during the look. It is unknown which of its looks caused that. */
 export class LookerEndedError extends ContentCheckError {}
 
 interface Waiting {
@@ -74,7 +75,7 @@ export function startLooker(options: LookerProcessOptions): LookerProcess {
   child.once('exit', (code, signal) => end(`the process of the hash list ended (${signal ?? code})`));
   child.on('error', (error) => {
     kill();
-    // Only a process that never was reports no exit.
+    // Only a process that was never started reports no exit.
     if (child.pid === undefined) end(`the process of the hash list cannot be started: ${error.message}`);
   });
   const say = (message: ToLooker) => child.connected && child.send(message, () => {});
@@ -94,7 +95,7 @@ export function startLooker(options: LookerProcessOptions): LookerProcess {
           reject(signal.reason);
         };
         signal.addEventListener('abort', onAbort, { once: true });
-        // Goes on when nobody waits any more: a process that stands still would do so for whoever comes next.
+        // Continues when nobody waits any more, because a stuck process would be stuck for the next look too.
         const timer = setTimeout(() => {
           over();
           reject(new ContentCheckError(`the hash list came no further within ${timeoutMs / 1000} s`));

@@ -11,9 +11,9 @@ export interface LookerOptions {
   readonly distance: number;
 }
 
-/** Holds what the process of the hash list does: says which of the files, if any, is on the list. */
+/** The work of the hash list process: finds the first file that is on the list. */
 export interface Looker {
-  /** @param onStep told often while there is something to look at */
+  /** @param onStep called often while files are examined */
   find(looked: Looked, signal: AbortSignal, onStep: () => void): Promise<CheckedFile | undefined>;
   close(): Promise<void>;
 }
@@ -27,12 +27,12 @@ export function createLooker({ list, distance }: LookerOptions): Looker {
       const exact = new Set(held.flatMap((entry) => (entry.kind === 'sha256' ? [entry.hash] : [])));
       const alike = held.filter(({ kind }) => kind === 'pdq');
       for (const file of files) {
-        // Whoever asked may be gone: what is not begun is not decoded.
+        // The caller may be gone, so files that were not begun are not decoded.
         signal.throwIfAborted();
         onStep();
         if (exact.size > 0 && exact.has(await fingerprints.sha256(file.path, signal, onStep))) return file;
         if (alike.length === 0) continue;
-        // What engines refuse is refused as they would, and no decoder of other formats is tried on it.
+        // Formats that engines refuse are refused in the same way, and no other decoder is tried on them.
         if (phase === 'input' && file.kind === 'image') {
           await openPicture(file.path, `The input ${file.role}`);
           signal.throwIfAborted();

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { pdqDistance, pdqHash, pdqHashes } from './pdq.ts';
 
-/** A picture that any program can make by the same formula. */
+/** A picture that any program can make from the same formula. */
 function pattern(width: number, height: number, seed: number): Float32Array {
   return Float32Array.from({ length: width * height }, (_, index) => {
     const [x, y] = [index % width, Math.floor(index / width)];

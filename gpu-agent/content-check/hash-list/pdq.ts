@@ -1,19 +1,19 @@
 /**
- * PDQ, the perceptual hash that services exchange lists of (Meta's ThreatExchange, StopNCII): 256 bits that say where a
- * picture of 64 × 64 points, seen through a cosine transform, is above its own median. Copies that were scaled, re-encoded
- * or lightly touched differ in few bits. Steps, constants and the order of the bits are those of the published algorithm.
+ * PDQ, the perceptual hash of exchanged lists (Meta's ThreatExchange, StopNCII): 256 bits that say where the cosine
+ * transform of a picture of 64 × 64 points is above its own median. Copies that were scaled, re-encoded or lightly
+ * edited differ in few bits. Steps, constants and the order of bits are those of the published algorithm.
  */
 
-/** Four 64-bit words would do; hexadecimal digits are what lists hold. */
+/** Hexadecimal digits of a hash, as in lists. */
 export const PDQ_DIGITS = 64;
 
-/** Pictures are brought to at most this many pixels a side before. */
+/** Largest side of the reduced picture, in pixels. */
 export const PDQ_SIDE = 512;
 
 export interface PdqHash {
   /** 32 bytes, the last bit of the transform first. */
   readonly bits: Uint8Array;
-  /** 0 to 100: how much there is in the picture to tell it by. Below 50, PDQ's authors say, hashes mean little. */
+  /** 0 to 100: amount of detail in the picture. Below 50, PDQ's authors say, hashes mean little. */
   readonly quality: number;
 }
 
@@ -33,11 +33,11 @@ export function pdqHash(luma: Float32Array, width: number, height: number): PdqH
   return { bits: bitsOf(transform(points)), quality: qualityOf(points) };
 }
 
-/** Of the picture seen in a mirror, too: turning it round left to right is the cheapest way past a list. */
+/** Also returns the hash of the mirrored picture, because mirroring is the cheapest way to evade a list. */
 export function pdqHashes(luma: Float32Array, width: number, height: number): [PdqHash, PdqHash] {
   const points = decimate(smooth(luma, width, height), width, height);
   const waves = transform(points);
-  // Waves of an odd number of half-turns change their sign from left to right.
+  // Waves with an odd number of half-turns change their sign when mirrored.
   const mirrored = waves.map((value, index) => ((index % WAVES) % 2 === 0 ? -value : value));
   const quality = qualityOf(points);
   return [
@@ -46,7 +46,7 @@ export function pdqHashes(luma: Float32Array, width: number, height: number): [P
   ];
 }
 
-/** Bits in which two hashes differ. */
+/** Returns the number of differing bits. */
 export function pdqDistance(a: Uint8Array, b: Uint8Array): number {
   let distance = 0;
   for (let index = 0; index < a.length; index++) {
@@ -56,7 +56,7 @@ export function pdqDistance(a: Uint8Array, b: Uint8Array): number {
   return distance;
 }
 
-/** Two box filters along each axis come near to the blur that belongs before taking every n-th point. */
+/** Two box filters along each axis approximate the blur before subsampling. */
 function smooth(luma: Float32Array, width: number, height: number): Float32Array {
   const window = (length: number) => Math.floor((length + 2 * POINTS - 1) / (2 * POINTS));
   const [across, down] = [window(width), window(height)];
@@ -69,7 +69,7 @@ function smooth(luma: Float32Array, width: number, height: number): Float32Array
   return values;
 }
 
-/** The mean of `window` values around each; at the ends, of as many as there are. */
+/** Returns the mean of `window` values around each; at the ends, of the existing ones. */
 function box(
   from: Float32Array,
   to: Float32Array,
@@ -150,11 +150,11 @@ function transform(points: Float32Array): Float32Array {
 }
 
 function bitsOf(waves: Float32Array): Uint8Array {
-  // The lower of the two in the middle, as the algorithm has it.
+  // The lower of the two middle values, as in the algorithm.
   const median = waves.toSorted()[waves.length / 2 - 1] ?? 0;
   const bits = new Uint8Array(waves.length / 8);
   for (const [index, value] of waves.entries()) {
-    // Written as one number of 256 bits, whose last bit is the first wave.
+    // Written as one number of 256 bits whose last bit is the first wave.
     const at = bits.length - 1 - (index >> 3);
     if (value > median) bits[at] = (bits[at] ?? 0) | (1 << (index & 7));
   }

@@ -1,7 +1,7 @@
 import type { RenderErrorCode } from '@semblance/engine-api/engine';
 import type { CheckSubject } from '../check.ts';
 
-/** Holds what the process is told of a job. */
+/** The part of a subject that the process receives. */
 export type Looked = Pick<CheckSubject, 'phase' | 'files'>;
 
 export type ToLooker =
@@ -10,18 +10,18 @@ export type ToLooker =
 
 export type FromLooker = ({ readonly type: 'answer'; readonly id: number } & LookerAnswer) | StillLooking;
 
-/** Sent while a look goes on, about once a second; one that stands still is given up. */
+/** Sent about once a second during a look; a look without it is given up. */
 interface StillLooking {
   readonly type: 'looking';
   readonly id: number;
 }
 
-/** With none of the three, nothing was found. */
+/** Without any of the three, nothing was found. */
 export interface LookerAnswer {
   /** Role of a file that is on the list. */
   readonly found?: string;
-  /** The file cannot be read: its owner's affair. */
+  /** The file is unreadable, which is its owner's fault. */
   readonly refused?: { readonly code: RenderErrorCode; readonly message: string };
-  /** The comparison could not be made. */
+  /** The comparison failed to work. */
   readonly failed?: string;
 }

@@ -6,8 +6,8 @@ import { ENGINE_FLAGS } from './engine-process.ts';
 const run = promisify(execFile);
 
 /**
- * Lists of 70 kB each, of which the last hundred live: each lives long enough to be moved to the old generation, and all
- * of them together, 140 MB, are less than it has room for to begin with.
+ * Lists of 70 kB of which the last hundred are alive: each lives long enough to reach the old generation, and all
+ * together, 140 MB, fit into its initial size.
  */
 const RENDERS = `
   const kept = [];
@@ -15,7 +15,7 @@ const RENDERS = `
 `;
 const IN_A_THREAD = `new (require('node:worker_threads').Worker)(${JSON.stringify(RENDERS)}, { eval: true });`;
 
-/** How often V8 collected all of a heap, by its own trace. */
+/** Returns the number of full garbage collections from V8's own trace. */
 async function fullCollections(script: string, flags: readonly string[]): Promise<number> {
   const { stdout } = await run(process.execPath, [...flags, '--trace-gc', '-e', script]);
   expect(stdout).toContain('Scavenge');

@@ -123,7 +123,7 @@ describe('an engine process', () => {
     const began = performance.now();
     await engine.render(await work('chatter'), { signal: idle, onProgress: () => count++ });
     expect(count).toBeGreaterThan(0);
-    // Of 100,000: twenty a second, and the changes of stage.
+    // Of 100,000 reports, twenty per second and the changes of stage arrive.
     expect(count).toBeLessThan((performance.now() - began) / 50 + 10);
   });
 
@@ -185,7 +185,7 @@ describe('an engine process', () => {
     const began = performance.now();
     controller.abort(new Error('enough'));
     await expect(running).rejects.toThrow('enough');
-    // Not before its grace, and long before it would have ended by itself.
+    // After its grace, and long before it would have ended by itself.
     expect(performance.now() - began).toBeGreaterThan(250);
     expect(performance.now() - began).toBeLessThan(30_000);
     expect(gone(engine.pid)).toBe(true);

@@ -10,7 +10,7 @@ import type { RenderWork } from '@semblance/engine-api/render-work';
 import { type EngineProcess, type RenderOptions, startEngineProcess } from './engine-process.ts';
 import type { EngineInfo, EngineSetup } from './protocol.ts';
 
-/** No process of the engine became free in time: they are being restarted, again and again perhaps. */
+/** No process of the engine became free in time because they keep restarting. */
 export class EngineUnavailableError extends Error {
   override readonly name = 'EngineUnavailableError';
   readonly code = 'engine_unavailable';
@@ -19,13 +19,13 @@ export class EngineUnavailableError extends Error {
 
 export interface EnginePoolOptions {
   readonly setup: EngineSetup;
-  /** Processes kept warm. */
+  /** Number of processes kept warm. */
   readonly processes: number;
-  /** Renders one process holds at once. 1 isolates renders from each other; more share the engine's memory. */
+  /** Renders that one process holds at once. 1 isolates renders from each other; more share the engine's memory. */
   readonly rendersPerProcess: number;
   /**
-   * Tells whether its capabilities are offered while no process is warm, so that work waits for the restart. Default
-   * true; false for what may stay away for long.
+   * Whether its capabilities are offered while no process is warm, so that work waits for the restart. Default:
+   * true; false for engines that may stay away for long.
    */
   readonly offeredWhileDown?: boolean;
   /** Existing private directory; each process gets a temporary folder in it. */
@@ -35,33 +35,33 @@ export interface EnginePoolOptions {
   readonly cancelGraceMs?: number;
   /** Nice value of the processes. */
   readonly nice?: number;
-  /** Longest a render waits for a process that is being restarted. */
+  /** Longest wait of a render for a restarting process, in ms. */
   readonly waitMs?: number;
   readonly restartDelayMs?: (failures: number) => number;
-  /** The number of warm processes changed. */
+  /** Called when the number of warm processes changed. */
   readonly onChange?: () => void;
-  /** A process ended that should not have. */
+  /** Called when a process ended unexpectedly. */
   readonly onCrash?: () => void;
 }
 
 export interface EnginePool {
-  /** States what can be asked of it now. Undefined until the first process is warm. */
+  /** What it offers now. Undefined until the first process is warm. */
   readonly engine: EngineInfo | undefined;
-  /** States what it last said of itself, whether or not it can be asked now. */
+  /** Its last statement, whether or not it can be used now. */
   readonly known: EngineInfo | undefined;
-  /** Renders that all its processes hold when they are warm; 0 until the first is. */
+  /** Renders that all its processes hold when warm; 0 until the first is. */
   readonly places: number;
-  /** Renders that the warm processes hold at most. */
+  /** Most renders that the warm processes hold. */
   readonly capacity: number;
-  /** The warm processes, to look at. */
+  /** The warm processes, for inspection. */
   readonly warm: readonly Pick<EngineProcess, 'pid' | 'busy'>[];
   /** Why no process is warm; undefined when one is. */
   readonly trouble: string | undefined;
-  /** Why its device cannot be used; undefined when it can, or it needs none. Nothing is offered meanwhile. */
+  /** Why its device is unusable; undefined when it is usable or not needed. Nothing is offered meanwhile. */
   readonly deviceTrouble: string | undefined;
-  /** @throws EngineUnavailableError, DeviceGoneError and whatever `EngineProcess.render` throws */
+  /** @throws EngineUnavailableError, DeviceGoneError and the errors of `EngineProcess.render` */
   render(work: RenderWork, options: RenderOptions): Promise<RenderResult>;
-  /** Resolves when the first process is warm, or did not get warm, or will not. */
+  /** Resolves when the first process is warm, failed to get warm, or never will. */
   readonly tried: Promise<void>;
   /** Resolves when the first process is warm; rejects when the pool is closed before. */
   firstReady(): Promise<EngineInfo>;
@@ -71,14 +71,14 @@ export interface EnginePool {
 const HEALTHY_AFTER_MS = 60_000;
 const DEVICE_CHECK_MS = 1_000;
 
-/** 0.1 s after the first crash, doubled up to 30 s, so that a broken engine does not eat the node. */
+/** 0.1 s after the first crash, doubled up to 30 s, so that a broken engine does not load the node. */
 function defaultRestartDelay(failures: number): number {
   return jittered(backoffMs(failures - 1, 100, 30_000));
 }
 
 /**
- * Keeps processes of one engine warm and gives each render to a free one. A process that dies takes only its own
- * renders with it and is started again, with growing delays while that keeps happening.
+ * Keeps processes of one engine warm and gives each render to a free one. A process that dies loses only its own
+ * renders and is started again, with growing delays while that repeats.
  */
 export function createEnginePool(options: EnginePoolOptions): EnginePool {
   const { setup, logger, processes, rendersPerProcess } = options;
@@ -91,7 +91,7 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
   let engine: EngineInfo | undefined;
   let trouble: string | undefined = 'warming up';
   let deviceTrouble: string | undefined;
-  /** A device has had a fault in this agent's life: what runs from then on runs on a device, or not at all. */
+  /** A device has had a fault in this agent's life, so from then on work runs on a device or not at all. */
   let hadFault = false;
 
   const placesOf = (of: EngineInfo) =>
@@ -135,7 +135,7 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
       if (deviceTrouble === undefined) lostDevice(missing);
       throw new DeviceGoneError(missing);
     }
-    // A folder for each life: what the last one left there is removed by nobody else.
+    // A folder for each life, because nobody else removes the files of the last one.
     const tempDir = join(options.tempDir, `${name}-${index}`);
     await rm(tempDir, { recursive: true, force: true });
     await mkdir(tempDir, { mode: 0o700 });
@@ -153,12 +153,12 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
   async function keepOne(index: number): Promise<void> {
     const { signal } = closing;
     let failures = 0;
-    // One alone fills the model cache; the others then only read it.
+    // The first process fills the model cache alone; the others then only read it.
     if (index > 0) await first.promise;
     while (!signal.aborted) {
       try {
         const process = await startOne(index);
-        // The newest word counts: an engine that is a program of its own may come back as another version.
+        // The newest statement counts, because an engine that is a separate program may return as another version.
         engine = process.engine;
         trouble = undefined;
         if (deviceTrouble !== undefined)
@@ -198,8 +198,8 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
   }
 
   /**
-   * Uses a free process, at once or when one is warm again. `use` is called in the same turn in which the process was
-   * seen to be free, so that no two renders are given the same place.
+   * Uses a free process, at once or when one is warm again. `use` is called in the same turn in which the process
+   * was found free, so that two renders never get the same place.
    */
   function withProcess<T>(signal: AbortSignal, use: (process: EngineProcess) => Promise<T>): Promise<T> {
     const free = waiting.length === 0 ? freeProcess() : undefined;

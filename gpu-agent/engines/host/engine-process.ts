@@ -14,13 +14,13 @@ import type { RenderWork } from '@semblance/engine-api/render-work';
 import { NO_TELEMETRY } from '@semblance/vision/models/no-telemetry';
 import type { EngineInfo, EngineSetup, FromEngine, ToEngine } from './protocol.ts';
 
-/** Variables an engine process is given of the agent's environment. Credentials are not among them. */
+/** Environment variables of the agent that an engine process gets. Credentials are not among them. */
 const PASSED_ON = /^(PATH|HOME|LANG|LC_.*|TZ|XDG_CACHE_HOME|LD_LIBRARY_PATH|(CUDA|NVIDIA|OMP|ORT)_.*)$/;
 
-/** Half the weight of a process of normal priority when both want the same core. */
+/** Half the weight of a process of normal priority on the same core. */
 export const ENGINE_NICE = 3;
 
-/** The engine's process died, or had to be killed, while it held the render. Another process may well succeed. */
+/** The engine's process died or had to be killed during the render. Another process may succeed. */
 export class EngineCrashedError extends Error {
   override readonly name = 'EngineCrashedError';
   readonly code = 'engine_crashed';
@@ -34,7 +34,7 @@ export class EngineStartError extends Error {
   readonly retryable = true;
 }
 
-/** An error inside the engine that is not a RenderError; its message is for the log, not for the job's owner. */
+/** An error inside the engine that is no RenderError; its message is for the log and not for the job's owner. */
 export class EngineFaultError extends Error {
   override readonly name = 'EngineFaultError';
   readonly code = 'engine_fault';
@@ -47,7 +47,7 @@ export interface EngineProcessOptions {
   readonly tempDir: string;
   readonly logger: Logger;
   readonly warmUpTimeoutMs: number;
-  /** Time a cancelled render has to end before the process is killed. */
+  /** Time for a cancelled render to end before the process is killed, in ms. */
   readonly cancelGraceMs: number;
   /** Nice value of the process; default {@link ENGINE_NICE}. */
   readonly nice?: number;
@@ -58,9 +58,9 @@ export interface EngineProcess {
   readonly pid: number;
   readonly engine: EngineInfo;
   readonly alive: boolean;
-  /** Renders held now. */
+  /** Number of renders held now. */
   readonly busy: number;
-  /** Resolves with the reason once the process is gone; never rejects. */
+  /** Resolves with the reason when the process is gone; never rejects. */
   readonly exited: Promise<string>;
   /**
    * Renders in the process. Aborting cancels; when the promise settles, nothing of the render runs any more.
@@ -68,9 +68,9 @@ export interface EngineProcess {
    *   DeviceGoneError
    */
   render(work: RenderWork, options: RenderOptions): Promise<RenderResult>;
-  /** Kills it: its device is gone, and with it what it held. */
+  /** Kills the process because its device is gone, and its memory with it. */
   deviceGone(reason: string): void;
-  /** Ends the process: asked first, killed after `graceMs`. */
+  /** Asks the process to end, and kills it after `graceMs`. */
   close(graceMs?: number): Promise<void>;
 }
 
@@ -85,14 +85,14 @@ interface Held {
 }
 
 /**
- * Node's flags for a process that renders. What outlives a render is a few MB, and V8 sizes its old generation by that:
- * the picture buffers that every render leaves then set off a collection of all of it each time, a fifth of the CPU of a
- * Photo Swap. A size to begin with puts them off until there is that much to collect.
+ * Node flags of a rendering process. Only a few MB outlive a render, and V8 sizes its old generation by that, so
+ * the picture buffers of every render would trigger a full collection: a fifth of the CPU of a Photo Swap. An
+ * initial size postpones collections until there is that much to collect.
  */
 export const ENGINE_FLAGS = ['--initial-old-space-size=256'] as const;
 
 /**
- * Starts an engine in a process of its own and resolves once it is warmed up.
+ * Starts an engine in a separate process and resolves when it is warm.
  * @throws EngineStartError, or the signal's reason
  */
 export async function startEngineProcess(options: EngineProcessOptions): Promise<EngineProcess> {
@@ -110,9 +110,9 @@ export async function startEngineProcess(options: EngineProcessOptions): Promise
   });
   const held = new Map<number, Held>();
   let dead: string | undefined;
-  /** Why the engine ends its process, in its own words. */
+  /** The engine's own reason for ending its process. */
   let lastWords: string | undefined;
-  /** Why it was killed for want of its device. */
+  /** Why it was killed because of its device. */
   let gone: string | undefined;
   const exited = new Promise<string>((resolve) => {
     const end = (reason: string) => {
@@ -129,11 +129,11 @@ export async function startEngineProcess(options: EngineProcessOptions): Promise
       end(gone ?? lastWords ?? (killedBy ? `killed by ${killedBy}` : `exit status ${code}`)),
     );
     child.once('error', (error) => {
-      // Only a process that never was reports no exit.
+      // Only a process that was never started reports no exit.
       if (child.pid === undefined) end(`cannot be started: ${error.message}`);
     });
   });
-  // Renders must never keep the agent's own loop, which renews the lease, from the processor.
+  // Renders must never keep the agent's own loop, which renews the Lease, from the CPU.
   if (child.pid !== undefined) lowerPriority(child.pid, options.nice ?? ENGINE_NICE);
   logLines(child.stdout, (line) => logger.info({ engine: setup.source.name, line }, 'engine output'));
   logLines(child.stderr, (line) => logger.warn({ engine: setup.source.name, line }, 'engine output'));
@@ -152,7 +152,7 @@ export async function startEngineProcess(options: EngineProcessOptions): Promise
     pid: child.pid ?? 0,
     engine,
     get alive() {
-      // What has said its last words takes nothing new, though its process is still to end.
+      // An engine that announced its end accepts nothing new, although its process still runs.
       return dead === undefined && lastWords === undefined;
     },
     get busy() {
@@ -228,7 +228,7 @@ async function warmedUp(
   child.on('message', onMessage);
   signal.addEventListener('abort', onAbort, { once: true });
   void exited.then((reason) => {
-    // What it said last may still be on its way through the channel.
+    // Its last messages may still be in the channel.
     setImmediate(() =>
       reject(new EngineStartError(`${setup.source.name} ended while it warmed up (${reason})`)),
     );
@@ -247,13 +247,13 @@ async function warmedUp(
 }
 
 function tell(child: ChildProcess, message: ToEngine): void {
-  // A channel that is gone is followed by the exit, which settles whatever waits.
+  // A closed channel is followed by the exit, which settles all waiting calls.
   if (child.connected) child.send(message, () => {});
 }
 
 function renderFailure(message: Extract<FromEngine, { type: 'error' }>): Error {
   if (!message.code) {
-    // Of the engine's own words: what it was given may be at fault only where the device is not.
+    // Read from the engine's own text, because the input can be the cause only when the device is not.
     const fault = deviceFaultOf(message.message);
     if (fault === 'gone') return new DeviceGoneError(message.message);
     if (fault === 'broken') return new EngineInterruptedError('The device of the engine failed.');

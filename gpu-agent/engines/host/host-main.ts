@@ -1,7 +1,7 @@
 /**
- * Main module of an engine process: imports the engine named in its first argument, warms it up and renders what the
- * agent sends. It ends with the agent, however that ends; signals meant for the agent's process group are left to the
- * agent, which asks with `close`.
+ * Main module of an engine process: imports the engine named in its first argument, warms it up and renders what
+ * the agent sends. It ends with the agent, however that ends. The agent handles signals to its process group and
+ * sends `close`.
  */
 import { Worker } from 'node:worker_threads';
 import { describeError } from '@semblance/common/errors';
@@ -11,7 +11,7 @@ import { exhausted } from '@semblance/engine-api/exhausted';
 import type { RenderWork } from '@semblance/engine-api/render-work';
 import type { EngineSetup, FromEngine, ToEngine } from './protocol.ts';
 
-/** Progress of one render is passed on at most this often, unless the stage changed. */
+/** Shortest interval between progress messages of one render, unless the stage changed, in ms. */
 const PROGRESS_MS = 50;
 
 const killSelf = () => process.kill(process.pid, 'SIGKILL');
@@ -24,9 +24,9 @@ process.on('disconnect', killSelf);
 watchParent(500);
 
 /**
- * The end of the IPC channel says that the agent is gone, but only to an event loop that still turns. A thread beside it
- * notices even while an engine blocks the main thread for ever. It is plain JavaScript in a string, so that it does not
- * load a TypeScript loader of its own.
+ * Ends the process when its parent is gone. The end of the IPC channel is noticed only by a running event loop.
+ * This thread notices it even while an engine blocks the main thread. It is plain JavaScript in a string, so that
+ * it does not load a TypeScript loader.
  */
 function watchParent(everyMs: number): void {
   const code = `
@@ -43,7 +43,7 @@ function watchParent(everyMs: number): void {
 }
 
 function send(message: FromEngine): void {
-  // A channel that closed while a render ended: the disconnect handler is about to end us.
+  // The channel may close while a render ends; the disconnect handler then ends this process.
   process.send?.(message, undefined, undefined, () => {});
 }
 
@@ -93,7 +93,7 @@ async function render(host: Engine, id: number, work: RenderWork): Promise<void>
     });
     send({ type: 'result', id, result });
   } catch (error) {
-    // Only texts cross: whether another try may succeed is to be told here.
+    // Only text crosses the channel, so a temporary fault must be recognised here.
     const lack = exhausted(error);
     if (lack) console.warn(`${lack.message}: ${describeError(error)}`);
     const told = lack ?? error;

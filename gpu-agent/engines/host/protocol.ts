@@ -14,13 +14,13 @@ export interface EngineSetup {
   readonly options: EngineOptions;
 }
 
-/** Holds what an engine says of itself once it is warmed up. */
+/** Statement of a warm engine. */
 export interface EngineInfo {
   readonly name: string;
   readonly version: string;
   readonly capabilities: readonly EngineCapability[];
   readonly unavailable?: readonly UnavailableCapability[];
-  /** Renders one process of it does at once; absent: as many as it is given. */
+  /** Renders that one process does at once; absent: as many as it is given. */
   readonly concurrency?: number;
 }
 

@@ -11,14 +11,14 @@ import { createVoiceEngine, type VoiceEngineOptions } from './voice/voice-engine
 
 export interface LiveEngines {
   readonly engines: readonly LiveEngine[];
-  /** States what was asked for and cannot be offered, with the reason. */
+  /** Requested capabilities that cannot be offered, with the reason. */
   readonly unavailable: readonly { readonly name: LiveCapability; readonly message: string }[];
 }
 
-/** The engines that the settings give slots to, none of them warm yet. */
+/** Creates the engines to which the settings give slots; none is warm yet. */
 export async function createLiveEngines(options: {
   readonly settings: LiveSettings;
-  /** States where the owner's models are and how they run; undefined: the engine `onnx` is not used. */
+  /** The owner's models and how they run; undefined: the engine `onnx` is not used. */
   readonly onnx: Readonly<Record<string, string>> | undefined;
   readonly logger: Logger;
   readonly onChange: () => void;
@@ -60,7 +60,7 @@ export async function createLiveEngines(options: {
         }),
       );
     } catch (error) {
-      // The rest of the agent works on; whoever runs it reads what is wrong.
+      // The rest of the agent works on; the log says what is wrong.
       if (!(error instanceof CharacterError)) throw error;
       logger.error(`offering no live swaps: ${error.message}`);
       unavailable.push({ name: 'full-live-swap', message: error.message });
@@ -69,7 +69,7 @@ export async function createLiveEngines(options: {
   return { engines, unavailable };
 }
 
-/** @returns what loads the models of voices; models with a fault are said, and then none are used */
+/** @returns the loader of voice models; if one has a fault, it is logged and none is used */
 function modelOpener(
   given: Readonly<Record<string, string>>,
   logger: Logger,

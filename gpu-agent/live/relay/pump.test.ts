@@ -38,7 +38,7 @@ function rig(delivery: Delivery, maxMessageBytes = 1_000) {
     counts,
     failures,
     push: (length = 10) => pump.push(++sequence, new Uint8Array(length)),
-    /** Converts and sends what is at hand, until nothing is. */
+    /** Converts and sends until nothing is waiting. */
     async runDry() {
       for (;;) {
         const [conversion, send] = [conversions.shift(), sends.shift()];

@@ -1,6 +1,6 @@
 import { BadMessageError, type Delivery } from '@semblance/engine-api/live-engine';
 
-/** Messages that wait to be converted, and their bytes, at which the sender is made to wait (`every`). */
+/** Waiting messages, and their bytes, at which the sender has to wait (`every`). */
 const MAX_WAITING = 8;
 const MAX_WAITING_BYTES = 256 * 1024;
 
@@ -8,9 +8,9 @@ export interface PumpOptions {
   readonly delivery: Delivery;
   /** As LiveStream.transform. */
   readonly transform: (message: Uint8Array) => Promise<Uint8Array | undefined>;
-  /** Resolves when the transport has taken the message, and has room for the next. */
+  /** Resolves when the transport has taken the message and has room for the next. */
   readonly send: (sequence: bigint, data: Uint8Array) => Promise<void>;
-  /** Tells that nothing comes for a message that could not be taken. Resolves as `send` does. */
+  /** Reports that no answer comes for a refused message. Resolves like `send`. */
   readonly refuse: (sequence: bigint) => Promise<void>;
   readonly maxMessageBytes: number;
   /** Stops and resumes the reading of messages. */
@@ -18,15 +18,15 @@ export interface PumpOptions {
   readonly resume: () => void;
   readonly onReceived: () => void;
   readonly onDropped: () => void;
-  /** @param delayMs from the arrival of the message until its conversion had been taken by the transport */
+  /** @param delayMs from the arrival of the message until the transport had taken its conversion */
   readonly onConverted: (delayMs: number) => void;
-  /** The stream cannot go on. Called once at most, and the last call. */
+  /** The stream cannot go on. Called at most once, as the last call. */
   readonly onFailed: (error: unknown) => void;
 }
 
 export interface Pump {
   push(sequence: bigint, data: Uint8Array): void;
-  /** Nothing is sent and nothing is told after it. */
+  /** Sends and reports nothing after it. */
   stop(): void;
 }
 
@@ -37,9 +37,10 @@ interface Message {
 }
 
 /**
- * Brings the messages of one session through its stream, one at a time, so that what is held is bounded by what waits
- * here: little with `every`, whose sender is stopped, and one message with `newest`, which throws older ones away. The
- * next message is taken only when the transport has room: with `newest` a slow reader gets fewer pictures, not old ones.
+ * Creates the pump that passes the messages of one session through its stream, one at a time. Memory is bounded by
+ * what waits here: little with `every`, whose sender is stopped, and one message with `newest`, which drops older
+ * ones. The next message is taken only when the transport has room, so with `newest` a slow reader gets fewer
+ * pictures and not old ones.
  */
 export function createPump(options: PumpOptions): Pump {
   const { delivery } = options;
@@ -94,7 +95,7 @@ export function createPump(options: PumpOptions): Pump {
     push(sequence, data) {
       if (stopped) return;
       options.onReceived();
-      // The gateway lets none of these through; told of here, they would be answered before those that wait.
+      // The gateway lets none of these through; reported here, they would be answered before those that wait.
       if (data.length === 0 || data.length > options.maxMessageBytes) {
         options.onDropped();
         return;

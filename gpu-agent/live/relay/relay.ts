@@ -14,7 +14,7 @@ import { ConnectRefusedError } from '../sessions/refusals.ts';
 import type { SessionEnd } from '../sessions/session-table.ts';
 import { createPump, type Pump } from './pump.ts';
 
-/** Time in which a relay has to say whose it is. */
+/** Time for a relay to name its session, in ms. */
 const OPEN_WITHIN_MS = 10_000;
 
 const REFUSAL = {
@@ -33,13 +33,16 @@ export interface RelayOptions {
   readonly logger: Logger;
 }
 
-/** Serves one relay: who it is for, that the session is ready, then media both ways until either side ends it. */
+/**
+ * Serves one relay: its session, the readiness of the session, then media in both directions until either side ends
+ * it.
+ */
 export function serveRelay(call: RelayCall, options: RelayOptions): void {
   const { logger } = options;
   let session: ConnectedSession | undefined;
   let pump: Pump | undefined;
   let warning: Warning | undefined;
-  /** Nothing more is said to the caller. */
+  /** Nothing more is sent to the caller. */
   let over = false;
 
   const openTimer = setTimeout(() => refuse(status.DEADLINE_EXCEEDED, 'no open came'), OPEN_WITHIN_MS);
@@ -49,7 +52,7 @@ export function serveRelay(call: RelayCall, options: RelayOptions): void {
     over = true;
     clearTimeout(openTimer);
     pump?.stop();
-    // What still comes is read and thrown away, so that its end is heard of.
+    // Further messages are discarded, so that the end of the stream is noticed.
     call.resume();
     return true;
   }
@@ -60,14 +63,14 @@ export function serveRelay(call: RelayCall, options: RelayOptions): void {
   function refuse(code: status, details: string): void {
     if (stop()) call.emit('error', { code, details });
   }
-  /** The session ended otherwise than by its relay. */
+  /** Handles an end of the session that its relay did not cause. */
   function onEnd({ reason, message, goingAway = false, rejected = '' }: SessionEnd): void {
     if (!stop()) return;
     const value = { reason: toEndReason(reason), message: message.slice(0, 120), goingAway, rejected };
     call.write({ response: { $case: 'ended', value } });
     call.end();
   }
-  /** Before the stream is ready nobody is there to be warned. */
+  /** Before the stream is ready there is nobody to warn. */
   function onWarning(given: Warning): void {
     warning = given;
     if (over || !pump) return;
@@ -77,7 +80,7 @@ export function serveRelay(call: RelayCall, options: RelayOptions): void {
   async function endedByCaller(end: SessionEnd): Promise<void> {
     if (!stop()) return;
     await session?.end(end);
-    // The end of the call says that the slot is free.
+    // The end of the call means that the slot is free.
     call.end();
   }
 
@@ -91,14 +94,15 @@ export function serveRelay(call: RelayCall, options: RelayOptions): void {
       session = options.sessions.connect(asked.sessionId, asked.ticket, { onEnd, onWarning });
     } catch (error) {
       if (!(error instanceof ConnectRefusedError)) throw error;
-      // Whoever comes too late learns why.
+      // A relay that comes too late learns the reason.
       if (error.end) onEnd(error.end);
       else refuse(REFUSAL[error.code], error.message);
       return;
     }
     call.pause();
     const connected = session;
-    // What comes before the stream is ready waits; a stream that never is ends its session, which is told above.
+    // Messages before the stream is ready wait. A stream that never becomes ready ends its session, which is
+    // reported above.
     connected.stream.then((stream) => begin(connected, stream)).catch(() => {});
   }
 
@@ -142,7 +146,7 @@ export function serveRelay(call: RelayCall, options: RelayOptions): void {
     } else open(request.value);
   });
   const gone = () => void endedByCaller({ reason: 'timed_out', message: 'the gateway is gone' });
-  // An end without `close` is how a broken connection looks like first.
+  // An end without `close` is the first sign of a broken connection.
   call.on('end', gone);
   call.on('cancelled', gone);
   call.on('close', gone);

@@ -5,15 +5,15 @@ import type { ContentChecks } from '../../content-check/content-checks.ts';
 import type { SessionWork } from './claim-request.ts';
 import type { SessionEnd } from './session-table.ts';
 
-/** A client waits: a gateway gives an agent 10 s to be ready, and the engine has to open what was looked at. */
+/** A gateway gives an agent 10 s to be ready, and the engine has to open the inputs after the check. */
 const WITHIN_MS = 6_000;
 
 type Paths = Readonly<Record<string, string>>;
 
-/** Holds what an engine may open. */
+/** Inputs that an engine may open. */
 export interface CheckedInputs {
   readonly inputs: Paths;
-  /** Role → why it can be read by nobody, as a sentence. */
+  /** Role → why nobody can read it, as a sentence. */
   readonly unusable: Paths;
 }
 
@@ -25,8 +25,8 @@ export type CheckInputs = (
 ) => Promise<CheckedInputs>;
 
 /**
- * Has what a session's caller brings looked at: the uploaded pictures and the prompt. A session without either, as
- * any of Voice Swap, has nothing to look at: its voice is the service owner's.
+ * Checks what a session's caller brings: the uploaded pictures and the prompt. A session without either, such as
+ * any of Voice Swap, has nothing to check: its voice is the service owner's.
  */
 export function inputChecker(
   contentChecks: Pick<ContentChecks, 'assertAllowed'>,
@@ -36,7 +36,7 @@ export function inputChecker(
     const { id: jobName, capability } = work;
     const { prompt } = work.settings;
     let checked: CheckedInputs = { inputs, unusable: {} };
-    // Whatever a session names is a picture.
+    // Every input of a session is a picture.
     const files = Object.entries(inputs).map(([role, path]) => ({ role, path, kind: 'image' as const }));
     if (files.length === 0 && prompt === undefined) return checked;
     const parameters: Record<string, string> = prompt === undefined ? {} : { prompt };
@@ -46,7 +46,7 @@ export function inputChecker(
       logger,
       withinMs,
       instead({ message }) {
-        // A picture that cannot be read is worn by nobody.
+        // An unreadable picture is not used.
         const unusable = Object.keys(inputs).map((role) => [role, message]);
         checked = { inputs: {}, unusable: Object.fromEntries(unusable) };
         return { ...subject, files: [] };
@@ -56,7 +56,7 @@ export function inputChecker(
   };
 }
 
-/** How a session ends that its content checks did not let through; undefined: that is not why it failed. */
+/** Returns the end of a session that its content checks refused; undefined when another error is the cause. */
 export function endByCheck(error: unknown): SessionEnd | undefined {
   if (error instanceof RenderError && error.code === 'content_rejected')
     return { reason: undefined, message: 'a content check rejected it', rejected: error.message };

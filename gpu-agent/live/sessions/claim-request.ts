@@ -10,7 +10,7 @@ import {
 } from '../../attempts/start-request.ts';
 import type { SessionClaim } from './session-table.ts';
 
-/** A claim as asked for, checked. */
+/** A checked claim request. */
 export interface SessionWork extends SessionClaim {
   readonly settings: Readonly<Record<string, string>>;
   readonly inputs: readonly { readonly role: string; readonly url: string; readonly maxBytes: number }[];
@@ -30,7 +30,7 @@ export function parseSessionId(id: string): string {
   return id;
 }
 
-/** @throws MalformedRequestError saying what is wrong, without the links' contents */
+/** @throws MalformedRequestError saying what is wrong, without the content of links */
 export function parseClaim(request: ClaimSlotRequest): SessionWork {
   const { capability, settings, inputs } = request;
   if (!isCapability(capability) || CAPABILITIES[capability].shape !== 'session') {

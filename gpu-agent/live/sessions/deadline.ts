@@ -1,14 +1,14 @@
-/** Node's timers take no longer pause than this. */
+/** Longest delay of Node's timers. */
 const LONGEST_MS = 2 ** 31 - 1;
 
-/** One timer for whatever is due first. Times are those of performance.now(). */
+/** Creates one timer for the earliest deadline. Times are those of performance.now(). */
 export function createDeadline(onDue: () => void) {
   let timer: NodeJS.Timeout | undefined;
   return {
     /** Undefined: nothing is due, and no timer runs. */
     set(at: number | undefined): void {
       clearTimeout(timer);
-      // Rounded up, so that when the timer goes off the time has come.
+      // Rounded up, so that the time has come when the timer fires.
       const wait = at === undefined ? 0 : Math.ceil(at - performance.now()) + 1;
       timer = at === undefined ? undefined : setTimeout(onDue, Math.min(LONGEST_MS, Math.max(0, wait)));
     },

@@ -7,7 +7,7 @@ import type { WorkDir } from '../../assets/work-dir.ts';
 import type { AgentMetrics } from '../../metrics.ts';
 import type { SessionWork } from './claim-request.ts';
 
-/** Inputs of sessions as files of their own folders. */
+/** Fetches the inputs of sessions into folders of their own. */
 export function inputFetcher(options: {
   readonly workDir: Pick<WorkDir, 'attempt'>;
   readonly dispatcher: Dispatcher;

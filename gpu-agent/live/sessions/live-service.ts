@@ -48,7 +48,7 @@ export interface LiveService extends GrpcService {
   endWatches(): void;
 }
 
-/** LiveService of proto/semblance/live/v1: what the operator and the gateways ask of this process. */
+/** Creates the LiveService of proto/semblance/live/v1, which the operator and the gateways call. */
 export function createLiveService(options: LiveServiceOptions): LiveService {
   const { sessions, incarnation, logger } = options;
   const timed = timedCalls(logger, options.metrics);

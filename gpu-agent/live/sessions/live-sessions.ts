@@ -16,14 +16,14 @@ import {
   type SessionTableLimits,
 } from './session-table.ts';
 
-/** How far streams are is told to watchers so often. */
+/** Interval of the progress events of streams, in ms. */
 const PROGRESS_MS = 2_000;
 
 export interface LiveSessionsOptions extends PrepareOptions {
   readonly engines: readonly LiveEngine[];
   readonly metrics: LiveMetrics;
   readonly logger: Logger;
-  /** Tells whether the agent may work: it holds its lease, by its own clock. */
+  /** Whether the agent may work: it holds its Lease, by its own clock. */
   readonly live: () => boolean;
   readonly limits?: SessionTableLimits;
 }
@@ -45,31 +45,31 @@ export interface ConnectedSession {
 export interface LiveSessions {
   /** Takes a slot, once, and begins to prepare the session's stream. @throws ClaimRefusedError, LiveSettingsError */
   claim(work: SessionWork): void;
-  /** Ends a session, and forbids it for ever. Resolves when its slot is free. */
+  /** Ends a session and forbids it for ever. Resolves when its slot is free. */
   end(id: string, end: SessionEnd): Promise<void>;
   /** Admits the one relay of a session. @throws ConnectRefusedError */
   connect(id: string, ticket: Uint8Array, told: Told): ConnectedSession;
   get(id: string): LiveSession | undefined;
   list(): LiveSession[];
-  /** Sessions of a capability whose slots are taken. */
+  /** Number of sessions of a capability whose slots are taken. */
   held(capability: LiveCapability): number;
-  /** Is told of each session that changed; how far streams are is thinned. Returns the function that ends it. */
+  /** Calls the listener for each changed session, with reduced progress. Returns the function that unsubscribes. */
   subscribe(listener: (id: string) => void): () => void;
   /** Ends every session; resolves when all slots are free. */
   endAll(end: SessionEnd): Promise<void>;
-  /** Tells the relays of all sessions, and of those that connect later, that they will be ended. */
+  /** Warns the relays of all sessions, also later ones, that they will be ended. */
   warn(warning: Warning): void;
-  /** While true, claims are refused; what is held goes on. */
+  /** While true, claims are refused and held sessions go on. */
   drain(wanted: boolean): void;
   /** Resolves when no session is held, or the signal aborts. */
   idle(signal: AbortSignal): Promise<void>;
 }
 
-/** Holds what a relay is told of its session. */
+/** Events of a session for its relay. */
 export interface Told {
   /** The session begins to end. */
   onEnd(end: SessionEnd): void;
-  /** It will. */
+  /** The session will end. */
   onWarning(warning: Warning): void;
 }
 
@@ -86,14 +86,14 @@ interface Held {
   readonly logger: Logger;
   readonly stream: Promise<LiveStream>;
   told: Told | undefined;
-  /** How it ends when its client comes: told before, nobody would learn why. */
+  /** How it ends when its client comes; before that nobody would learn the reason. */
   refused: SessionEnd | undefined;
   over: Promise<void> | undefined;
-  /** Messages when it was last told how far the stream is. */
+  /** Number of messages at the last progress event. */
   toldMessages: number;
 }
 
-/** The live sessions of this agent: the table's rules joined to engines and clocks. */
+/** Creates the live sessions of this agent: the rules of the table joined to engines and clocks. */
 export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
   const { engines, metrics } = options;
   const table = createSessionTable(options.limits ?? DEFAULT_SESSION_LIMITS);
@@ -193,7 +193,7 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
 
   function endOne(id: string, wanted: SessionEnd): Promise<void> {
     const held = sessions.get(id);
-    // What was found before counts, whoever ends it before its client comes.
+    // The first finding counts, whoever ends the session before its client comes.
     const end = (!held?.told && held?.refused) || wanted;
     if (table.ending(id, end, performance.now()) === 'over') return Promise.resolve();
     if (!held) return Promise.resolve();
@@ -206,7 +206,7 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
     const end = table.get(id)?.end ?? { reason: undefined, message: '' };
     held.controller.abort(new Error(`the session ended: ${end.reason ?? 'closed'}`));
     held.told?.onEnd(end);
-    // Either way its engine can take the next stream then: not before is the slot said to be free.
+    // Either way its engine can take the next stream then; the slot is not reported free before.
     try {
       await (await held.stream).close();
     } catch (error) {
@@ -240,7 +240,7 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
     held.logger.info('relay connected');
     if (warning) told.onWarning(warning);
     const { refused } = held;
-    // Once its relay knows that it is admitted.
+    // After its relay learns that it is admitted.
     if (refused) queueMicrotask(() => void endOne(id, refused));
     wind();
     tell(id);

@@ -4,17 +4,20 @@ import type { CheckInputs } from './check-inputs.ts';
 import type { SessionWork } from './claim-request.ts';
 
 export interface PrepareOptions {
-  /** Local copies of a session's inputs; `remove` is called once the engine has read them. @throws the signal's reason */
+  /**
+   * Makes local copies of a session's inputs; `remove` is called when the engine has read them. @throws the
+   * signal's reason
+   */
   readonly fetchInputs: (
     work: SessionWork,
     signal: AbortSignal,
     logger: Logger,
   ) => Promise<{ readonly paths: Readonly<Record<string, string>>; remove(): Promise<void> }>;
-  /** Which of them the engine may open. @throws what `endByCheck` understands */
+  /** Decides which of them the engine may open. @throws errors that `endByCheck` handles */
   readonly checkInputs: CheckInputs;
 }
 
-/** Makes a session's stream ready: what it brings is fetched, and looked at before its engine opens it. */
+/** Prepares a session's stream: its inputs are fetched, and checked before its engine opens them. */
 export async function prepareStream(
   { fetchInputs, checkInputs }: PrepareOptions,
   session: {

@@ -1,6 +1,6 @@
 import type { ClaimRefusal, ConnectDecision, SessionEnd } from './session-table.ts';
 
-/** A slot was not given. */
+/** A slot was refused. */
 export class ClaimRefusedError extends Error {
   override readonly name = 'ClaimRefusedError';
   readonly code: ClaimRefusal | 'no-engine' | 'no-lease';
@@ -21,11 +21,11 @@ const WHY = {
   'no-lease': 'the agent cannot renew its lease',
 } as const satisfies Record<ConnectRefusedError['code'], string>;
 
-/** A relay was not admitted. */
+/** A relay was refused. */
 export class ConnectRefusedError extends Error {
   override readonly name = 'ConnectRefusedError';
   readonly code: Exclude<ConnectDecision, 'connected'> | 'no-lease';
-  /** Of a session that has ended. */
+  /** For a session that has ended. */
   readonly end: SessionEnd | undefined;
   readonly retryable = false;
 

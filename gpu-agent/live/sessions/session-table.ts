@@ -3,11 +3,12 @@ import type { SessionEndReason } from '@semblance/common/live-session';
 import type { LiveCapability } from '@semblance/engine-api/live-engine';
 
 /**
- * claimed: a slot is held. connected: its relay stands. streaming: converted media was sent. ended: the slot is free.
+ * claimed: a slot is held. connected: its relay is connected. streaming: converted media was sent. ended: the slot
+ * is free.
  */
 export type SessionState = 'claimed' | 'connected' | 'streaming' | 'ended';
 
-/** A live session as the agent holds it. Times are milliseconds of a monotonic clock. */
+/** A live session as the agent holds it. Times are ms of a monotonic clock. */
 export interface LiveSession {
   readonly id: string;
   readonly capability: LiveCapability;
@@ -17,7 +18,7 @@ export interface LiveSession {
   readonly received: number;
   readonly converted: number;
   readonly dropped: number;
-  /** Set once the end has begun. Its `reason` undefined: the caller closed it. */
+  /** Set when the end has begun. An undefined `reason` means that the caller closed it. */
   readonly end: SessionEnd | undefined;
 }
 
@@ -25,11 +26,11 @@ export interface SessionEnd {
   readonly reason: SessionEndReason | undefined;
   /** Plain text, for the close frame of the client's socket. */
   readonly message: string;
-  /** The agent's process ends, and with it the session, which did nothing wrong. */
+  /** The agent's process ends, and the session with it through no fault of its own. */
   readonly goingAway?: boolean;
-  /** States what the client did that the gateway closed its socket for. */
+  /** The client's fault for which the gateway closed its socket. */
   readonly fault?: string;
-  /** Why a content check rejected what the session was opened with, for the caller. */
+  /** Why a content check rejected the inputs of the session, for the caller. */
   readonly rejected?: string;
 }
 
@@ -45,24 +46,27 @@ export type ClaimRefusal = 'ended' | 'draining' | 'no-slot' | 'other-ticket';
 
 export type ClaimDecision =
   | { readonly kind: 'begin'; readonly session: LiveSession }
-  /** The same session was claimed before: answer as then. */
+  /** The same session was claimed before: give the same answer. */
   | { readonly kind: 'known' }
   | { readonly kind: 'refused'; readonly why: ClaimRefusal; readonly message: string };
 
 export type ConnectDecision = 'connected' | 'unknown' | 'ended' | 'wrong-ticket' | 'taken';
 
 export interface SessionTableLimits {
-  /** How long a session is told of after its end. */
+  /** Time for which an ended session is still reported, in ms. */
   readonly toldMs: number;
-  /** Ended sessions told of at most. */
+  /** Most ended sessions that are reported. */
   readonly told: number;
-  /** Ended sessions remembered at least, so that they are never claimed again. */
+  /** Least number of ended sessions that are remembered, so that they are never claimed again. */
   readonly tombstones: number;
-  /** Time for which every ended session is remembered. */
+  /** Time for which every ended session is remembered, in ms. */
   readonly tombstoneMs: number;
-  /** Longest that a connected session may go without a converted message. */
+  /** Longest time of a connected session without a converted message, in ms. */
   readonly idleMs: number;
-  /** How much longer than granted converted media may flow: the gateway, which counts for the bill, stops it before. */
+  /**
+   * Time beyond the grant for which converted media may flow, in ms; the gateway, which counts for the bill, stops
+   * it before.
+   */
   readonly overtimeMs: number;
 }
 
@@ -75,7 +79,7 @@ export const DEFAULT_SESSION_LIMITS: SessionTableLimits = {
   overtimeMs: 5_000,
 };
 
-/** Holds what the agent knows of live sessions, and the rules for them; no clock, no I/O. */
+/** The agent's knowledge of live sessions and the rules for them, without clock or I/O. */
 export interface SessionTable {
   /** @param capacity sessions of the capability that fit now */
   claim(claim: SessionClaim, now: { capacity: number; draining: boolean; at: number }): ClaimDecision;
@@ -83,24 +87,22 @@ export interface SessionTable {
   connect(id: string, ticketSha256: Uint8Array, at: number): ConnectDecision;
   received(id: string): void;
   dropped(id: string): void;
-  /** A converted message was sent. Returns true for the first. */
+  /** Records that a converted message was sent. Returns true for the first. */
   converted(id: string, at: number): boolean;
   /**
-   * Begins the end; the first reason counts. `ending`: it has to be brought to its end, and `ended` said then. `over`:
-   * there is nothing to end, and it can never be claimed any more.
+   * Begins the end; the first reason counts. `ending`: the caller must end it and then call `ended`. `over`: there
+   * is nothing to end, and it can never be claimed again.
    */
   ending(id: string, end: SessionEnd, at: number): 'ending' | 'over';
-  /** The slot is free. */
+  /** Frees the slot. */
   ended(id: string, at: number): void;
-  /** Sessions whose time is up, each with the end it comes to. */
+  /** Returns the sessions whose time is up, each with its ending. */
   due(at: number): { readonly id: string; readonly end: SessionEnd }[];
-  /**
-   * Returns when to ask `due` again; undefined: nothing waits for anything. It is never later than something is due.
-   */
+  /** Returns when to call `due` again; undefined: nothing is pending. It is never later than the next deadline. */
   nextDue(): number | undefined;
   get(id: string): LiveSession | undefined;
   list(): LiveSession[];
-  /** Sessions of a capability whose slots are taken, those that are ending among them. */
+  /** Returns the sessions of a capability whose slots are taken, including ending ones. */
   held(capability?: LiveCapability): LiveSession[];
 }
 
@@ -133,7 +135,7 @@ export function createSessionTable(limits: SessionTableLimits = DEFAULT_SESSION_
     tombstones.delete(id);
     tombstones.set(id, at);
     for (const [oldest, since] of tombstones) {
-      // Ten times the count is a hard bound, whatever the time.
+      // Ten times the count is a hard limit, whatever the time.
       const crowded = tombstones.size > limits.tombstones * 10;
       if (tombstones.size <= limits.tombstones || (at - since < limits.tombstoneMs && !crowded)) break;
       tombstones.delete(oldest);
@@ -142,7 +144,7 @@ export function createSessionTable(limits: SessionTableLimits = DEFAULT_SESSION_
 
   function forgetTold(at: number): void {
     let surplus = entries.size - table.held().length - limits.told;
-    // Ended ones are moved behind all others when they end, so the oldest of them come first.
+    // Ended sessions are moved behind all others, so the oldest of them come first.
     for (const [id, entry] of entries) {
       if (holds(entry)) continue;
       if (surplus <= 0 && at - entry.endedAt < limits.toldMs) return;
@@ -191,7 +193,7 @@ export function createSessionTable(limits: SessionTableLimits = DEFAULT_SESSION_
         capability,
         connectDeadlineMs,
         maxDurationMs,
-        // A copy, since what came may be a small part of a buffer that would be kept with it.
+        // A copy, because the input may be a small part of a buffer that it would keep in memory.
         ticketSha256: new Uint8Array(ticketSha256),
         state: 'claimed',
         received: 0,
@@ -285,7 +287,7 @@ export function createSessionTable(limits: SessionTableLimits = DEFAULT_SESSION_
   return table;
 }
 
-/** In a time that says nothing of where they differ. */
+/** Compares in constant time. */
 function equal(a: Uint8Array, b: Uint8Array): boolean {
   return a.length === b.length && timingSafeEqual(a, b);
 }

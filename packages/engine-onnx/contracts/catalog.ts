@@ -13,7 +13,7 @@ const UNIT = { mean: [0, 0, 0], deviation: [1, 1, 1] } as const;
 const SIGNED = { mean: [0.5, 0.5, 0.5], deviation: [0.5, 0.5, 0.5] } as const;
 export const STRIDES = [8, 16, 32] as const;
 
-/** Side of a detector's input: as the model fixes it, else as the options say. */
+/** Returns the side of a detector's input: as the model fixes it, otherwise as the options say. */
 export function detectorSize(options: Readonly<Record<string, number>>, found: OnnxSummary): number {
   const side = found.inputs[0]?.dims?.[2];
   return options.size ?? (typeof side === 'number' ? side : 640);
@@ -41,12 +41,12 @@ function detector(
 }
 
 /**
- * Scores, boxes and key points of each stride; exports of the same network differ in whether they keep the batch.
+ * Scores, boxes and key points of each stride. Exports of the same network differ in whether they keep the batch.
  *
- * Red comes first, (value − 127.5) / 128: so InsightFace trains SCRFD (`to_rgb=True`, `mean` 127.5, `std` 128 in
- * `detection/scrfd/configs/scrfd/scrfd_2.5g_bnkps.py`) and so its own package feeds both networks (`swapRB=True` on
- * OpenCV's blue-first pictures in `python-package/insightface/model_zoo/scrfd.py` and `retinaface.py`). FaceFusion's
- * `face_detector.py` scales in the same way but leaves blue first, as `cv2.imread` gives it.
+ * Red is first, (value − 127.5) / 128: InsightFace trains SCRFD so (`to_rgb=True`, `mean` 127.5, `std` 128 in
+ * `detection/scrfd/configs/scrfd/scrfd_2.5g_bnkps.py`), and its own package feeds both networks so (`swapRB=True`
+ * on OpenCV's blue-first pictures in `python-package/insightface/model_zoo/scrfd.py` and `retinaface.py`).
+ * FaceFusion's `face_detector.py` scales in the same way but leaves blue first, as `cv2.imread` gives it.
  */
 function anchored(name: string): Contract {
   return detector(
@@ -155,8 +155,9 @@ const ALL: readonly Contract[] = [
         }),
       ),
   ),
-  // Red first, value / 255: so the network's author feeds it (`face_alignment/api.py` of 1adrianb/face-alignment reads
-  // by scikit-image, which gives red first, and divides by 255). FaceFusion's `face_landmarker.py` leaves blue first.
+  // Red is first, value / 255: the network's author feeds it so (`face_alignment/api.py` of 1adrianb/face-alignment
+  // reads by scikit-image, which gives red first, and divides by 255). FaceFusion's `face_landmarker.py` leaves
+  // blue first.
   fixed(
     '2dfan4',
     'landmarks',

@@ -2,7 +2,7 @@ import type { OnnxType } from '@semblance/vision/models/onnx-types';
 import type { OnnxSummary, OnnxValueInfo } from '../onnx-file.ts';
 import { type Contract, type Dim, describeSpec, shapesOf, type TensorSpec } from './contract.ts';
 
-/** One tensor of a contract and what a model calls it. */
+/** A tensor of a contract, and its name in a model. */
 export interface BoundTensor {
   /** Name in the contract. */
   readonly role: string;
@@ -13,20 +13,22 @@ export interface BoundTensor {
   readonly dims: readonly number[];
   /** Its values in the first run. */
   readonly first: number;
-  /** Tells whether the first size is open. */
+  /** Whether the first size is open. */
   readonly batch: boolean;
-  /** Tells whether not all of its values have to be finite. */
+  /** Whether some of its values may be infinite or NaN. */
   readonly partly?: boolean;
 }
 
 export interface Fit {
   readonly inputs: readonly BoundTensor[];
   readonly outputs: readonly BoundTensor[];
-  /** Tensor by tensor what does not fit, expected and found; empty when all does. */
+  /** Every mismatch, tensor by tensor, with expected and found; empty when everything fits. */
   readonly faults: readonly string[];
 }
 
-/** Compares what a model declares with its contract. What it leaves open is looked at when it first runs. */
+/**
+ * Compares the tensors of a model with its contract. Sizes that the model leaves open are checked in its first run.
+ */
 export function bindTensors(
   contract: Contract,
   options: Readonly<Record<string, number>>,
@@ -86,8 +88,8 @@ function firstSize(dim: Dim): number {
 }
 
 /**
- * Sizes that a model leaves open fit, and are needed where the contract has them open. An input whose rank is not
- * known does not: nothing could be fed with certainty.
+ * Returns whether a shape fits. An open size of the model fits, and is required where the contract has an open one.
+ * An input of unknown rank does not fit, because it could not be fed safely.
  */
 function sameShape(
   expected: readonly Dim[],
@@ -98,13 +100,13 @@ function sameShape(
   if (found.length !== expected.length) return false;
   return expected.every((dim, i) => {
     if (typeof found[i] === 'string') return true;
-    // What an export says of a size that depends on another is not to be relied on: what comes out is.
+    // An export may state a wrong size for one that depends on another; only the real output counts.
     if (typeof dim === 'object' && as !== 'ran') return as === 'output';
     return found[i] === firstSize(dim);
   });
 }
 
-/** Returns what the first run of a model gave that its contract does not say; undefined when all is well. */
+/** Returns what the first run of a model gave against its contract; undefined when everything fits. */
 export function misfit(
   expected: BoundTensor,
   found: readonly number[],

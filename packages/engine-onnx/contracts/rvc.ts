@@ -2,16 +2,19 @@ import { z } from 'zod';
 import { type Contract, type Dim, fixed, floats, type TensorSpec } from './contract.ts';
 
 /**
- * Voices of RVC ("Retrieval-based Voice Conversion") as w-okada's voice changer exports them, with what stands before
- * them. What is known of them:
+ * Voices of RVC ("Retrieval-based Voice Conversion") as w-okada's voice changer exports them, and the models in
+ * front of them. Known facts:
  *
- * - Voice: `feats` [1, T, 256 or 768], `p_len` = T, `pitch` (classes 1 to 255), `pitchf` (Hz, 0 without a voice), `sid` →
+ * - Voice: `feats` [1, T, 256 or 768], `p_len` = T, `pitch` (classes 1 to 255), `pitchf` (Hz, 0 without a voice),
+ *   `sid` →
  *   `audio`, a hundredth of a second for each of the T frames. Voices without pitch lack `pitch` and `pitchf`. Exports
  *   differ in the rank of `audio`.
- * - Content encoder (HuBERT, ContentVec): sound at 16 kHz → 50 frames a second, (N − 400) / 320 + 1 of them, which are
- *   doubled for the voice. Voices of version 1 take its 9th layer, projected to 256 numbers, those of version 2 its 12th.
+ * - Content encoder (HuBERT, ContentVec): sound at 16 kHz → 50 frames a second, (N − 400) / 320 + 1 of them, which
+ *   are
+ *   doubled for the voice. Voices of version 1 use its 9th layer, projected to 256 numbers, those of version 2 its 12th.
  *   RVC's own files take [1, 1, N], others [1, N].
- * - RMVPE ("RMVPE: A Robust Model for Vocal Pitch Estimation in Polyphonic Music", 2023): 128 mel bands, 100 frames a
+ * - RMVPE ("RMVPE: A Robust Model for Vocal Pitch Estimation in Polyphonic Music", 2023): 128 mel bands, 100 frames
+ *   a
  *   second, a multiple of 32 of them → 360 classes of pitch, 20 cents each.
  */
 export const VOICE = 'voice';
@@ -28,7 +31,7 @@ export interface RvcOptions extends Readonly<Record<string, number>> {
 }
 
 const options = z.strictObject({
-  /** Of `audio`. */
+  /** Sample rate of `audio`. */
   sample_rate: z.union([z.literal(32_000), z.literal(40_000), z.literal(48_000)]),
   speaker: z.number().int().min(0).max(1_000).default(0),
 }) as unknown as Contract['options'];

@@ -6,21 +6,19 @@ import { sample } from '@semblance/vision/plane/plane';
 import { boxMask } from '../vision/face-mask.ts';
 import type { PasteMask } from '../vision/paste.ts';
 
-/**
- * States what of a crop is left to the still at its edge, and how wide the fade inside of it is, shares of its side.
- */
+/** Width of the edge of a crop that stays as in the still, and of the fade inside it, as shares of its side. */
 const MARGIN = 0.02;
 const FEATHER = 0.1;
 const MAX_TAPS = 8;
 
-/** Part of a still with a drawn crop put into it. */
+/** A part of a still with a drawn crop in it. */
 export interface Pasted {
   readonly part: Picture;
-  /** States where the crop lies in the part. */
+  /** Position of the crop in the part. */
   readonly crop: CropTransform;
 }
 
-/** A still as frames of a video in which only what one crop of it shows changes; all else keeps its bytes. */
+/** A still as video frames in which only one crop changes; all other pixels keep their bytes. */
 export class StillCanvas {
   readonly #size: Size;
   readonly #color: ColorTags;
@@ -53,7 +51,7 @@ export class StillCanvas {
     this.#places = placesOf(this.#part, this.#crop, cropSize, shifted);
   }
 
-  /** Mixes a drawn crop into the part of the still that it shows. */
+  /** Mixes a drawn crop into its part of the still. */
   paste({ data: drawn, width, height }: RgbImage): Pasted {
     if (width !== this.#cropSize || height !== width) throw new RangeError('the crop has another size');
     const { pixels, shares, taps, at, right, down } = this.#places;
@@ -98,7 +96,7 @@ export class StillCanvas {
     return { part: { ...this.#part, data }, crop: this.#crop };
   }
 
-  /** The whole frame with a changed part. */
+  /** Returns the whole frame with a changed part. */
   frame({ data }: Picture): Uint8Array {
     const frame = this.#rest.slice();
     const { touched } = this.#places;
@@ -107,19 +105,16 @@ export class StillCanvas {
   }
 }
 
-/**
- * Holds where each pixel of the part that changes is read in the crop. All frames are put to the same place: what it
- * takes to find it is spent once.
- */
+/** Where each changing pixel is read in the crop. All frames use the same places, so they are computed once. */
 interface Places {
-  /** Indices of the pixels, and how much of each is replaced. */
+  /** Indices of the pixels, and the replaced share of each. */
   readonly pixels: Uint32Array;
   readonly shares: Float32Array;
   /** 255 where a pixel is among them. */
   readonly touched: Uint8Array;
-  /** Places in the crop for each pixel, whose mean counts: more than one where the crop is finer than the still. */
+  /** Number of crop places per pixel that are averaged; more than one where the crop is finer than the still. */
   readonly taps: number;
-  /** For each of these, the sample on its upper left and how far it lies to the right and below of that, 0–1. */
+  /** For each place, the sample on its upper left and the distance to the right of it and below it, 0–1. */
   readonly at: Uint32Array;
   readonly right: Float32Array;
   readonly down: Float32Array;

@@ -6,26 +6,26 @@ import {
   relativeKeyPoints,
 } from './keypoints.ts';
 
-/** As `builtin` has it while a driver's face is lost: held, then eased back to rest, and eased in again. */
+/** As in `builtin` while a driver's face is lost: the pose is held, then eased back to rest, and eased in again. */
 const HOLD_SEC = 0.5;
 const EASE_OUT_SEC = 0.8;
 const EASE_IN_SEC = 0.4;
 
 type Points = Float32Array<ArrayBuffer>;
 
-/** Turns what a driver does, frame by frame in their order, into key points of a still. */
+/** Turns a driver's motion, frame by frame in order, into key points of a still. */
 export class DrivenPose {
   readonly #still: HeadMotion;
   readonly #relative: boolean;
   readonly #rest: Points;
   #first: HeadMotion | undefined;
   #last: Points;
-  /** The key points from which the next ones go on: after a loss, and when the face is found again. */
+  /** The key points from which the next ones blend: after a loss, and when the face is found again. */
   #from: Points | undefined;
   #sinceUs = 0;
   #seen = false;
 
-  /** @param relative whether the driver's motion counts from its first frame with a face, or as it is */
+  /** @param relative whether the driver's motion is relative to its first frame with a face, or absolute */
   constructor(still: HeadMotion, relative: boolean) {
     this.#still = still;
     this.#relative = relative;
@@ -33,14 +33,14 @@ export class DrivenPose {
     this.#last = this.#rest;
   }
 
-  /** Key points of the still as it is. */
+  /** Key points of the unchanged still. */
   get rest(): Points {
     return this.#rest;
   }
 
   /**
-   * @param motion undefined where the driver's face is not to be seen
-   * @param offset what a retargeter adds
+   * @param motion undefined when the driver's face is not visible
+   * @param offset addition of a retargeter
    */
   next(motion: HeadMotion | undefined, ptsUs: number, offset?: Float32Array): Points {
     if (this.#seen !== (motion !== undefined)) {

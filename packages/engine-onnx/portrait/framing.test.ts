@@ -4,7 +4,10 @@ import { type Point, toCrop } from '@semblance/vision/picture';
 import { describe, expect, it } from 'vitest';
 import { driverSquare, meanSquare, opennessOf, stillCrop } from './framing.ts';
 
-/** A drawn face: an oval of 200 × 280 around (300, 300) with its brows at 240, tilted clockwise about (300, 300). */
+/**
+ * Returns a drawn face: an oval of 200 × 280 around (300, 300) with brows at 240, rotated clockwise about (300,
+ * 300).
+ */
 function drawn(tilt: number): Face {
   const points = new Float32Array(468 * 3);
   const put = (index: number, x: number, y: number): void => {
@@ -57,7 +60,7 @@ describe('a face is framed as LivePortrait frames it', () => {
     const crop = stillCrop({ mesh: face, five: [] }, 256);
     expect(crop.scale * 256).toBeCloseTo(2.3 * 200, 0);
     expect(crop.angle).toBeCloseTo(tilt, 5);
-    // An eighth of the crop lies below its middle to the middle of the face.
+    // The middle of the face lies an eighth of the crop above the crop's middle.
     const [x, y] = [300 - Math.sin(tilt) * 40, 300 + Math.cos(tilt) * 40];
     const middle = toCrop(crop, x, y);
     expect(middle.x).toBeCloseTo(128, 0);

@@ -3,19 +3,19 @@ import { FACE_OVAL, LEFT_BROW, LEFT_EYE, RIGHT_BROW, RIGHT_EYE } from '@semblanc
 import { type CropTransform, type Point, squareCrop, toCrop } from '@semblance/vision/picture';
 import { alignFace } from '../vision/align.ts';
 
-/** A square around a face, pixels of its picture. */
+/** A square around a face, in pixels of its picture. */
 export interface FaceSquare {
   readonly center: Point;
   readonly side: number;
 }
 
 /**
- * How LivePortrait frames a face: side of the crop per side of the face, and by how much of the crop it reaches further
- * up than down (`src/config/argument_config.py` of KwaiVGI/LivePortrait).
+ * LivePortrait's framing of a face: side of the crop per side of the face, and the share of the crop by which it
+ * extends further up than down (`src/config/argument_config.py` of KwaiVGI/LivePortrait).
  */
 const STILL = { reach: 2.3, up: 0.125 } as const;
 const DRIVER = { reach: 2.2, up: 0.1 } as const;
-/** The same for five points on FFHQ's template, as FaceFusion's `face_editor.py` has it. */
+/** The same for five points on FFHQ's template, as in FaceFusion's `face_editor.py`. */
 const FIVE_REACH = 1.5;
 const MOUTH_CORNERS = [61, 291] as const;
 
@@ -26,7 +26,10 @@ interface Bounds {
   readonly bottom: number;
 }
 
-/** Clockwise turn of the line from the eyes to the mouth against the vertical; a face turned aside keeps it upright. */
+/**
+ * Returns the clockwise angle between the vertical and the line from the eyes to the mouth; turning the head aside
+ * keeps it.
+ */
 function uprightAngle({ points }: Face): number {
   const eyes = middle(centroid(points, RIGHT_EYE), centroid(points, LEFT_EYE));
   const mouth = middle(pointOf(points, MOUTH_CORNERS[0]), pointOf(points, MOUTH_CORNERS[1]));
@@ -37,7 +40,10 @@ function middle(a: Point, b: Point): Point {
   return { x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 };
 }
 
-/** From the brows to the chin and from cheek to cheek, in a picture turned by `angle` about its corner. */
+/**
+ * Returns the extent from the brows to the chin and from cheek to cheek, in a picture rotated by `angle` about its
+ * corner.
+ */
 function boundsOf({ points }: Face, angle: number): Bounds {
   const turned: CropTransform = { scale: 1, angle, originX: 0, originY: 0 };
   const place = (index: number): Point => {
@@ -63,8 +69,8 @@ function frame(face: Face, angle: number, { reach, up }: { reach: number; up: nu
 }
 
 /**
- * The crop of a still that LivePortrait works on: upright by the line from the eyes to the mouth.
- * @param face its mesh, or where there is none five points
+ * Returns the crop of a still on which LivePortrait works: upright by the line from the eyes to the mouth.
+ * @param face its mesh, or five points without a mesh
  */
 export function stillCrop(
   face: { readonly mesh: Face | undefined; readonly five: readonly Point[] },
@@ -84,13 +90,16 @@ export function stillCrop(
   return alignFace(spread, 'ffhq_512', size);
 }
 
-/** Returns what of a driver's frame belongs into its crop. Not turned: how the driver tilts its head is to be seen. */
+/**
+ * Returns the part of a driver's frame for its crop. It is not rotated, because the tilt of the driver's head must
+ * stay visible.
+ */
 export function driverSquare(mesh: Face): FaceSquare {
-  // Measured upright, laid upright again about its middle.
+  // Measured upright, then placed upright about its middle.
   return frame(mesh, uprightAngle(mesh), DRIVER);
 }
 
-/** One square for all frames, so that the driver's way through the picture is to be seen. */
+/** Returns one square for all frames, so that the driver's motion through the picture stays visible. */
 export function meanSquare(squares: readonly FaceSquare[]): FaceSquare {
   const mean = (value: (square: FaceSquare) => number): number =>
     squares.reduce((sum, square) => sum + value(square), 0) / squares.length;
@@ -101,7 +110,7 @@ export function meanSquare(squares: readonly FaceSquare[]): FaceSquare {
 }
 
 /**
- * How far eyes and lips are open, height by width, as the retargeters want it; the eye on the left of the picture
+ * Openness of eyes and lips, height over width, as the retargeters expect it; the eye on the left of the picture
  * first.
  */
 export interface Openness {
@@ -110,8 +119,8 @@ export interface Openness {
 }
 
 /**
- * Of the mesh, the points that come nearest to those by which LivePortrait measures: middles of the lids by corners
- * of the eyes, middles of the inner lips by corners of the mouth (`src/utils/retargeting_utils.py`).
+ * Uses the mesh points nearest to those of LivePortrait's measure: middles of the lids over corners of the eyes,
+ * middles of the inner lips over corners of the mouth (`src/utils/retargeting_utils.py`).
  */
 export function opennessOf({ points }: Face): Openness {
   const ratio = (top: number, bottom: number, left: number, right: number): number => {

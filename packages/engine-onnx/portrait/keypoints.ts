@@ -1,24 +1,24 @@
-/** The 21 key points by which LivePortrait moves a face, and how a driver's motion moves a still's. */
+/** The 21 key points by which LivePortrait moves a face, and how a driver's motion moves those of a still. */
 
 export const KEY_POINTS = 21;
 
-/** Holds what the motion extractor sees in a picture. Angles in degrees; triples lie one behind the other. */
+/** What the motion extractor measures in a picture. Angles are in degrees; triples are consecutive. */
 export interface HeadMotion {
   readonly pitch: number;
   readonly yaw: number;
   readonly roll: number;
   readonly scale: number;
   readonly translation: Float32Array;
-  /** States what the expression adds to each key point. */
+  /** Offset of each key point by the expression. */
   readonly expression: Float32Array;
-  /** Key points of the face as it is whatever its pose and expression. */
+  /** Key points of the face without pose and expression. */
   readonly points: Float32Array;
 }
 
 /** A rotation, row by row. */
 type Matrix = readonly number[];
 
-/** Holds what stands between the key points of a face as such and in a picture. */
+/** The transform between the canonical key points of a face and those in a picture. */
 interface Placement {
   readonly rotation: Matrix;
   readonly scale: number;
@@ -27,9 +27,9 @@ interface Placement {
 }
 
 /**
- * Parts of the expression that are taken over as they are when a driver's motion is not counted from its first frame:
- * all of eyes, brows and mouth, of others what does not belong to the shape of a face
- * (`src/live_portrait_pipeline.py` of KwaiVGI/LivePortrait, the branch without relative motion).
+ * Key points whose expression is taken over completely when a driver's motion is absolute: all of eyes, brows and
+ * mouth, and of the others the part that does not belong to the shape of a face (`src/live_portrait_pipeline.py` of
+ * KwaiVGI/LivePortrait, the branch without relative motion).
  */
 const WHOLE = [1, 2, 6, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20];
 const PARTS: readonly (readonly [point: number, axis: number])[] = [
@@ -45,8 +45,9 @@ const TAKEN: ReadonlySet<number> = new Set([
 ]);
 
 /**
- * Pitch turns about x, yaw about y, roll about z, in this order about fixed axes: Rz · Ry · Rx. LivePortrait has its
- * transpose and multiplies from the right (`get_rotation_matrix` in its `src/utils/camera.py`), which is the same.
+ * Pitch rotates about x, yaw about y, roll about z, in this order about fixed axes: Rz · Ry · Rx. LivePortrait has
+ * its transpose and multiplies from the right (`get_rotation_matrix` in its `src/utils/camera.py`), which is the
+ * same.
  */
 export function rotationOf({ pitch, yaw, roll }: Pick<HeadMotion, 'pitch' | 'yaw' | 'roll'>): Matrix {
   const [x, y, z] = [pitch, yaw, roll].map((angle) => (angle * Math.PI) / 180) as [number, number, number];
@@ -73,7 +74,10 @@ function transposed(m: Matrix): Matrix {
   return m.map((_, i) => m[(i % 3) * 3 + Math.floor(i / 3)] as number);
 }
 
-/** scale × (rotated point + expression) + translation; a shift in depth is left out (`transform_keypoint` there). */
+/**
+ * Computes scale × (rotated point + expression) + translation, without the shift in depth (`transform_keypoint`
+ * there).
+ */
 function place(points: ArrayLike<number>, placement: Placement): Float32Array<ArrayBuffer> {
   const { rotation, scale, translation, expression } = placement;
   return Float32Array.from({ length: KEY_POINTS * 3 }, (_, i) => {
@@ -84,12 +88,12 @@ function place(points: ArrayLike<number>, placement: Placement): Float32Array<Ar
   });
 }
 
-/** Returns where the key points of a face lie in the picture that it was seen in. */
+/** Returns the key points of a face in its picture. */
 export function keyPointsOf(motion: HeadMotion): Float32Array<ArrayBuffer> {
   return place(motion.points, { ...motion, rotation: rotationOf(motion) });
 }
 
-/** Returns where a still's key points come to lie when its head does what a driver's did since its first frame. */
+/** Returns a still's key points when its head moves as a driver's did since its first frame. */
 export function relativeKeyPoints(
   still: HeadMotion,
   driver: HeadMotion,
@@ -106,7 +110,7 @@ export function relativeKeyPoints(
   });
 }
 
-/** Returns where they come to lie when it holds its head and face as the driver does. */
+/** Returns a still's key points when it holds head and face as the driver does. */
 export function absoluteKeyPoints(still: HeadMotion, driver: HeadMotion): Float32Array<ArrayBuffer> {
   return place(still.points, {
     rotation: rotationOf(driver),
@@ -116,7 +120,7 @@ export function absoluteKeyPoints(still: HeadMotion, driver: HeadMotion): Float3
   });
 }
 
-/** Key points between two. */
+/** Interpolates between two sets of key points. */
 export function mixKeyPoints(a: Float32Array, b: Float32Array, share: number): Float32Array<ArrayBuffer> {
   return Float32Array.from(a, (value, i) => value + ((b[i] as number) - value) * share);
 }

@@ -34,7 +34,7 @@ afterAll(() => rig.close());
 
 const WHOLE = { scale: 1, angle: 0, originX: 0, originY: 0 };
 
-/** 256² pixels of large blots in all colours. */
+/** Returns 256² pixels of large blots in all colours. */
 function blots(seed: number): Picture {
   const values = noise(3 * 64, seed).map((value) => 127.5 + 120 * value);
   const data = Uint8Array.from(
@@ -71,7 +71,7 @@ function expectClose(found: ArrayLike<number>, wanted: ArrayLike<number>, within
 }
 
 function expectMotion(found: HeadMotion, wanted: ReferenceMotion): void {
-  // Degrees, after means over thousands of pixels in single precision.
+  // In degrees, after means over thousands of pixels in single precision.
   expectClose([found.pitch, found.yaw, found.roll], wanted.angles, 0.01);
   expectClose([found.scale, ...found.translation], [wanted.scale, ...wanted.translation], 1e-4);
   expectClose(found.expression, wanted.expression.flat(), 1e-4);
@@ -100,7 +100,7 @@ describe('LivePortrait', () => {
     expectClose(wanted[1] as Float32Array, referenceRelative(own, later, first), 1e-4);
     const before = { ...pool.counts };
     const drawn = await Promise.all(
-      // More than go into a run with what runs already.
+      // More than fit into one run with the running requests.
       [...wanted, ...wanted].map((points) => portrait.draw(still, points as Float32Array<ArrayBuffer>)),
     );
     const [runs, requests] = [pool.counts.runs - before.runs, pool.counts.requests - before.requests];

@@ -8,32 +8,31 @@ import { type HeadMotion, KEY_POINTS, keyPointsOf } from './keypoints.ts';
 
 type Points = Float32Array<ArrayBuffer>;
 
-/** Side of the pictures that go in, and of those that come out. */
+/** Side of the input and output pictures. */
 export const SEEN_SIZE = 256;
 export const DRAWN_SIZE = 512;
 /**
- * A still whose lips are further open than this gets them closed first (`lip_normalize_threshold` of
- * KwaiVGI/LivePortrait).
+ * Openness of a still's lips above which they are closed first (`lip_normalize_threshold` of KwaiVGI/LivePortrait).
  */
 const LIPS_APART = 0.03;
 
-/** A still as the generator wants it. */
+/** A still as the generator expects it. */
 export interface SeenStill {
   readonly features: Points;
   readonly motion: HeadMotion;
-  /** Its own key points, where they lie in the crop. */
+  /** Its own key points in the crop. */
   readonly points: Points;
   readonly openness: Openness | undefined;
-  /** States what closes its lips; added to the key points of every frame. */
+  /** Offset that closes its lips, added to the key points of every frame. */
   readonly closing: Points | undefined;
 }
 
-/** The networks of LivePortrait, each doing its one step. */
+/** The networks of LivePortrait, one method per step. */
 export class LivePortrait {
   readonly #models: Models;
   readonly #log: StageLog;
   readonly #signal: AbortSignal;
-  /** Tells whether a driver's motion counts from its first frame. */
+  /** Whether a driver's motion is relative to its first frame. */
   readonly relative: boolean;
 
   constructor(models: Models, log: StageLog, signal: AbortSignal) {
@@ -43,7 +42,7 @@ export class LivePortrait {
     this.relative = models.need('portrait-motion').options.relative !== 0;
   }
 
-  /** @param openness of its eyes and lips, where a mesh tells it */
+  /** @param openness of its eyes and lips, if a mesh gives it */
   async seeStill(picture: Picture, crop: CropTransform, openness: Openness | undefined): Promise<SeenStill> {
     const motion = await this.seeMotion(picture, crop);
     const extractor = this.#models.need('portrait-features');
@@ -55,7 +54,7 @@ export class LivePortrait {
     return { features: features.data, motion, points, openness, closing };
   }
 
-  /** Returns what the head in a crop does. */
+  /** Returns the motion of the head in a crop. */
   async seeMotion(picture: Picture, crop: CropTransform): Promise<HeadMotion> {
     const extractor = this.#models.need('portrait-motion');
     const seen = await this.#log.onnx('motion', extractor, () =>
@@ -75,8 +74,8 @@ export class LivePortrait {
   }
 
   /**
-   * Returns what makes eyes and lips of a still as open as a driver's, where there are retargeters and the driver's
-   * motion is taken as it is. In motion that counts from the first frame that is contained already.
+   * Returns the offset that gives a still's eyes and lips the driver's openness, if there are retargeters and the
+   * driver's motion is absolute. Relative motion already contains it.
    */
   async retarget(still: SeenStill, driver: Openness): Promise<Points | undefined> {
     const { openness, points } = still;
@@ -88,7 +87,7 @@ export class LivePortrait {
     return eyes && lips ? eyes.map((value, i) => value + (lips[i] as number)) : (eyes ?? lips);
   }
 
-  /** Draws a still with its key points elsewhere. */
+  /** Draws a still with other key points. */
   async draw(still: SeenStill, wanted: Points): Promise<RgbImage> {
     const stitched = await this.#run('stitcher', this.#models.need('portrait-stitcher'), {
       source: asPoints(wanted),
@@ -98,7 +97,7 @@ export class LivePortrait {
     const moved = closing ? stitched.data.map((value, i) => value + (closing[i] as number)) : stitched.data;
     const generator = this.#models.need('portrait-generator');
     const drawn = await this.#run('generator', generator, {
-      // Its buffer is given away with every frame.
+      // Each frame transfers its buffer.
       feature_volume: { data: still.features.slice(), dims: [1, 32, 16, 64, 64] },
       source: asPoints(moved),
       target: asPoints(still.points),
@@ -136,7 +135,7 @@ export class LivePortrait {
   }
 }
 
-/** A copy: what is fed to a model is given away. */
+/** Returns a copy, because the input of a model is transferred. */
 function asPoints(points: Float32Array): FloatTensor {
   return { data: Float32Array.from(points), dims: [1, KEY_POINTS, 3] };
 }

@@ -1,11 +1,11 @@
 import type { FloatTensor, FloatTensors } from './protocol.ts';
 
-/** How many items go in, of a model that takes several. */
+/** Returns the number of items in the inputs of a model that accepts several. */
 export function itemsOf(feeds: FloatTensors): number {
   return Object.values(feeds)[0]?.dims[0] ?? 1;
 }
 
-/** Puts the items of several requests one behind the other. */
+/** Concatenates the items of several requests. */
 export function join(all: readonly FloatTensors[]): FloatTensors {
   const [first] = all;
   return Object.fromEntries(
@@ -24,9 +24,9 @@ export function join(all: readonly FloatTensors[]): FloatTensors {
 }
 
 /**
- * Takes what a joint run made apart again, for each request its own items.
- * @param sizes how many items each request had
- * @throws Error when not as many items came out as went in
+ * Splits the result of a combined run by request.
+ * @param sizes number of items of each request
+ * @throws Error when the number of outputs differs from the number of inputs
  */
 export function split(outputs: FloatTensors, sizes: readonly number[]): FloatTensors[] {
   const total = sizes.reduce((sum, size) => sum + size, 0);

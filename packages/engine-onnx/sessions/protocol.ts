@@ -10,7 +10,7 @@ export interface ThreadModel {
   readonly path: string;
   readonly inputs: readonly ThreadTensor[];
   readonly outputs: readonly ThreadTensor[];
-  /** Tells whether its file leaves the number of items open. */
+  /** Whether its file leaves the number of items open. */
   readonly batch: boolean;
 }
 
@@ -29,11 +29,11 @@ export interface ThreadOptions extends Gated {
   readonly providers: readonly Provider[];
   /** Number of the GPU. */
   readonly device: number;
-  /** Threads that one run on the CPU uses. */
+  /** Number of threads of one run on the CPU. */
   readonly threads: number;
 }
 
-/** Values as the pipelines have them, whatever element type the model wants. */
+/** Values in the form of the pipelines, whatever element type the model uses. */
 export interface FloatTensor {
   readonly data: Float32Array<ArrayBuffer>;
   readonly dims: readonly number[];
@@ -49,9 +49,9 @@ export interface ToSession {
 export interface FirstRun {
   readonly model: string;
   readonly provider: Provider;
-  /** Role of each output → its shape when the model ran. */
+  /** Role of each output → its shape in the first run. */
   readonly shapes: Readonly<Record<string, readonly number[]>>;
-  /** Why it is given one item at a time although its file leaves their number open. */
+  /** Why it gets one item at a time although its file leaves their number open. */
   readonly alone?: string;
 }
 

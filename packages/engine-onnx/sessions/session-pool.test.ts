@@ -40,7 +40,7 @@ function crop(seed: number): FloatTensor {
   return { data: noise(3 * 112 * 112, seed) as Float32Array<ArrayBuffer>, dims: [1, 3, 112, 112] };
 }
 
-/** What the tiny recogniser says, worked out without it. */
+/** Returns the answer of the tiny recogniser, computed without it. */
 function embedding(data: Float32Array): number[] {
   const means = [0, 1, 2].map((c) => {
     let sum = 0;
@@ -80,7 +80,7 @@ describe('runs', () => {
     const results = await Promise.all(inputs.map((input) => pool.run('arcface_w600k_r50', { input })));
     for (const [i, { embedding: found }] of results.entries())
       expectClose(found?.data ?? [], wanted[i] ?? [], 1e-5);
-    // The first goes alone, the rest had to wait for it.
+    // The first request runs alone; the others had to wait for it.
     expect(pool.counts).toEqual({ runs: 2, requests: 6 });
   });
 

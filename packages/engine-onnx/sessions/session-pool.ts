@@ -7,25 +7,25 @@ import type { CheckedModel } from '../model-dir.ts';
 import { itemsOf, join, split } from './batch.ts';
 import type { FirstRun, FloatTensors, FromSession, Provider, ThreadOptions, ToSession } from './protocol.ts';
 
-/** Items that go into one run at most, where a model takes several. */
+/** Largest number of items in one run of a model that accepts several. */
 const MAX_BATCH = 8;
 
 export interface SessionPoolOptions {
   readonly models: readonly CheckedModel[];
   readonly providers: readonly Provider[];
-  /** Numbers of the GPUs; each gets its own thread with all models. On the CPU there is one thread. */
+  /** Numbers of the GPUs; each gets a thread with all models. On the CPU there is one thread. */
   readonly devices: readonly number[];
-  /** Threads that one run on the CPU uses. */
+  /** Number of threads of one run on the CPU. */
   readonly threads: number;
   readonly maxBatch?: number;
   /**
-   * Is told when nothing can be run any more although nobody closed the pool: no thread is left, or a device has a
+   * Called when nothing can run any more although nobody closed the pool: no thread is left, or a device has a
    * fault.
    */
   readonly onEnd?: (reason: string) => void;
 }
 
-/** The sessions could not be opened, or a model does not do what its contract says; the message names which. */
+/** The sessions could not be opened, or a model does not do what its contract says; the message names the model. */
 export class SessionError extends Error {
   override readonly name = 'SessionError';
 }
@@ -40,23 +40,23 @@ interface Request {
 interface Device {
   readonly worker: Worker;
   readonly gate: ThreadGate;
-  /** States what runs now; several requests when they were put together. */
+  /** The running requests; several when they were combined. */
   running: readonly Request[];
 }
 
 /**
- * Runs models on the devices of this process, first come first served, whichever is free. Requests that wait for the
- * same model go into one run when its contract has a batch.
+ * Runs models on the devices of this process, in the order of arrival, on any free device. Waiting requests for the
+ * same model are combined into one run when its contract has a batch.
  */
 export class SessionPool {
   readonly #options: SessionPoolOptions;
   readonly #models: ReadonlyMap<string, CheckedModel>;
   readonly #devices: Device[] = [];
   readonly #queue: Request[] = [];
-  /** Models of which a device makes one item at a time only, though their files leave the number open. */
+  /** Models that a device runs one item at a time, although their files leave the number open. */
   readonly #alone = new Set<string>();
   #closed = false;
-  /** Runs made and requests they answered, for diagnosis. */
+  /** Number of runs, and of the requests that they answered, for diagnosis. */
   readonly counts = { runs: 0, requests: 0 };
 
   private constructor(options: SessionPoolOptions) {
@@ -65,8 +65,9 @@ export class SessionPool {
   }
 
   /**
-   * Loads every model on every device and runs it once, with two items as well where its file leaves their number open.
-   * @returns the pool, which provider runs each model, and what the owner should know
+   * Loads every model on every device and runs it once; with two items as well where its file leaves the number
+   * open.
+   * @returns the pool, the provider of each model, and messages for the owner
    * @throws SessionError, or the signal's reason
    */
   static async open(
@@ -82,7 +83,7 @@ export class SessionPool {
         signal.throwIfAborted();
         const started = await pool.#start(device, signal);
         opened.push(started);
-        // Without a GPU all devices are the one CPU.
+        // Without a GPU all devices are the same CPU.
         if (started.runs.every(({ provider }) => provider === 'cpu')) break;
       }
       const [first] = opened;
@@ -96,7 +97,7 @@ export class SessionPool {
     }
   }
 
-  /** Runs a model; feeds and outputs are named by role. Buffers of feeds are given away. */
+  /** Runs a model; inputs and outputs are named by role. The buffers of the inputs are transferred. */
   run(model: string, feeds: FloatTensors, signal?: AbortSignal): Promise<FloatTensors> {
     const { promise, resolve, reject } = Promise.withResolvers<FloatTensors>();
     if (signal?.aborted) return Promise.reject(signal.reason);
@@ -105,7 +106,7 @@ export class SessionPool {
     const onAbort = () => {
       const at = this.#queue.indexOf(request);
       if (at >= 0) this.#queue.splice(at, 1);
-      // One that runs is let run: its answer is thrown away.
+      // A running request continues, and its answer is dropped.
       reject(signal?.reason);
     };
     signal?.addEventListener('abort', onAbort, { once: true });
@@ -150,7 +151,7 @@ export class SessionPool {
     signal.addEventListener('abort', onAbort, { once: true });
     worker.on('message', (message: FromSession) => {
       if (message.type === 'ready') {
-        // Only a thread with work keeps the process alive.
+        // An idle thread must not keep the process alive.
         worker.unref();
         resolve(message);
       } else if (message.type === 'unusable') reject(new SessionError(message.message));
@@ -186,7 +187,7 @@ export class SessionPool {
       throw new SessionError(`models do not do what their contract says:\n  ${faults.join('\n  ')}`);
   }
 
-  /** @returns what to tell of models that turned out not to take several items */
+  /** @returns messages about models that turned out not to accept several items */
   #keepAlone(runs: readonly FirstRun[]): string[] {
     const notes: string[] = [];
     for (const { model, alone } of runs) {
@@ -209,7 +210,7 @@ export class SessionPool {
     if (this.#devices.length === 0) this.#failAll(new SessionError('no session thread is left'));
   }
 
-  /** Takes from the queue what can go into the same run. */
+  /** Takes the requests from the queue that fit into the same run. */
   #companions(first: Request): Request[] {
     const model = this.#models.get(first.model);
     const most = this.#options.maxBatch ?? MAX_BATCH;
@@ -249,7 +250,7 @@ export class SessionPool {
     const fail = (reason: string): void => {
       const error = new SessionError(`${requests[0]?.model ?? 'a model'} failed: ${reason}`);
       for (const request of requests) request.reject(error);
-      // After an error of its device a process can make nothing any more, or nothing right.
+      // After a device error a process can compute nothing, or nothing correct.
       if (deviceFaultOf(reason)) this.#options.onEnd?.(error.message);
     };
     if (message.type === 'failed') fail(message.message);

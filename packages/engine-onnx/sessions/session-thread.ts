@@ -1,6 +1,6 @@
 /**
- * Thread that holds the sessions of one device: onnxruntime's Node.js binding loads and runs models on the thread that
- * calls it and blocks it meanwhile.
+ * Entry file of a thread with the sessions of one device. onnxruntime's Node.js binding loads and runs models on
+ * the calling thread and blocks it meanwhile.
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import { describeError } from '@semblance/common/errors';
@@ -27,8 +27,9 @@ hideFloat16Array();
 const sessions = new Map<string, { session: InferenceSession; model: ThreadModel }>();
 
 /**
- * Tensors of half floats hold a Float16Array where there is one when the first tensor is made, which the native part
- * cannot read ("not enough space: expected 98304, got 0"). Without it they hold the bits, which it can.
+ * Hides Float16Array. When it exists at the creation of the first tensor, tensors of half floats use it, and the
+ * native part cannot read it ("not enough space: expected 98304, got 0"). Without it they contain the bits, which
+ * the native part can read.
  */
 function hideFloat16Array(): void {
   const { Float16Array: hidden } = globalThis;
@@ -38,8 +39,8 @@ function hideFloat16Array(): void {
 }
 
 /**
- * A provider that cannot load the first model is taken for missing (its library, the driver, the device) and passed
- * over for good. One that has loaded a model is there: what it cannot load then is a fault.
+ * Opens the sessions. A provider that cannot load the first model counts as missing (its library, driver or device)
+ * and is skipped for good. After it has loaded one model, a failure to load another is a fault.
  */
 async function open(): Promise<void> {
   const missing = new Map<Provider, string>();
@@ -92,8 +93,8 @@ function create(model: ThreadModel, provider: Provider): Promise<InferenceSessio
 type Shapes = Record<string, readonly number[]>;
 
 /**
- * Runs a model once, on zeros but for what its contract says: memory is laid out, kernels are chosen, and sizes left
- * open become known.
+ * Runs a model once on zeros, or on the values of its contract. This allocates memory, selects kernels, and reveals
+ * the sizes that were left open.
  */
 async function firstRun(model: ThreadModel, items: number): Promise<Shapes> {
   const feeds = Object.fromEntries(
@@ -107,9 +108,8 @@ async function firstRun(model: ThreadModel, items: number): Promise<Shapes> {
 }
 
 /**
- * Tells whether a model takes several items at once is what its file says and no more: one exported with an open size
- * may have a fixed one inside.
- * @returns what is wrong with two items; undefined: nothing
+ * Returns why a model fails with two items; undefined if it works. The file alone does not tell: a model exported
+ * with an open size may have a fixed one inside.
  */
 async function whyAlone(model: ThreadModel, single: Shapes): Promise<string | undefined> {
   let shapes: Shapes;
@@ -161,7 +161,7 @@ function fromTensor(tensor: Tensor): FloatTensor {
   if (tensor.type === 'float16' && data instanceof Uint16Array) {
     return { data: new Float32Array(new Float16Array(data.buffer, data.byteOffset, data.length)), dims };
   }
-  // A copy of its own memory, which can be handed to another thread; that of the runtime cannot.
+  // A copy, because memory of the runtime cannot be transferred to another thread.
   return { data: new Float32Array(data as ArrayLike<number>), dims };
 }
 

@@ -2,7 +2,10 @@ import { noise } from '@semblance/testkit/engine-onnx/tiny-models';
 import { describe, expect, it } from 'vitest';
 import { BANDS, MelReader, SAMPLE_RATE, WINDOW_COLUMNS } from './mel.ts';
 
-/** Mel columns by the definitions: a Fourier sum, triangles on Slaney's scale, decibels; 400 zeros before and after. */
+/**
+ * Computes mel columns from the definitions: a Fourier sum, triangles on Slaney's scale, decibels; 400 zeros on
+ * both sides.
+ */
 function reference(sound: Float32Array, column: number): number[] {
   const emphasised = (i: number): number =>
     i < 0 || i >= sound.length ? 0 : (sound[i] as number) - 0.97 * (i > 0 ? (sound[i - 1] as number) : 0);
@@ -110,7 +113,7 @@ describe('mel windows', () => {
     for (let frame = 0; frame < 150; frame++) {
       const window = await reader.window(frame / 25);
       asked += window.length;
-      // No more is taken than the window reaches: 0.2 s and half a transform.
+      // Nothing beyond the window is read: 0.2 s and half a transform.
       expect(given / 10).toBeLessThan(frame / 25 + 0.4);
     }
     expect(asked).toBe(150 * BANDS * WINDOW_COLUMNS);

@@ -1,7 +1,7 @@
-/** Sound as Wav2Lip was trained on it: 80 mel bands at 80 columns a second of sound at 16 kHz. */
+/** Sample rate of the sound on which Wav2Lip was trained: 80 mel bands at 80 columns a second of sound at 16 kHz. */
 export const SAMPLE_RATE = 16_000;
 export const BANDS = 80;
-/** Columns that one picture is made from: 0.2 s. */
+/** Number of columns for one picture: 0.2 s. */
 export const WINDOW_COLUMNS = 16;
 const FFT = 800;
 const HOP = 200;
@@ -10,10 +10,10 @@ const LOW_HZ = 55;
 const HIGH_HZ = 7600;
 const PRE_EMPHASIS = 0.97;
 const COLUMNS_A_SECOND = SAMPLE_RATE / HOP;
-/** Slaney's mel scale: where it stops being linear, and the logarithm of a step above. */
+/** Slaney's mel scale: the mel at which it stops being linear, and the logarithm of a step above. */
 const LINEAR_MELS = 15;
 const LOG_STEP = Math.log(6.4) / 27;
-/** Nothing to be heard: the least value there is. */
+/** Value of silence, the smallest one. */
 const SILENCE = -4;
 
 const HANN = Float64Array.from({ length: FFT }, (_, i) => 0.5 - 0.5 * Math.cos((2 * Math.PI * i) / FFT));
@@ -22,9 +22,9 @@ const SIN = Float64Array.from({ length: FFT }, (_, i) => -Math.sin((2 * Math.PI 
 const BASIS = melBasis();
 
 /**
- * One column: magnitudes of the spectrum in mel bands, in decibels above −100 and scaled so that −80 to +20 dB become
- * −4 to 4 (Wav2Lip's own scale).
- * @param samples FFT of them, with the pre-emphasis
+ * Returns one column: magnitudes of the spectrum in mel bands, in decibels above −100, scaled so that −80 to +20 dB
+ * become −4 to 4 (Wav2Lip's own scale).
+ * @param samples FFT samples, with the pre-emphasis
  */
 export function melColumn(samples: Float64Array): Float32Array {
   const input = samples.map((value, i) => value * (HANN[i] as number));
@@ -43,11 +43,11 @@ export function melColumn(samples: Float64Array): Float32Array {
   return out;
 }
 
-/** Reads the windows of a sound from its start on, holding no more of it than they need. */
+/** Reads the windows of a sound from its start, with no more of it in memory than they need. */
 export class MelReader {
   readonly #source: AsyncIterator<Float32Array>;
   #samples = new Float64Array(0);
-  /** Number of the first sample and the first column that are held. */
+  /** Number of the first sample and of the first column in memory. */
   #from = -FFT / 2;
   #columns: Float32Array[] = [];
   #firstColumn = 0;
@@ -56,13 +56,13 @@ export class MelReader {
 
   constructor(sound: AsyncIterable<Float32Array>) {
     this.#source = sound[Symbol.asyncIterator]();
-    // Before the sound there is silence, so that the first column is the one of its first sample.
+    // Silence before the sound makes the first column the one of its first sample.
     this.#samples = new Float64Array(FFT / 2);
   }
 
   /**
-   * The 80 × 16 values of the sound that follows a moment; near the end the last that there are. Moments must not go
-   * back by more than a window.
+   * Returns the 80 × 16 values of the sound after a moment; near the end the last available ones. Moments must not
+   * go back by more than a window.
    */
   async window(seconds: number): Promise<Float32Array<ArrayBuffer>> {
     const wanted = Math.max(0, Math.floor(seconds * COLUMNS_A_SECOND));
@@ -87,7 +87,7 @@ export class MelReader {
       const at = (this.#firstColumn + this.#columns.length) * HOP - FFT / 2 - this.#from;
       if (at + FFT <= this.#samples.length) {
         this.#columns.push(melColumn(this.#samples.slice(at, at + FFT)));
-        // As long as the end is not known, the last windows of what was read may still be asked for.
+        // While the end is unknown, the last windows may still be requested.
         if (this.#columns.length > 4 * WINDOW_COLUMNS) {
           this.#columns.splice(0, WINDOW_COLUMNS);
           this.#firstColumn += WINDOW_COLUMNS;
@@ -99,10 +99,10 @@ export class MelReader {
     }
   }
 
-  /** Takes the next piece of sound, and forgets what lies before `keep`. */
+  /** Reads the next piece of sound and forgets everything before `keep`. */
   async #more(keep: number): Promise<void> {
     const { done, value } = await this.#source.next();
-    // Silence behind the end completes the column of its last sample.
+    // Silence after the end completes the column of its last sample.
     const piece = done ? new Float32Array(FFT / 2) : value;
     this.#ended = done === true;
     const rest = this.#samples.subarray(keep);
@@ -118,7 +118,7 @@ export class MelReader {
   }
 }
 
-/** Discrete Fourier transform by its factors 2 and 5 (Cooley and Tukey 1965). */
+/** Computes the discrete Fourier transform by its factors 2 and 5 (Cooley and Tukey 1965). */
 function transform(
   input: Float64Array,
   offset: number,
@@ -160,7 +160,10 @@ function transform(
   }
 }
 
-/** Triangles of equal area on Slaney's mel scale: linear below 1 kHz, logarithmic above (Auditory Toolbox, 1998). */
+/**
+ * Returns triangles of equal area on Slaney's mel scale: linear below 1 kHz, logarithmic above (Auditory Toolbox,
+ * 1998).
+ */
 function melBasis(): readonly { first: number; weights: Float64Array }[] {
   const low = toMel(LOW_HZ);
   const step = (toMel(HIGH_HZ) - low) / (BANDS + 1);

@@ -5,26 +5,31 @@ import type { FloatTensor, FloatTensors } from '../sessions/protocol.ts';
 import { toPlanes } from '../vision/tensors.ts';
 import { noNumbers, type OpenModel } from './models.ts';
 
-/** A face as a detector gives it, in pixels of the picture. */
+/** A face as a detector returns it, in pixels of the picture. */
 export interface FoundFace {
   readonly score: number;
   readonly x: number;
   readonly y: number;
   readonly width: number;
   readonly height: number;
-  /** The eye on the left of an upright face, the other one, tip of the nose, corners of the mouth in the same order. */
+  /**
+   * The eye on the left of an upright face, the other eye, the tip of the nose, the corners of the mouth in the
+   * same order.
+   */
   readonly five: readonly Point[];
 }
 
 const MAX_OVERLAP = 0.4;
-/** A face this wide in the network's input is still found; finer pictures of the same would not be found any better. */
+/**
+ * Smallest width, in pixels of the network's input, at which a face is still found; a finer picture would not help.
+ */
 const SMALLEST_IN_INPUT = 24;
 const SMALLEST_FACE = 56;
 const TILE_OVERLAP = 0.25;
 
 /**
- * Finds faces with a detector of the field: first in the whole picture, and when there are none in overlapping parts of
- * it, finer and finer, until faces of 56 pixels would have been seen.
+ * Finds faces with a common detector: first in the whole picture. If there are none, in overlapping parts of it,
+ * finer and finer, until faces of 56 pixels would have been found.
  */
 export async function detectFaces(
   detector: OpenModel,
@@ -84,7 +89,7 @@ function hasPlace({ score, x, y, width, height, five }: FoundFace): boolean {
   return [score, x, y, width, height, ...five.flatMap((point) => [point.x, point.y])].every(Number.isFinite);
 }
 
-/** Gives the candidates of at least a score, and those that have no score because it is not a number. */
+/** Returns the candidates with at least a score, and those whose score is not a number. */
 type Decoder = (outputs: FloatTensors, size: number, least: number) => FoundFace[];
 
 /** Distances from anchor points to the sides of the box and to the five points, in strides. */
@@ -119,7 +124,7 @@ const anchored: Decoder = (outputs, size, least) => {
   return faces;
 };
 
-/** One column a candidate: centre and size of the box, score, then x, y and visibility of five points. */
+/** One column per candidate: centre and size of the box, score, then x, y and visibility of five points. */
 const columns: Decoder = (outputs, _size, least) => {
   const data = values(outputs, 'faces');
   const count = data.length / 20;
@@ -134,7 +139,7 @@ const columns: Decoder = (outputs, _size, least) => {
   return faces;
 };
 
-/** One anchor a cell; the score is the geometric mean of class and objectness, sizes are logarithms. */
+/** One anchor per cell; the score is the geometric mean of class and objectness, sizes are logarithms. */
 const anchorFree: Decoder = (outputs, size, least) => {
   const faces: FoundFace[] = [];
   const unit = (value: number): number => Math.min(1, Math.max(0, value));
@@ -180,7 +185,7 @@ function values(outputs: FloatTensors, role: string): Float32Array {
   return (outputs[role] as FloatTensor).data;
 }
 
-/** The best of each group of boxes that overlap (greedy non-maximum suppression), best first. */
+/** Returns the best of each group of overlapping boxes (greedy non-maximum suppression), best first. */
 function suppress(faces: readonly FoundFace[]): FoundFace[] {
   const kept: FoundFace[] = [];
   for (const face of faces.toSorted((a, b) => b.score - a.score)) {
@@ -202,14 +207,14 @@ function* tiles(picture: Picture, side: number): Generator<[number, number]> {
     for (const left of offsets(picture.width, side)) yield [left, top];
 }
 
-/** Starts of parts of `side` that cover `length` evenly and share a quarter with their neighbours. */
+/** Returns the starts of parts of `side` that cover `length` evenly and overlap by a quarter. */
 function offsets(length: number, side: number): number[] {
   if (length <= side) return [0];
   const count = Math.ceil((length - TILE_OVERLAP * side) / (side * (1 - TILE_OVERLAP)));
   return Array.from({ length: count }, (_, i) => (i * (length - side)) / (count - 1));
 }
 
-/** The image in the top left corner of a black square. */
+/** Returns the image in the top left corner of a black square. */
 function onBlack(image: RgbImage, size: number): RgbImage {
   if (image.width === size && image.height === size) return image;
   const data = new Float32Array(size * size * 3);

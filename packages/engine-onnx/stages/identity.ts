@@ -7,7 +7,7 @@ import type { Models, OpenModel } from './models.ts';
 
 const LENGTH = 512;
 
-/** Returns what a recogniser says of a face: 512 numbers, not normalised. */
+/** Returns the embedding of a face: 512 numbers, not normalised. */
 export async function embed(
   recogniser: OpenModel,
   picture: Picture,
@@ -20,14 +20,14 @@ export async function embed(
   return data;
 }
 
-/** The emap of an inswapper, from the end of its file. */
+/** Reads the emap of an inswapper from the end of its file. */
 export function readEmap(swapper: OpenModel): Float32Array | undefined {
   const { lastInitializer, path, contract } = swapper.model;
   if (contract.traits.identity !== 'emap') return undefined;
   return readOnnxTensor(path, lastInitializer as OnnxTensorInfo);
 }
 
-/** An identity as the swapper wants it. */
+/** Returns an identity in the form that the swapper expects. */
 export async function identityFor(
   models: Models,
   embedding: Float32Array,
@@ -42,7 +42,7 @@ export async function identityFor(
   return kind === 'converted-normalised' ? normalised(data) : new Float32Array(data);
 }
 
-/** Row vector times matrix. */
+/** Multiplies a row vector by a matrix. */
 function project(vector: Float32Array, matrix: Float32Array): Float32Array<ArrayBuffer> {
   const sums = new Float64Array(LENGTH);
   for (let i = 0; i < LENGTH; i++) {

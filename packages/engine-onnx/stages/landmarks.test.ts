@@ -48,7 +48,7 @@ const picture: Picture = {
   channels: 3,
   data: new Uint8Array(600 * 500 * 3).fill(90),
 };
-/** A face of 156 × 195 pixels around (300, 250), tilted as its eyes are. */
+/** Returns a face of 156 × 195 pixels around (300, 250), with tilted eyes. */
 function face(tilt: number): FoundFace {
   const eye = (side: number) => ({
     x: 300 + side * 40 * Math.cos(tilt),
@@ -60,7 +60,8 @@ function face(tilt: number): FoundFace {
 
 it.each([0, 0.3])('gives the points of the grid in the picture, at a tilt of %f', async (tilt) => {
   const five = await refineFive(await landmarks(0.9), picture, face(tilt), new AbortController().signal);
-  // 195 pixels of the picture are 195 of the crop of 256, whose middle is that of the box: 4 pixels a step of the grid.
+  // 195 pixels of the picture are 195 of the crop of 256, whose middle is the middle of the box: 4 pixels per grid
+  // step.
   for (const [i, [u, v]] of FIVE.entries()) {
     const [dx, dy] = [(u - 32) * 4, (v - 32) * 4];
     expect(five?.[i]?.x).toBeCloseTo(300 + dx * Math.cos(tilt) - dy * Math.sin(tilt), 2);

@@ -7,13 +7,13 @@ import type { FoundFace } from './detector.ts';
 import type { OpenModel } from './models.ts';
 
 const SIZE = 256;
-/** The longer side of the box is this long in the crop. */
+/** Length of the longer side of the box in the crop, in pixels. */
 const BOX_IN_CROP = 195;
 const GRID = 64;
 
 /**
- * Five points of a face from the 68 that a landmark network gives, more exact than those of a detector.
- * @returns undefined when the network is not sure of what it sees
+ * Returns five points of a face from the 68 points of a landmark network, more precise than a detector's.
+ * @returns undefined when the network is not certain
  */
 export async function refineFive(
   landmarks: OpenModel,
@@ -39,7 +39,7 @@ export async function refineFive(
   return fiveOf68(points);
 }
 
-/** Mean over the points of the peak of each heat map, 0.9 counting as all. */
+/** Returns the mean over the points of the peak of each heat map; 0.9 counts as certain. */
 function certainty(maps: Float32Array): number {
   const each = GRID * GRID;
   let sum = 0;

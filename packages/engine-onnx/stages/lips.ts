@@ -10,13 +10,13 @@ import { fromPlanes, toPlanes } from '../vision/tensors.ts';
 import type { OpenModel } from './models.ts';
 
 const SIZE = 96;
-/** What the network draws begins in the middle of its crop; there the new fades in, as shares of the crop. */
+/** The network draws the lower half of its crop. The new content fades in between these shares of the crop. */
 const FADE = [0.5, 0.6] as const;
 
 /**
- * Gives a face the mouth that a window of sound wants, in place.
+ * Gives a face the mouth for a window of sound, in place.
  * @param mel 80 × 16 values
- * @returns what was changed
+ * @returns the changed part
  */
 export async function speak(
   lips: OpenModel,
@@ -29,7 +29,7 @@ export async function speak(
   const seen = toPlanes(cropRgb(picture, transform, SIZE, SIZE), lips.traits);
   const half = (SIZE * SIZE) / 2;
   const target = new Float32Array(2 * seen.data.length);
-  // First without its lower half, which is to be drawn, then whole, for the look.
+  // First the crop without its lower half, which the network draws, then the whole crop, for the look.
   for (let c = 0; c < 3; c++) target.set(seen.data.subarray(c * 2 * half, c * 2 * half + half), c * 2 * half);
   target.set(seen.data, seen.data.length);
   const output = await lips.run(
@@ -48,7 +48,10 @@ export async function speak(
   return mask;
 }
 
-/** The square from the brows to the chin, turned with the head, as the detectors box it that the network was trained with. */
+/**
+ * Returns the square from the brows to the chin, rotated with the head, like the boxes with which the network was
+ * trained.
+ */
 function mouthCrop(face: Face): CropTransform {
   const upright: CropTransform = { scale: 1, angle: face.roll, originX: 0, originY: 0 };
   const place = (index: number) => {

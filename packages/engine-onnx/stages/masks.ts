@@ -8,16 +8,16 @@ import type { OpenModel } from './models.ts';
 
 /** Skin, brows, eyes, glasses, nose, mouth and lips among the classes of a parser trained on CelebAMask-HQ. */
 const FACE_CLASSES = new Set([1, 2, 3, 4, 5, 6, 10, 11, 12, 13]);
-/** Softens the edge, as a share of the crop. */
+/** Softness of the edge, as a share of the crop. */
 const EDGE = 0.01;
 
-/** A field over a crop: 1 on the face, 0 on what lies in front of it or beside it. */
+/** A field over a crop: 1 on the face, 0 on objects in front of it and on everything beside it. */
 export interface CropField {
   readonly transform: CropTransform;
   readonly field: Plane;
 }
 
-/** Returns where nothing lies in front of the face, by an occlusion network. */
+/** Returns where nothing lies in front of the face, from an occlusion network. */
 export async function occlusionField(
   occlusion: OpenModel,
   picture: Picture,
@@ -34,7 +34,7 @@ export async function occlusionField(
   return { transform, field: sharpen(field) };
 }
 
-/** Returns where the face's own parts are, by a network that names the part at each pixel. */
+/** Returns where the face's own parts are, from a network that classifies each pixel. */
 export async function parserField(
   parser: OpenModel,
   picture: Picture,
@@ -43,13 +43,13 @@ export async function parserField(
 ): Promise<CropField> {
   const { traits } = parser;
   const { size = 512 } = traits;
-  // The template of the pictures that such networks are trained on, whatever the swapper's.
+  // The template of the pictures on which such networks are trained, whatever the swapper's.
   const transform = alignFace(face.five, 'ffhq_512', size);
   const crop = cropRgb(picture, transform, size, size);
   const { data, dims } = await parser.run({ input: toPlanes(crop, traits) }, signal);
   const field = plane(size, size);
   const best = data.slice(0, size * size);
-  // Class by class: the values of one class lie side by side.
+  // Class by class, because the values of one class are adjacent.
   for (let c = 1; c < (dims[1] ?? 0); c++) {
     const inFace = FACE_CLASSES.has(c) ? 1 : 0;
     const base = c * best.length;
@@ -63,7 +63,7 @@ export async function parserField(
   return { transform, field: sharpen(field) };
 }
 
-/** A soft edge that lies inside: half and less becomes nothing. */
+/** Makes a soft edge that lies inside: values up to a half become 0. */
 function sharpen(field: Plane): Plane {
   const soft = blur(field, EDGE * field.width);
   for (let i = 0; i < soft.data.length; i++) soft.data[i] = 2 * Math.max(0, (soft.data[i] as number) - 0.5);

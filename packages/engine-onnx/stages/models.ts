@@ -4,14 +4,14 @@ import type { CheckedModel } from '../model-dir.ts';
 import type { FloatTensor, FloatTensors } from '../sessions/protocol.ts';
 import type { SessionPool } from '../sessions/session-pool.ts';
 
-/** A model that is open: its contract, its options, and how to run it. Runs that give no numbers are refused. */
+/** An open model: its contract, its options, and how to run it. Runs that return no numbers are refused. */
 export interface OpenModel {
   readonly model: CheckedModel;
   readonly traits: Contract['traits'];
   readonly options: Readonly<Record<string, number>>;
-  /** The first output. */
+  /** Returns the first output. */
   run(feeds: FloatTensors, signal: AbortSignal): Promise<FloatTensor>;
-  /** All outputs by role. */
+  /** Returns all outputs by role. */
   runAll(feeds: FloatTensors, signal: AbortSignal): Promise<FloatTensors>;
 }
 
@@ -32,18 +32,18 @@ export function openModel(pool: SessionPool, model: CheckedModel): OpenModel {
   };
 }
 
-/** Returns what a run is refused with whose values cannot be used: what was made of them would be black, or a hole. */
+/** Returns the error of a run with unusable values, which would make black areas or holes. */
 export function noNumbers({ name }: CheckedModel): RenderError {
   return new RenderError('processing_failed', `The model ${name} gave values that are not finite numbers.`);
 }
 
 function allFinite(values: ArrayLike<number>): boolean {
-  // A loop: `every` takes ten times as long, and pictures are large.
+  // A loop, because `every` takes ten times as long and pictures are large.
   for (let i = 0; i < values.length; i++) if (!Number.isFinite(values[i])) return false;
   return true;
 }
 
-/** The models of a directory by what they do. */
+/** The models of a directory by stage. */
 export class Models {
   readonly #byStage = new Map<Stage, OpenModel>();
 
@@ -55,7 +55,7 @@ export class Models {
     return this.#byStage.get(stage);
   }
 
-  /** @throws Error for a stage that was checked to be there */
+  /** @throws Error for a stage whose presence was checked before */
   need(stage: Stage): OpenModel {
     const model = this.get(stage);
     if (!model) throw new Error(`there is no model for ${stage}`);
@@ -66,29 +66,29 @@ export class Models {
 interface StageTime {
   readonly engine: string | undefined;
   milliseconds: number;
-  /** How many are at it now, and since when. */
+  /** Number of frames in the stage now, and since when. */
   active: number;
   since: number;
 }
 
-/** Holds what a job record says of how it was made: time by stage, and which engine and model made it. */
+/** Records how a job was made, for its record: the time by stage, and the engine and model of each. */
 export class StageLog {
   readonly #times = new Map<string, StageTime>();
   readonly #makers = new Map<string, string>();
 
-  /** Runs a stage of this engine by a model. */
+  /** Runs a stage of this engine with a model. */
   async onnx<T>(name: string, model: OpenModel, work: () => Promise<T>): Promise<T> {
     this.#makers.set(name, `onnx ${model.model.name}`);
     return this.#time(name, undefined, work);
   }
 
-  /** Runs a stage that `builtin` makes because the directory has no model for it. */
+  /** Runs a stage in `builtin`, because the directory has no model for it. */
   async builtin<T>(name: string, how: string, work: () => T | Promise<T>): Promise<T> {
     this.#makers.set(name, `builtin ${how}`);
     return this.#time(name, 'builtin', work);
   }
 
-  /** Runs what belongs to no model. */
+  /** Runs work that belongs to no model. */
   async own<T>(name: string, work: () => T | Promise<T>): Promise<T> {
     return this.#time(name, undefined, work);
   }
@@ -101,12 +101,12 @@ export class StageLog {
     }));
   }
 
-  /** Stage → who made it, such as `swapper: onnx inswapper_128`. */
+  /** Stage → its maker, such as `swapper: onnx inswapper_128`. */
   get makers(): Readonly<Record<string, string>> {
     return Object.fromEntries(this.#makers);
   }
 
-  /** Frames are worked on several at once: the time of a stage is that during which any of them was in it. */
+  /** Several frames are processed at once, so the time of a stage is the time in which any frame is in it. */
   async #time<T>(name: string, engine: string | undefined, work: () => T | Promise<T>): Promise<T> {
     const entry = this.#times.get(name) ?? { engine, milliseconds: 0, active: 0, since: 0 };
     this.#times.set(name, entry);

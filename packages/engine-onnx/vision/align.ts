@@ -2,8 +2,8 @@ import type { CropTransform, Point } from '@semblance/vision/picture';
 import type { TemplateName } from '../contracts/contract.ts';
 
 /**
- * States where the eyes (the one on the left of the picture first), the tip of the nose and the corners of the mouth
- * lie in an aligned crop, as shares of its side: ArcFace's template for 112 pixels and its descendants, that of FFHQ,
+ * Positions of the eyes (the one on the left of the picture first), the tip of the nose and the corners of the
+ * mouth in an aligned crop, as shares of its side: ArcFace's template for 112 pixels and its descendants, FFHQ's,
  * and MTCNN's.
  */
 const TEMPLATES: Readonly<Record<TemplateName, readonly (readonly [number, number])[]>> = {
@@ -45,8 +45,8 @@ const TEMPLATES: Readonly<Record<TemplateName, readonly (readonly [number, numbe
 };
 
 /**
- * The crop of `size`² pixels in which five points of a face come to lie on a template: the similarity (turn, scale,
- * shift) with the least squared error there (Umeyama 1991).
+ * Returns the crop of `size`² pixels in which five points of a face match a template: the least-squares similarity
+ * (rotation, scale, shift; Umeyama 1991).
  */
 export function alignFace(five: readonly Point[], template: TemplateName, size: number): CropTransform {
   const goal = TEMPLATES[template].map(([x, y]) => ({ x: x * size, y: y * size }));
@@ -65,7 +65,7 @@ export function alignFace(five: readonly Point[], template: TemplateName, size: 
     cross += px * qy - py * qx;
     spread += px * px + py * py;
   }
-  // From the picture to the crop it turns by `turn` and scales by `zoom`; the crop's own transform goes back.
+  // The map from picture to crop rotates by `turn` and scales by `zoom`; the crop's own transform is its inverse.
   const turn = Math.atan2(cross, dot);
   const zoom = Math.hypot(dot, cross) / spread;
   const scale = 1 / zoom;
@@ -79,7 +79,7 @@ export function alignFace(five: readonly Point[], template: TemplateName, size: 
   };
 }
 
-/** Five points of the 68 that the field numbers as iBUG does. */
+/** Returns five of the 68 points in iBUG's numbering. */
 export function fiveOf68(points: readonly Point[]): Point[] {
   const at = (index: number): Point => points[index] as Point;
   return [mean(points.slice(36, 42)), mean(points.slice(42, 48)), at(30), at(48), at(54)];

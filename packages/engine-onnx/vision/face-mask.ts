@@ -11,17 +11,17 @@ import {
 } from '@semblance/vision/plane/plane';
 import type { PasteMask } from './paste.ts';
 
-/** Finest grid: a face of this many grid pixels. */
+/** Face width on the finest grid, in grid pixels. */
 const GRID_WIDTH = 200;
-/** Width of the band in which old and new are mixed, as a share of the face's. */
+/** Width of the band in which old and new are blended, as a share of the face width. */
 const FEATHER = 0.08;
-/** The same where only the crop is known, and what is left out at its edge: shares of its side. */
+/** The same when only the crop is known, and the width that is left out at its edge, as shares of its side. */
 const BOX_FEATHER = 0.12;
 const BOX_MARGIN = 0.08;
 /** Width of the fade at the edge of a crop, as a share of its side. */
 const EDGE_FEATHER = 0.05;
 
-/** The outline of a face in its picture, as its mesh gives it; nothing outside of it, mixed softly inside its edge. */
+/** Returns the outline of a face in its picture from its mesh: nothing outside it, soft inside its edge. */
 export function outlineMask(face: Face): PasteMask {
   const scale = Math.max(1, face.width / GRID_WIDTH);
   const outline = FACE_OVAL.map((index) => pointOf(face.points, index));
@@ -36,7 +36,7 @@ export function outlineMask(face: Face): PasteMask {
   );
   const depth = distanceInside(inside);
   const feather = (FEATHER * face.width) / scale;
-  // What is read between grid pixels must not reach past the outline.
+  // Interpolation between grid pixels must not reach beyond the outline.
   for (let i = 0; i < depth.data.length; i++) {
     inside.data[i] = smoothstep(0, feather, (depth.data[i] as number) - 1.5);
   }
@@ -44,8 +44,8 @@ export function outlineMask(face: Face): PasteMask {
 }
 
 /**
- * The inside of a crop without its edge, for a face whose outline is not known.
- * @param edge what is left out, and how wide the fade inside of it is: shares of the crop's side
+ * Returns the inside of a crop without its edge, for a face with an unknown outline.
+ * @param edge width that is left out, and width of the fade inside it, as shares of the crop's side
  */
 export function boxMask(
   transform: CropTransform,
@@ -65,7 +65,10 @@ export function boxMask(
   return { originX, originY, scale, share };
 }
 
-/** Keeps of a mask only what a crop of `size`² pixels shows, faded out at its edge: beyond it there is no new face. */
+/**
+ * Restricts a mask to a crop of `size`² pixels and fades it at the crop's edge, because there is no new face beyond
+ * it.
+ */
 export function withinEdge(mask: PasteMask, transform: CropTransform, size: number): PasteMask {
   const share = { ...mask.share, data: mask.share.data.slice() };
   overGrid({ ...mask, share }, transform, (x, y, old) => {
@@ -75,11 +78,11 @@ export function withinEdge(mask: PasteMask, transform: CropTransform, size: numb
   return { ...mask, share };
 }
 
-/** Keeps of a mask only what a field over the crop keeps too. */
+/** Restricts a mask to a field over the crop. */
 export function withinCrop(mask: PasteMask, transform: CropTransform, field: Plane): PasteMask {
   const share = { ...mask.share, data: mask.share.data.slice() };
   overGrid({ ...mask, share }, transform, (x, y, old) =>
-    // Beyond the crop nothing is known of the picture.
+    // Nothing is known about the picture beyond the crop.
     x < 0 || y < 0 || x > field.width || y > field.height ? 0 : old * sample(field, x, y),
   );
   return { ...mask, share };

@@ -6,13 +6,14 @@ import { type Face, faceFromPoints } from '@semblance/vision/face-mesh';
 type Frame = Pick<VideoFrame, 'width' | 'height' | 'data'>;
 type Colors = Pick<ColorTags, 'range' | 'space'>;
 
-/** How far the crops of the models reach around a face, as a share of its extent. */
+/** Margin of the models' crops around a face, as a share of its extent. */
 const REACH = 0.4;
 const SMALLEST = 16;
 
 /**
- * Changes the surroundings of a face in a frame, as RGB. Pixels that `edit` leaves alone keep the frame's own bytes.
- * @param edit gets the part of the frame and the face in pixels of that part
+ * Changes the surroundings of a face in a frame, as RGB. Pixels that `edit` does not change keep the bytes of the
+ * frame.
+ * @param edit receives the part of the frame and the face in pixels of that part
  */
 export async function editAround(
   frame: Frame,
@@ -38,7 +39,7 @@ export async function editAround(
   rgbToRegion(frame, rect, picture.data, colors, changedPixels(before, picture.data));
 }
 
-/** 255 where a pixel is another than it was. */
+/** Returns 255 where a pixel has changed. */
 function changedPixels(before: Uint8Array, after: Uint8Array): Uint8Array {
   const changed = new Uint8Array(before.length / 3);
   for (let pixel = 0, i = 0; pixel < changed.length; pixel++, i += 3) {

@@ -2,9 +2,9 @@ import type { Picture } from '@semblance/engine-api/picture';
 import type { CropTransform, RgbImage } from '@semblance/vision/picture';
 import { type Plane, sample } from '@semblance/vision/plane/plane';
 
-/** How much of each pixel of a part of a picture is replaced, on a grid that may be coarser than the picture. */
+/** Share of each pixel that is replaced, on a grid that may be coarser than the picture. */
 export interface PasteMask {
-  /** States where the grid's top left corner lies in the picture, and picture pixels per grid pixel. */
+  /** Top left corner of the grid in the picture, and picture pixels per grid pixel. */
   readonly originX: number;
   readonly originY: number;
   readonly scale: number;
@@ -14,8 +14,8 @@ export interface PasteMask {
 const LUMA = [0.299, 0.587, 0.114] as const;
 
 /**
- * Mixes a crop into the picture that it was taken from, in place: its pixels to the share that the mask says. Where the
- * mask is 0 nothing is written. A crop finer than the picture is averaged.
+ * Blends a crop into the picture that it was taken from, in place, by the shares of the mask. Nothing is written
+ * where the mask is 0. A crop finer than the picture is averaged.
  * @param blend share of the crop where the mask is 1
  */
 export function pasteBack(
@@ -57,7 +57,7 @@ function mix(old: number, fresh: number, share: number): number {
   return Math.round(old + (fresh - old) * share);
 }
 
-/** Tells whether the rows of the mask around a height are all zeros, as those above and below a tilted face. */
+/** Returns whether the mask rows around a height are all zero, such as those above and below a tilted face. */
 function isEmptyRow({ width, height, data }: Plane, y: number): boolean {
   const first = Math.min(height - 1, Math.max(0, Math.floor(y - 0.5)));
   const last = Math.min(height - 1, first + 1);
@@ -65,7 +65,7 @@ function isEmptyRow({ width, height, data }: Plane, y: number): boolean {
   return true;
 }
 
-/** The mean of taps² points of the crop, each between its pixels, under a pixel of the picture. */
+/** Returns the mean of taps² interpolated crop points under a pixel of the picture. */
 function readAveraged(
   { width, height, data }: RgbImage,
   { scale, angle, originX, originY }: CropTransform,

@@ -5,7 +5,7 @@ import type { FloatTensor } from '../sessions/protocol.ts';
 const PLAIN = [0, 0, 0] as const;
 const ONES = [1, 1, 1] as const;
 
-/** Red, green and blue of an interleaved image as the planes that a network wants, normalised. */
+/** Converts an interleaved image to the normalised planes that a network expects. */
 export function toPlanes(image: RgbImage, traits: Traits): FloatTensor {
   const { width, height, data } = image;
   const { mean = PLAIN, deviation = ONES, order = 'rgb' } = traits;
@@ -21,7 +21,7 @@ export function toPlanes(image: RgbImage, traits: Traits): FloatTensor {
   return { data: out, dims: [1, 3, height, width] };
 }
 
-/** The image, 0–255, that planes stand for. */
+/** Converts planes to an image, 0–255. */
 export function fromPlanes(tensor: FloatTensor, traits: Traits): RgbImage {
   const [height = 0, width = 0] = tensor.dims.slice(-2);
   const { mean = PLAIN, deviation = ONES, order = 'rgb', denormalise = false } = traits;
@@ -40,7 +40,7 @@ export function fromPlanes(tensor: FloatTensor, traits: Traits): RgbImage {
   return { width, height, data };
 }
 
-/** Interleaved samples as they are (NHWC), 0–1. */
+/** Returns interleaved samples (NHWC), 0–1. */
 export function toInterleaved(image: RgbImage, traits: Traits): FloatTensor {
   const { width, height, data } = image;
   const bgr = traits.order === 'bgr';

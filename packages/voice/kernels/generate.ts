@@ -13,7 +13,7 @@ const out = process.argv[2] ?? join(here, 'gen');
 const PAGES = 4;
 
 mkdirSync(out, { recursive: true });
-// Its files are looked for, and named, from the current folder.
+// The compiler resolves and names its files relative to the current folder.
 const from = relative(process.cwd(), join(here, 'assembly', 'kernels.ts'));
 const to = relative(process.cwd(), join(out, 'kernels.wasm'));
 const { error, stderr } = await main([

@@ -3,7 +3,7 @@ import { BEFORE, PHASES, sincTable, TAPS } from '../interpolation.ts';
 import { Ring } from '../ring.ts';
 import { Kernels } from './kernels.ts';
 
-/** Numbers from -1 to 1 that are always the same. */
+/** Returns a fixed sequence of numbers from -1 to 1. */
 function noise(count: number, seed = 1): Float32Array {
   let state = seed;
   return Float32Array.from({ length: count }, () => {
@@ -79,7 +79,7 @@ describe('grain', () => {
   const steps = 64;
   const shape = { at: 60.4, mark: 1_020.7, rise: 20.2, end: 41.3, fall: 15.1, gain: 0.8 };
 
-  /** @param cuts where rendering stops and goes on */
+  /** @param cuts positions at which rendering stops and goes on */
   function run(cuts: readonly number[]): number[] {
     const kernels = new Kernels();
     const voice = new Ring(200, (count) => kernels.floats(count));
@@ -106,7 +106,7 @@ describe('grain', () => {
     const sound = noise(2_000);
     const table = sincTable(speed);
     const { at, mark, rise, end, fall, gain } = shape;
-    // The ring has but the last 256 of the samples.
+    // The ring has only the last 256 samples.
     const ring = (n: number) => sound[n + 256 * Math.floor((1_999 - n) / 256)] as number;
     const expected = Array.from({ length: 150 }, (_, n) => {
       const d = n - at;

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** As far as it is used here: the types of Node.js leave it to those of browsers. */
+/** The part of WebAssembly's types that is used here; Node's types lack them. */
 declare namespace WebAssembly {
   class Module {
     constructor(bytes: Uint8Array);
@@ -11,7 +11,7 @@ declare namespace WebAssembly {
   }
 }
 
-/** Holds what `assembly/kernels.ts` exports; pointers are byte offsets into its memory. */
+/** Exports of `assembly/kernels.ts`; pointers are byte offsets into its memory. */
 interface Exports {
   readonly memory: { readonly buffer: ArrayBuffer };
   readonly heapBase: { readonly value: number };
@@ -47,7 +47,7 @@ interface Exports {
 const ALIGNMENT = 16;
 const module = compile();
 
-/** The inner loops of one converter, with memory of its own that goes when the converter does. */
+/** The inner loops of one converter, with memory of its own that is freed with the converter. */
 export class Kernels {
   readonly run: Omit<Exports, 'memory' | 'heapBase'>;
   readonly #memory: ArrayBuffer;
@@ -60,19 +60,21 @@ export class Kernels {
     this.#free = heapBase.value;
   }
 
-  /** Samples in that memory, all 0; their `byteOffset` is the pointer to them. @throws RangeError when it is full */
+  /**
+   * Allocates samples in that memory, all 0; their `byteOffset` is the pointer. @throws RangeError when it is full
+   */
   floats(count: number): Float32Array {
     return new Float32Array(this.#memory, this.#take(4 * count), count);
   }
 
-  /** A copy of such samples in that memory. */
+  /** Copies samples into that memory. */
   floatsOf(samples: ArrayLike<number>): Float32Array {
     const there = this.floats(samples.length);
     there.set(samples);
     return there;
   }
 
-  /** As {@link floats}, of 64 bits each. */
+  /** Like {@link floats}, with 64 bits each. */
   doubles(count: number): Float64Array {
     return new Float64Array(this.#memory, this.#take(8 * count), count);
   }

@@ -3,17 +3,17 @@ import { resample } from '@semblance/speech/resample';
 import { levelled } from '@semblance/speech/speech';
 import { createVoiceConverter } from '../converter.ts';
 
-/** Of previews, samples a second. */
+/** Sample rate of previews, in Hz. */
 export const PREVIEW_RATE = 24_000;
-/** Longest preview, seconds. */
+/** Longest preview, in seconds. */
 export const PREVIEW_SEC = 4;
-/** Silence left before the first sound and after the last. */
+/** Silence before the first sound and after the last, in seconds. */
 const MARGIN_SEC = 0.1;
-/** Between the two times that the sentence is said. */
+/** Pause between the two readings of the sentence, in seconds. */
 const PAUSE_SEC = 0.4;
-/** Below this share of the loudest sample it is silent. */
+/** Share of the loudest sample below which sound is silent. */
 const SILENCE = 0.02;
-/** What does not end by itself is faded out over so long. */
+/** Length of the fade-out of sound that does not end by itself, in seconds. */
 const FADE_SEC = 0.05;
 
 export interface Speech {
@@ -22,8 +22,8 @@ export interface Speech {
 }
 
 /**
- * A sentence in a voice. It is said twice and heard the second time, when the converter knows the speaker: as a session
- * sounds but for its first second.
+ * Returns a sentence in a voice. It is converted twice and the second time is used, when the converter knows the
+ * speaker, like a session after its first second.
  */
 export function previewSound({ samples, sampleRate }: Speech, voice: Voice): Int16Array {
   const said = trimmed(resample(samples, sampleRate, PREVIEW_RATE));
@@ -40,7 +40,7 @@ export function previewSound({ samples, sampleRate }: Speech, voice: Voice): Int
   return shortened(levelled(trimmed(converted.subarray(converter.latencySamples))));
 }
 
-/** Without the silence at both ends, but for a margin. */
+/** Removes the silence at both ends except for a margin. */
 function trimmed(sound: Int16Array): Int16Array {
   const least = SILENCE * sound.reduce((peak, sample) => Math.max(peak, Math.abs(sample)), 0);
   const first = sound.findIndex((sample) => Math.abs(sample) > least);

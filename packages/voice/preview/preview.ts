@@ -15,13 +15,13 @@ import { PREVIEW_RATE } from './preview-sound.ts';
 import type { PreviewWork } from './preview-thread.ts';
 import { encodeWav } from './wav.ts';
 
-/** States what every voice says. */
+/** The sentence of every preview. */
 export const SENTENCE = 'This is how I sound. Tell me what you would like to say.';
 const COMMENT = 'Made by an algorithm: synthesised speech, converted to a voice.';
-/** Longest that one preview may take. */
+/** Longest time of one preview, in ms. */
 const LIMIT_MS = 60_000;
 
-/** Synthetic speakers by their usual pitch, Hz: the one closest to a voice has the least to be moved. */
+/** Synthetic speakers by their usual pitch in Hz: the one closest to a voice needs the least shift. */
 const SPEAKERS: readonly (Synthesised & { readonly hz: number })[] = [
   { program: 'flite', name: 'rms', hz: 102 },
   { program: 'flite', name: 'awb', hz: 132 },
@@ -45,15 +45,15 @@ export class PreviewError extends Error {
 export interface PreviewsOptions {
   /** Existing private directory. */
   readonly directory: string;
-  /** States what the file says that it was made by. */
+  /** Program named in the file as its maker. */
   readonly generator: Program;
-  /** Default: looks for the synthesisers on PATH. */
+  /** Default: finds the synthesisers on PATH. */
   readonly findTools?: () => Promise<SpeechTools | MissingSpeechTools>;
 }
 
 export interface Previews {
   /**
-   * Speech in a voice: WAV, 24 kHz, mono, at most 4 s. One at a time.
+   * Returns speech in a voice: WAV, 24 kHz, mono, at most 4 s. One at a time.
    * @throws PreviewError, RenderError, EngineInterruptedError, or the signal's reason
    */
   make(voice: Voice, signal: AbortSignal): Promise<Buffer>;
@@ -109,7 +109,7 @@ export function createPreviews(options: PreviewsOptions): Previews {
   };
 }
 
-/** flite's speakers sound least like a machine. */
+/** flite's speakers sound most natural. */
 function speakerFor({ flite, espeak }: SpeechTools, { pitchHz: { low, high } }: Voice): Synthesised {
   const there = SPEAKERS.filter(({ program, name }) =>
     program === 'flite' ? flite?.voices.includes(name) : !flite && espeak?.voices.has('en-us'),

@@ -1,4 +1,4 @@
-/** Holds what a WAV file says of itself beside its sound. */
+/** Metadata of a WAV file. */
 export interface WavMarks {
   /** Program that made it, with its version. */
   readonly software: string;
@@ -8,8 +8,8 @@ export interface WavMarks {
 }
 
 /**
- * A WAV file, mono, 16 bits. Its marks lie after the sound, where every player skips them: a LIST of INFO (Multimedia
- * Programming Interface 1.0, 1991) and XMP in `_PMX` (XMP specification, part 3).
+ * Returns a WAV file, mono, 16 bits. Its metadata follow the sound, where every player skips them: a LIST of INFO
+ * (Multimedia Programming Interface 1.0, 1991) and XMP in `_PMX` (XMP specification, part 3).
  */
 export function encodeWav(samples: Int16Array, sampleRate: number, marks: WavMarks): Buffer {
   const format = Buffer.alloc(16);
@@ -33,7 +33,7 @@ export function encodeWav(samples: Int16Array, sampleRate: number, marks: WavMar
 
 const text = (value: string): Buffer => Buffer.from(`${value}\0`);
 
-/** Chunks begin at even places. */
+/** Chunks begin at even offsets. */
 function chunk(name: string, content: Uint8Array): Buffer {
   const head = Buffer.alloc(8);
   head.write(name, 'latin1');

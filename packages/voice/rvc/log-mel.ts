@@ -1,4 +1,7 @@
-/** Sound as RMVPE was trained on it: 128 mel bands of 30 Hz to 8 kHz, 100 columns a second of sound at 16 kHz. */
+/**
+ * Sample rate of the sound on which RMVPE was trained: 128 mel bands of 30 Hz to 8 kHz, 100 columns a second of
+ * sound at 16 kHz.
+ */
 const RATE = 16_000;
 export const MEL_BANDS = 128;
 export const MEL_HOP = 160;
@@ -13,14 +16,14 @@ const BASIS = melBasis();
 const [COS, SIN] = [Math.cos, Math.sin].map((of) =>
   Float64Array.from({ length: FFT / 2 }, (_, i) => of((2 * Math.PI * i) / FFT)),
 ) as [Float64Array, Float64Array];
-/** States where each value goes before the transform. */
+/** Position of each value before the transform (bit reversal). */
 const REVERSED = Uint16Array.from({ length: FFT }, (_, i) => {
   let reversed = 0;
   for (let bit = 1, from = i; bit < FFT; bit <<= 1, from >>= 1) reversed = (reversed << 1) | (from & 1);
   return reversed;
 });
 
-/** The bands of a window that moves on over a stream: of the columns that it had before, none is worked out again. */
+/** Computes the bands of a window that moves over a stream; columns of the former window are not computed again. */
 export class LogMel {
   readonly #re = new Float64Array(FFT);
   readonly #im = new Float64Array(FFT);
@@ -28,16 +31,16 @@ export class LogMel {
   #last: { readonly length: number; readonly columns: number; readonly bands: Float32Array } | undefined;
 
   /**
-   * Natural logarithms of the magnitudes, band by band.
-   * @param samples ends are mirrored, so that the first column is centred on the first sample
-   * @param moved by how many samples the window has moved on since the last call; undefined: it is another
+   * Returns natural logarithms of the magnitudes, band by band.
+   * @param samples the ends are mirrored, so that the first column is centred on the first sample
+   * @param moved samples by which the window has moved since the last call; undefined for another window
    * @returns `columns` of each band, one band after the other
    */
   next(samples: Float64Array, columns: number, moved?: number): Float32Array<ArrayBuffer> {
     const out = new Float32Array(MEL_BANDS * columns);
     const kept = this.#keep(out, samples.length, columns, moved);
     const missing = Array.from({ length: columns }, (_, column) => column).filter((each) => !kept(each));
-    // Of two columns at once, one in the real numbers and one in the imaginary ones, one transform is enough.
+    // One transform computes two columns at once, one in the real and one in the imaginary part.
     for (let i = 0; i < missing.length; i += 2) {
       const [a = 0, b] = [missing[i], missing[i + 1]];
       this.#transform(samples, a, b);
@@ -49,7 +52,7 @@ export class LogMel {
   }
 
   /**
-   * Copies what is known. A column that heard of a mirrored end, then or now, is not. @returns whether one was copied
+   * Copies known columns. A column with a mirrored end, then or now, is not known. @returns whether one was copied
    */
   #keep(
     out: Float32Array,
@@ -70,7 +73,7 @@ export class LogMel {
     return (column) => column >= first && column < end;
   }
 
-  /** Fast Fourier transform (Cooley and Tukey 1965) of the samples around one or two columns. */
+  /** Computes the fast Fourier transform (Cooley and Tukey 1965) of the samples around one or two columns. */
   #transform(samples: Float64Array, a: number, b: number | undefined): void {
     const [re, im] = [this.#re, this.#im];
     load(samples, a, re);
@@ -93,12 +96,12 @@ export class LogMel {
     }
   }
 
-  /** @param sign 1: the column that is in the real numbers, −1: the one in the imaginary ones */
+  /** @param sign 1: the column in the real part, −1: the one in the imaginary part */
   #write(out: Float32Array, columns: number, column: number, sign: 1 | -1): void {
     const [re, im, magnitudes] = [this.#re, this.#im, this.#magnitudes];
     for (let bin = 0; bin < BINS; bin++) {
       const mirror = (FFT - bin) % FFT;
-      // What is even about the middle belongs to the real numbers, what is odd to the imaginary ones.
+      // The even part belongs to the real column, the odd part to the imaginary one.
       const x = (re[bin] as number) + sign * (re[mirror] as number);
       const y = (im[bin] as number) - sign * (im[mirror] as number);
       magnitudes[bin] = 0.5 * Math.sqrt(x * x + y * y);
@@ -113,7 +116,7 @@ export class LogMel {
   }
 }
 
-/** The samples around a column, weighted, in the order in which the transform takes them. */
+/** Loads the samples around a column, weighted, in the order of the transform. */
 function load(samples: Float64Array, column: number, into: Float64Array): void {
   const from = column * MEL_HOP - FFT / 2;
   const isInside = from >= 0 && from + FFT <= samples.length;
@@ -128,7 +131,7 @@ function mirrored(at: number, length: number): number {
   return Math.min(length - 1, Math.max(0, inside));
 }
 
-/** Triangles of equal area, even on the mel scale of HTK (Young et al., "The HTK Book"). */
+/** Returns triangles of equal area, uniform on the HTK mel scale (Young et al., "The HTK Book"). */
 function melBasis(): readonly { readonly first: number; readonly weights: Float64Array }[] {
   const toMel = (hz: number) => 2_595 * Math.log10(1 + hz / 700);
   const toHz = (mel: number) => 700 * (10 ** (mel / 2_595) - 1);

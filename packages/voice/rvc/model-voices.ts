@@ -6,31 +6,34 @@ import { type OpenModel, openModel } from '@semblance/engine-onnx/stages/models'
 import type { RvcModels, VoiceModel } from './rvc-models.ts';
 
 export interface ModelVoicesOptions {
-  /** The owner's models and their manifest. */
+  /** Directory of the owner's models and their manifest. */
   readonly modelDir: string;
   readonly providers: readonly Provider[];
   readonly devices: readonly number[];
-  /** Threads that one run on the CPU uses. */
+  /** Threads of one run on the CPU. */
   readonly threads: number;
-  /** Is told what the owner may want to know. */
+  /** Receives messages for the owner. */
   readonly say: (line: string) => void;
-  /** Is told when the models run no more although nobody closed them. */
+  /** Called when the models can run no more although nobody closed them. */
   readonly onEnd?: (reason: string) => void;
 }
 
-/** The owner's models that speak with voices, warm. They run in threads of their own. */
+/** The owner's voice models, warm. They run in threads of their own. */
 export interface ModelVoices {
   /** Names in the manifest. */
   readonly names: ReadonlySet<string>;
-  /** Returns what speaks with the voice of one of the names. @throws RangeError for another */
+  /** Returns the models of the voice with this name. @throws RangeError for an unknown name */
   of(name: string): RvcModels;
-  /** Runs any of them and returns its first output. Buffers of feeds are given away. @throws the signal's reason */
+  /**
+   * Runs any of them and returns its first output. The buffers of the inputs are transferred. @throws the signal's
+   * reason
+   */
   run(model: string, feeds: FloatTensors, signal: AbortSignal): Promise<FloatTensor>;
   close(): Promise<void>;
 }
 
 /**
- * @returns undefined when the directory has no model of a voice
+ * @returns undefined when the directory has no voice model
  * @throws ModelDirError, SessionError, or the signal's reason
  */
 export async function openModelVoices(
@@ -78,7 +81,7 @@ function factsOf({ model: { name, inputs, options } }: OpenModel): VoiceModel {
   return { name, inputs: inputs.map(({ role, dims }) => ({ role, dims })), options };
 }
 
-/** The contracts see to it that it is there. */
+/** The contracts ensure that it is present. */
 function contentFor({ model }: OpenModel, all: readonly OpenModel[]): OpenModel {
   const found = all.find((other) => model.contract.needs?.includes(other.model.contract.name));
   if (!found) throw new Error(`${model.name} has no content encoder`);

@@ -87,7 +87,7 @@ describe('classes of pitch', () => {
     expect(pitchOfSalience(salience, 0.03)).toBeCloseTo(126.8, 2);
     salience[121] = 0.9;
     expect(pitchOfSalience(salience, 0.03)).toBeCloseTo(126.8 * 2 ** (10 / 1_200), 2);
-    // Farther away nothing counts, nor what is below the threshold.
+    // Values farther away, or below the threshold, do not count.
     salience[130] = 0.8;
     expect(pitchOfSalience(salience, 0.03)).toBeCloseTo(126.8 * 2 ** (10 / 1_200), 2);
     expect(pitchOfSalience(salience, 0.95)).toBe(0);
@@ -106,7 +106,7 @@ describe('the mel bands of RMVPE', () => {
   const turn = Array.from({ length: 1_024 }, (_, i) => (2 * Math.PI * i) / 1_024);
   const [cosines, sines] = [turn.map(Math.cos), turn.map(Math.sin)] as [number[], number[]];
 
-  /** One column by its definition. */
+  /** Computes one column from its definition. */
   function defined(samples: Float64Array, column: number): number[] {
     const last = samples.length - 1;
     const frame = turn.map((angle, i) => {
@@ -133,7 +133,7 @@ describe('the mel bands of RMVPE', () => {
   }
   const columnOf = (bands: Float32Array, columns: number, column: number) =>
     Array.from({ length: MEL_BANDS }, (_, band) => bands[band * columns + column] as number);
-  /** The greatest difference, of all columns. */
+  /** Returns the largest difference of all columns. */
   function off(bands: Float32Array, samples: Float64Array, columns: number): number {
     return Math.max(
       ...Array.from({ length: columns }, (_, column) => {
@@ -151,7 +151,10 @@ describe('the mel bands of RMVPE', () => {
   });
 
   const [WINDOW, COLUMNS, BLOCK] = [10_320, 64, 1_600];
-  /** Windows over a sound of 48 kHz as a converter has them: silence first, then a tenth of a second more each time. */
+  /**
+   * Yields windows over a sound of 48 kHz as a converter has them: silence first, then a tenth of a second more
+   * each time.
+   */
   function* windowsOver(sound: Int16Array, count: number) {
     const stream = new Resampler(48_000, 16_000).push(Float64Array.from(sound, (sample) => sample / 32_768));
     const padded = new Float64Array(WINDOW + stream.length);
@@ -164,9 +167,9 @@ describe('the mel bands of RMVPE', () => {
     const mel = new LogMel();
     for (const [k, samples] of [...windowsOver(sung(), 9)].entries()) {
       const bands = mel.next(samples, COLUMNS, BLOCK);
-      // The definition takes its time.
+      // The definition is slow, so only some windows are compared.
       if (k % 4 === 0) expect(off(bands, samples, COLUMNS)).toBeLessThan(1e-5);
-      // What is given away is not what is kept.
+      // The result and the kept columns are separate.
       bands.fill(0);
     }
   });
@@ -181,7 +184,7 @@ describe('the mel bands of RMVPE', () => {
 
   it('are worked out once, but for those that heard a mirrored end, and for a window that is another', () => {
     const [first, second] = [...windowsOver(sung(), 8)].slice(6) as [Float64Array, Float64Array];
-    // Of other sound, so that what was kept is told from what was worked out again.
+    // Another sound, so that kept columns are distinguished from computed ones.
     const other = noise(WINDOW);
     const mel = new LogMel();
     const before = mel.next(first, COLUMNS, BLOCK);

@@ -1,24 +1,24 @@
-/** Range of pitch that the classes of RVC cover, Hz. */
+/** Pitch range of RVC's classes, in Hz. */
 const LOWEST_HZ = 50;
 const HIGHEST_HZ = 1_100;
 const CLASSES = 254;
-/** RMVPE: cents above 10 Hz of its first class, and between two. */
+/** RMVPE: cents of its first class above 10 Hz, and between two classes. */
 const FIRST_CENTS = 1997.3794084376191;
 const STEP_CENTS = 20;
 export const BINS = 360;
-/** Classes around the strongest that count. */
+/** Number of classes on each side of the strongest that count. */
 const AROUND = 4;
 
 const mel = (hz: number) => 1127 * Math.log(1 + hz / 700);
 
-/** The class of a pitch, 1 to 255; 1 without a voice. */
+/** Returns the class of a pitch, 1 to 255; 1 without a voice. */
 export function pitchClass(hz: number): number {
   if (hz <= 0) return 1;
   const share = (mel(hz) - mel(LOWEST_HZ)) / (mel(HIGHEST_HZ) - mel(LOWEST_HZ));
   return Math.round(Math.min(255, Math.max(1, 1 + CLASSES * share)));
 }
 
-/** The pitch that RMVPE means by one frame of salience, Hz; 0 where none of it reaches the threshold. */
+/** Returns the pitch of one frame of RMVPE's salience in Hz; 0 when none reaches the threshold. */
 export function pitchOfSalience(salience: Float32Array, threshold: number): number {
   let strongest = 0;
   for (let i = 1; i < BINS; i++) if ((salience[i] as number) > (salience[strongest] as number)) strongest = i;

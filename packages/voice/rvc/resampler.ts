@@ -1,21 +1,21 @@
 import { greatestCommonDivisor, weightAt } from '@semblance/speech/resample';
 
-/** Zero crossings of the kernel to each side. */
+/** Zero crossings of the kernel on each side. */
 const REACH = 12;
-/** Share of the narrower band that is kept whole. */
+/** Share of the narrower band that is kept completely. */
 const BAND = 0.95;
 
-/** Brings a stream to another rate, sample by sample (windowed sinc, Hann). What comes out does not depend on how it is cut. */
+/** Resamples a stream (windowed sinc, Hann). The output does not depend on how the stream is cut. */
 export class Resampler {
-  /** How much later its output is, seconds. */
+  /** Delay of the output, in seconds. */
   readonly delay: number;
   readonly #up: number;
   readonly #down: number;
   readonly #taps: number;
-  /** One row of weights for each place between two samples. */
+  /** One row of weights for each position between two samples. */
   readonly #kernel: Float64Array;
   #held: Float64Array;
-  /** Place of the next output among the held samples, in `up`ths of one. */
+  /** Position of the next output among the held samples, in units of 1/`up`. */
   #place = 0;
 
   constructor(from: number, to: number) {
@@ -30,11 +30,11 @@ export class Resampler {
       const phase = Math.floor(i / this.#taps) / this.#up;
       return weightAt(phase - ((i % this.#taps) - reach + 1), cut, reach);
     });
-    // As if silence had been before.
+    // As if silence preceded the stream.
     this.#held = new Float64Array(this.#taps - 1);
   }
 
-  /** After n samples in there are ⌈n · to / from⌉ out. */
+  /** After n input samples there are ⌈n · to / from⌉ output samples. */
   push(samples: Float64Array): Float64Array {
     const held = new Float64Array(this.#held.length + samples.length);
     held.set(this.#held);

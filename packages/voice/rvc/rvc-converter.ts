@@ -7,17 +7,14 @@ import type { RunModel, RvcModels, VoiceModel } from './rvc-models.ts';
 import { SOURCE_RATE, type SourcePitch, sourcePitch } from './source-pitch.ts';
 import { Splicer } from './splice.ts';
 
-/**
- * States what each run of the models adds to the stream, over how long it is faded in, and how far it may be moved,
- * ms.
- */
+/** Length that each run adds to the stream, length of its fade-in, and largest shift, in ms. */
 const BLOCK_MS = 100;
 const FADE_MS = 30;
 const SEARCH_MS = 10;
-/** Frames of a window: what each run hears. A hundredth of a second each; RMVPE takes multiples of 32. */
+/** Frames of a window, each a hundredth of a second; RMVPE takes multiples of 32. */
 const FRAMES = 64;
 const FRAMES_A_SECOND = SOURCE_RATE / MEL_HOP;
-/** Further samples that the last frame of the content encoder reaches to: it hears 400 every 320. */
+/** Further samples of the content encoder's last frame, which reads 400 every 320. */
 const BEYOND = 80;
 const WINDOW = FRAMES * MEL_HOP + BEYOND;
 const BLOCK = (BLOCK_MS * SOURCE_RATE) / 1_000;
@@ -32,11 +29,11 @@ export interface RvcConverterOptions {
 }
 
 /**
- * Converts a stream by an RVC voice. Every 0.1 s the models hear the last 0.64 s; of what they say the end is taken and
- * laid on what came before. Memory is fixed however long the stream is. As VoiceConverter, but for one call at a time.
+ * Converts a stream with an RVC voice. Every 0.1 s the models process the last 0.64 s, and the end of their result
+ * is joined to the output. Memory is fixed for any length. Like VoiceConverter, but with one call at a time.
  */
 export class RvcConverter {
-  /** At most so much later is the output: a piece that is moved is up to {@link SEARCH_MS} earlier. */
+  /** Largest delay of the output: a shifted piece is up to {@link SEARCH_MS} earlier. */
   readonly latencySamples: number;
   readonly #options: RvcConverterOptions;
   #stream: RvcStream;
@@ -68,12 +65,12 @@ class RvcStream {
   readonly #splicer: Splicer;
   readonly #pitch: SourcePitch | undefined;
   readonly #speaker: SpeakerPitch;
-  /** Samples at SOURCE_RATE that make no block yet, and the last of those that did. */
+  /** Samples at SOURCE_RATE that do not make a block yet, and the last of those that did. */
   #pending = new Float64Array(0);
   readonly #window = new Float64Array(WINDOW);
-  /** States what is to be sent. */
+  /** Samples to be sent. */
   #ready: Float64Array;
-  /** Samples that are still before the stream's first. */
+  /** Samples that still precede the stream's first. */
   #early: number;
 
   constructor({ sampleRate, voice, models, run }: RvcConverterOptions) {
@@ -110,7 +107,7 @@ class RvcStream {
       Math.max(-FULL, Math.min(FULL - 1, Math.round(value * FULL))),
     );
     this.#ready = this.#ready.slice(chunk.length);
-    // What the models make of the silence before the stream is no part of it.
+    // The models' result for the silence before the stream is not part of it.
     out.fill(0, 0, Math.min(out.length, this.#early));
     this.#early = Math.max(0, this.#early - out.length);
     return out;
@@ -139,7 +136,7 @@ class RvcStream {
     return this.#splicer.add(Float64Array.from(data.subarray(data.length - end)));
   }
 
-  /** Returns what is said, each frame twice: the encoder's are 20 ms long, the voice's 10. */
+  /** Returns the content, each frame twice: the encoder's frames have 20 ms, the voice's 10 ms. */
   async #content({ name, inputs }: VoiceModel, window: Float64Array) {
     const [input] = inputs;
     const dims = [...(input?.dims.slice(0, -1) ?? [1]), window.length];
@@ -155,7 +152,7 @@ class RvcStream {
     return { data: feats, dims: [1, FRAMES, width] };
   }
 
-  /** The speaker's pitch brought into the voice's range. */
+  /** Moves the speaker's pitch into the voice's range. */
   #target(pitches: Float64Array): Float64Array {
     for (const hz of pitches.subarray(FRAMES - NEW_FRAMES)) if (hz > 0) this.#speaker.hear(hz);
     return pitches.map((hz) => (hz > 0 ? hz * this.#speaker.ratio(hz) : 0));

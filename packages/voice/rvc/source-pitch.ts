@@ -4,12 +4,12 @@ import { LogMel, MEL_BANDS, MEL_HOP } from './log-mel.ts';
 import { BINS, pitchOfSalience } from './pitch-classes.ts';
 import type { RunModel, RvcModels, VoiceModel } from './rvc-models.ts';
 
-/** Of all that stands before a voice, samples a second. */
+/** Sample rate of all models before a voice, in Hz. */
 export const SOURCE_RATE = 16_000;
 
 /** Follows the pitch of a stream at {@link SOURCE_RATE}. */
 export interface SourcePitch {
-  /** Takes what is new of the stream. */
+  /** Takes the new part of the stream. */
   hear(samples: Float64Array): void;
   /**
    * @param window the stream's last samples
@@ -19,13 +19,13 @@ export interface SourcePitch {
   of(window: Float64Array, frames: number): Promise<Float64Array>;
 }
 
-/** How the pitch of a stream is found; undefined: its voice takes none, and what nobody asks for is not to be kept. */
+/** Returns the pitch finder of a stream; undefined when its voice uses no pitch. */
 export function sourcePitch({ voice, pitch }: RvcModels, run: RunModel): SourcePitch | undefined {
   if (!voice.inputs.some(({ role }) => role === 'pitchf')) return undefined;
   return pitch ? modelPitch(pitch, run) : trackedPitch();
 }
 
-/** By the owner's model. */
+/** Uses the owner's model. */
 function modelPitch({ name, inputs, options }: VoiceModel, run: RunModel): SourcePitch {
   const threshold = options.threshold ?? 0;
   const mel = new LogMel();
@@ -46,11 +46,11 @@ function modelPitch({ name, inputs, options }: VoiceModel, run: RunModel): Sourc
   };
 }
 
-/** By the tracker of `builtin`. Of the last 30 ms it does not know yet: there the last pitch goes on. */
+/** Uses `builtin`'s tracker. It does not know the last 30 ms yet, so the last pitch continues there. */
 function trackedPitch(): SourcePitch {
   const tracker = new PitchTracker(SOURCE_RATE, new Kernels());
   const chunk = new Float32Array(tracker.hop);
-  /** Of the frames that began to be heard first to last; the newest is at the end. */
+  /** Pitches of the frames, the newest at the end. */
   let heard: number[] = [];
   /** Samples heard, and frames forgotten. */
   let [samplesHeard, forgotten] = [0, 0];

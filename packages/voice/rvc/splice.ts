@@ -1,25 +1,22 @@
 /**
- * Puts pieces of sound together that overlap and do not quite fit: each is laid where it is most like the end of the
- * one before (SOLA: Roucos and Wilgus, "High quality time-scale modification for speech", ICASSP 1985), and faded in
- * there.
+ * Joins overlapping pieces of sound that do not fit exactly: each is placed where it is most similar to the end of
+ * the one before (SOLA: Roucos and Wilgus, "High quality time-scale modification for speech", ICASSP 1985), and
+ * faded in there.
  */
 export class Splicer {
   readonly #fade: number;
   readonly #search: number;
   readonly #length: number;
   readonly #weights: Float64Array;
-  /** States what followed the last piece: the next is laid on it. */
+  /** Sound after the last piece, onto which the next one is placed. */
   #tail: Float64Array;
 
-  /**
-   * @param length of what each piece adds, samples @param fade of the overlap @param search how far a piece may be
-   *   moved
-   */
+  /** @param length samples that each piece adds @param fade of the overlap @param search largest shift of a piece */
   constructor(length: number, fade: number, search: number) {
     this.#length = length;
     this.#fade = fade;
     this.#search = search;
-    // The two fades of what is alike add up to 1.
+    // The two fades of equal signals add up to 1.
     this.#weights = Float64Array.from(
       { length: fade },
       (_, i) => Math.sin((Math.PI * (i + 0.5)) / (2 * fade)) ** 2,
@@ -39,7 +36,7 @@ export class Splicer {
     return out;
   }
 
-  /** By the correlation of the two, divided by the piece's own level. */
+  /** Compares by the correlation of both, divided by the piece's own level. */
   #likest(piece: Float64Array): number {
     let [best, top] = [0, 0];
     for (let at = 0; at <= this.#search; at++) {

@@ -16,27 +16,27 @@ import {
 const LONGEST_PAUSE_MS = 30_000;
 
 export interface LiveSwapEngineOptions {
-  /** Makes the threads, not yet warm. @param onCrash told of each that ended by itself or hung */
+  /** Creates the threads, not yet warm. @param onCrash called for each that ended by itself or hung */
   readonly createVideo: (onCrash: (error: Error) => void) => LiveVideo;
-  /** Ids of the characters there are. */
+  /** Ids of the available characters. */
   readonly characters: readonly string[];
   readonly logger: Logger;
-  /** Slots or warmth changed. */
+  /** Called when slots or warmth changed. */
   readonly onChange: () => void;
   readonly onCrash: () => void;
-  /** Pause before threads are warmed again after so many failures in a row. */
+  /** Returns the pause before threads are warmed again after this many consecutive failures, in ms. */
   readonly retryDelayMs?: (failures: number) => number;
 }
 
 /**
- * Live Swap Pro: `settings.prompt` says whose face is put on, and the input `face` is the uploaded picture where it names
- * one. A prompt that is not understood, or a picture that cannot be used, keeps the caller's own face: pictures go
- * through, and the first frame has a `note` that says why.
+ * Creates Live Swap Pro. `settings.prompt` selects the face, and the input `face` is the uploaded picture that it
+ * names. A prompt that is not understood, or an unusable picture, keeps the caller's own face: pictures pass
+ * unchanged, and the first frame has a `note` with the reason.
  */
 export function createLiveSwapEngine(options: LiveSwapEngineOptions): LiveEngine {
   const { logger, onChange, characters } = options;
   const closing = new AbortController();
-  /** Threads that are not warm. */
+  /** Number of threads that are not warm. */
   let cold = Number.POSITIVE_INFINITY;
   let warming: Promise<void> | undefined;
   const video = options.createVideo((error) => {
@@ -47,7 +47,7 @@ export function createLiveSwapEngine(options: LiveSwapEngineOptions): LiveEngine
     warm().catch(() => {});
   });
 
-  /** Threads are warmed by one call for all of them, again and again until that succeeds. */
+  /** One call warms all threads, repeated until it succeeds. */
   function warm(): Promise<void> {
     warming ??= untilWarm().finally(() => {
       warming = undefined;
@@ -60,7 +60,7 @@ export function createLiveSwapEngine(options: LiveSwapEngineOptions): LiveEngine
       const before = cold;
       try {
         await video.warmUp(closing.signal);
-        // Another may have ended meanwhile.
+        // Another thread may have ended meanwhile.
         if (cold > before) continue;
         cold = 0;
         onChange();
@@ -118,7 +118,7 @@ export function createLiveSwapEngine(options: LiveSwapEngineOptions): LiveEngine
       try {
         return await open(look, note, signal);
       } catch (error) {
-        // Only the picture of a face can be refused so.
+        // Only the picture of a face can be refused in this way.
         if (!(error instanceof RenderError) || look.kind !== 'face') throw error;
         return open({ kind: 'own' }, keptFor(error.message), signal);
       }

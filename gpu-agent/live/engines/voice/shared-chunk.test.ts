@@ -5,7 +5,7 @@ describe('shared chunk', () => {
   it('gives the other thread what was put there, and back', () => {
     const mine = new SharedChunk(4);
     const theirs = new SharedChunk(mine.memory);
-    // At an odd place, as what comes out of a message may be.
+    // At an odd offset, as in a message.
     const bytes = new Uint8Array(9);
     bytes.set(new Uint8Array(Int16Array.of(1, -2, 32_767).buffer), 3);
     mine.putBytes(bytes.subarray(3));
@@ -13,7 +13,7 @@ describe('shared chunk', () => {
     theirs.put(Int16Array.of(7, -8));
     const taken = mine.takeBytes();
     expect([...new Int16Array(taken.buffer)]).toEqual([7, -8]);
-    // A copy: the next chunk changes nothing of it.
+    // The result is a copy that the next chunk does not change.
     mine.putBytes(new Uint8Array(4));
     expect([...new Int16Array(taken.buffer)]).toEqual([7, -8]);
   });

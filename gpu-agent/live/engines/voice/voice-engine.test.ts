@@ -17,7 +17,7 @@ const NEVER = new AbortController().signal;
 const sound = vowel({ hz: 140, formants: VOWELS.a, seconds: 0.5 });
 const bytes = () => new Uint8Array(sound.slice().buffer);
 
-/** What a test has models do before they answer. */
+/** What a test makes models do before they answer. */
 const state = { before: async (_model: string, _signal: AbortSignal) => {} };
 const models = toneModels((model, signal) => state.before(model, signal));
 

@@ -13,59 +13,55 @@ import type { ModelVoices } from '@semblance/voice/rvc/model-voices';
 import { type VoiceThreadStream, VoiceThreads, type VoiceThreadsOptions } from './voice-threads.ts';
 import { warmUpConversion } from './warm-up.ts';
 
-/**
- * Streams of one thread. What runs beside the networks takes up to 6 % of a core for each, so that many leave a thread
- * little to spare.
- */
+/** Streams per thread. The work beside the networks takes up to 6 % of a core per stream. */
 export const STREAMS_PER_THREAD = 16;
-/** Larger messages are converted in pieces of 0.1 s, so that they do not keep a thread from other streams. */
+/** Larger messages are converted in pieces of 0.1 s, so that they do not block other streams of the thread. */
 const PIECES_PER_SECOND = 10;
 const SAMPLE_BYTES = Int16Array.BYTES_PER_ELEMENT;
 
 export interface VoiceEngineOptions {
-  /** Sessions at once. */
+  /** Number of sessions at once. */
   readonly slots: number;
   readonly sampleRate: number;
-  /** States what clients are asked to send in one message, samples. */
+  /** Samples that clients are asked to send in one message. */
   readonly chunkFrames: number;
   readonly logger: Logger;
-  /** Loads the owner's models that speak with voices; default: there are none. `onEnd`: they run no more. */
+  /** Loads the owner's models that speak with voices; default: none. `onEnd` is called when they can run no more. */
   readonly openModels?: (
     signal: AbortSignal,
     onEnd: (reason: string) => void,
   ) => Promise<ModelVoices | undefined>;
-  /** Slots or warmth changed. */
+  /** Called when slots or warmth changed. */
   readonly onChange: () => void;
   readonly onCrash: () => void;
-  /** States what threads are started from, and how patiently they are watched. */
+  /** Overrides of the threads' entry file and timing, for tests. */
   readonly threads?: Partial<Pick<VoiceThreadsOptions, 'entry' | 'hungMs' | 'restartDelayMs'>>;
 }
 
 export interface VoiceEngine extends LiveEngine {
-  /** Of its threads, for diagnosis. */
+  /** Ids of its threads, for diagnosis. */
   readonly threadIds: readonly number[];
-  /** Streams open in threads. */
+  /** Number of streams open in threads. */
   readonly streams: number;
 }
 
 /**
- * Voice Swap: `settings.voice` is the voice's definition as JSON; without it sound passes through sample for sample,
- * at once. A voice that names a model of this node's is spoken with by that, every other by `builtin`; which it was
- * is logged. What a converter still holds when a client leaves is not sent.
+ * Creates Voice Swap. `settings.voice` is the voice's definition as JSON; without it sound passes unchanged, at
+ * once. A voice that names a model of this node is spoken with that model, every other with `builtin`; the log says
+ * which. Sound that a converter still holds when a client leaves is not sent.
  *
- * `builtin` converts where its messages arrive, 0.1 ms each: to wake a thread and to be woken by it takes longer.
- * What runs beside a model takes ten times as long, and has threads.
+ * `builtin` converts in the thread in which messages arrive, 0.1 ms each, because waking another thread takes longer. The work beside a model takes ten times as long, and has threads.
  */
 export function createVoiceEngine(options: VoiceEngineOptions): VoiceEngine {
   const { slots, sampleRate, chunkFrames, logger } = options;
   let models: ModelVoices | undefined;
-  /** There are some once there are models. */
+  /** Created with the models. */
   let threads: VoiceThreads | undefined;
   let converts = false;
   const common = {
     firstFrame: JSON.stringify({ sample_rate: sampleRate, chunk_frames: chunkFrames }),
     format: { kind: 'voice', sampleRate, chunkFrames },
-    // A second: longer ones would be heard as pauses.
+    // One second: longer messages would be heard as pauses.
     maxMessageBytes: sampleRate * SAMPLE_BYTES,
   } as const;
   const mostSamples = Math.ceil(sampleRate / PIECES_PER_SECOND);
@@ -187,7 +183,7 @@ function assertWhole(message: Uint8Array): void {
   if (message.length % SAMPLE_BYTES !== 0) throw new BadMessageError('half a sample');
 }
 
-/** The samples where they are, or a copy of what lies at an odd place, where none can be read. */
+/** Returns the samples in place, or a copy at an odd offset, where they cannot be read. */
 function samplesOf(message: Uint8Array): Int16Array {
   const even = message.byteOffset % SAMPLE_BYTES === 0 ? message : new Uint8Array(message);
   return new Int16Array(even.buffer, even.byteOffset, even.length / SAMPLE_BYTES);

@@ -1,12 +1,12 @@
 import type { FloatTensor, FloatTensors } from '@semblance/engine-onnx/sessions/protocol';
 import type { RvcConverterOptions } from '@semblance/voice/rvc/rvc-converter';
 
-/** Of a converter; the thread has its own way to the models. */
+/** Options of a converter without `run`; the thread has its own access to the models. */
 export type RvcStreamOptions = Omit<RvcConverterOptions, 'run'>;
 
 /**
- * Holds what a voice thread is told. A number alone, which costs a third of an object, is that of a stream: what lies
- * in its chunk is to be converted.
+ * Messages to a voice thread. A bare number, which costs a third of an object, is a stream whose chunk must be
+ * converted.
  */
 export type ToVoiceThread =
   | number
@@ -14,11 +14,11 @@ export type ToVoiceThread =
       readonly type: 'open';
       readonly stream: number;
       readonly options: RvcStreamOptions;
-      /** Of the stream's SharedChunk. */
+      /** Memory of the stream's SharedChunk. */
       readonly chunk: SharedArrayBuffer;
     }
   | { readonly type: 'close'; readonly stream: number }
-  /** States what a model made of what the thread asked it for; undefined: it failed. */
+  /** The result of a model run that the thread requested; undefined if it failed. */
   | {
       readonly type: 'ran';
       readonly run: number;
@@ -27,9 +27,8 @@ export type ToVoiceThread =
     };
 
 /**
- * Holds what it answers: `warm` once, then `opened` or `failed` to each `open`, and to each number the number, when
- * what came of the chunk lies in its place, or `failed`. Before that it may ask for runs of models, which are not the
- * thread's: others use them too.
+ * Answers of a voice thread: `warm` once; `opened` or `failed` to each `open`; to each number the number, when the
+ * result is in its chunk, or `failed`. Before that it may request runs of models, which it shares with others.
  */
 export type FromVoiceThread =
   | number

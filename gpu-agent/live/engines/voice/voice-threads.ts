@@ -10,7 +10,7 @@ import { SharedChunk } from './shared-chunk.ts';
 import type { FromVoiceThread, RvcStreamOptions, ToVoiceThread } from './voice-protocol.ts';
 
 const HUNG_MS = 10_000;
-/** A thread that lived for so long was no failure of its start. */
+/** Life of a thread after which its end is no failed start, in ms. */
 const STEADY_MS = 60_000;
 const LONGEST_PAUSE_MS = 30_000;
 
@@ -18,39 +18,39 @@ export interface VoiceThreadsOptions {
   readonly threads: number;
   readonly streamsPerThread: number;
   readonly logger: Logger;
-  /** A thread became warm, or ended. */
+  /** Called when a thread became warm or ended. */
   readonly onChange: () => void;
   readonly onCrash: () => void;
   /** Entry file of the threads. */
   readonly entry?: URL;
-  /** A thread that has not answered for so long does not any more, and is ended. */
+  /** Time without an answer after which a thread is ended, in ms. */
   readonly hungMs?: number;
-  /** Pause before a thread is started in the place of the one that failed so many times in a row. */
+  /** Returns the pause before a thread is replaced after this many consecutive failures, in ms. */
   readonly restartDelayMs?: (failures: number) => number;
 }
 
 /** One stream in a thread. */
 export interface VoiceThreadStream {
   /**
-   * As many samples as it is given, at most `mostSamples`. One call at a time.
+   * Returns as many samples as it is given, at most `mostSamples`. One call at a time.
    * @throws LiveThreadError
    */
   convert(samples: Uint8Array): Promise<Uint8Array>;
   close(): void;
 }
 
-/** Holds what a stream needs of where its threads are started. */
+/** Requirements of a stream that its threads must meet. */
 export interface StreamNeeds {
-  /** Most that it converts at once. */
+  /** Most samples that it converts at once. */
   readonly mostSamples: number;
-  /** Is told when its thread ends. */
+  /** Called when its thread ends. */
   readonly onEnd: (error: Error) => void;
   /** Runs the models that it speaks with. */
   readonly run?: ModelVoices['run'] | undefined;
 }
 
 interface Asked {
-  /** States when its thread last had nothing to wait for. */
+  /** Time at which its thread last had nothing to wait for. */
   at: number;
   readonly resolve: () => void;
   readonly reject: (error: Error) => void;
@@ -58,9 +58,9 @@ interface Asked {
 
 interface Stream extends StreamNeeds {
   readonly id: number;
-  /** Ends the runs of models for it. */
+  /** Aborts the model runs of the stream. */
   readonly ending: AbortController;
-  /** Those under way. */
+  /** Number of runs under way. */
   runs: number;
   asked: Asked | undefined;
 }
@@ -73,8 +73,8 @@ interface Thread {
 }
 
 /**
- * Threads that carry streams of voices by models, many each. One that ends takes its own streams with it, and another
- * takes its place.
+ * Threads with many streams of voices by models each. A thread that ends loses only its own streams and is
+ * replaced.
  */
 export class VoiceThreads {
   readonly #options: VoiceThreadsOptions;
@@ -91,7 +91,7 @@ export class VoiceThreads {
     this.#options = options;
   }
 
-  /** Streams that warm threads carry at most. */
+  /** Most streams that the warm threads carry. */
   get capacity(): number {
     return this.#options.streamsPerThread * [...this.#threads].filter(({ warm }) => warm).length;
   }
@@ -100,12 +100,12 @@ export class VoiceThreads {
     return !this.#closed && [...this.#threads].filter(({ warm }) => warm).length < this.#options.threads;
   }
 
-  /** Streams that are open. */
+  /** Number of open streams. */
   get streams(): number {
     return [...this.#threads].reduce((sum, { streams }) => sum + streams.size, 0);
   }
 
-  /** Of the threads that run, for diagnosis. */
+  /** Ids of the running threads, for diagnosis. */
   get threadIds(): number[] {
     return [...this.#threads].map(({ worker }) => worker.threadId);
   }
@@ -126,7 +126,7 @@ export class VoiceThreads {
     });
   }
 
-  /** Opens a stream in the thread that has the fewest. @throws LiveThreadError when no thread is warm, or it ends */
+  /** Opens a stream in the thread with the fewest. @throws LiveThreadError when no thread is warm, or it ends */
   async open(options: RvcStreamOptions, needs: StreamNeeds): Promise<VoiceThreadStream> {
     const thread = [...this.#threads]
       .filter(({ warm }) => warm)
@@ -217,7 +217,7 @@ export class VoiceThreads {
     else asked.resolve();
   }
 
-  /** Runs a model for a stream. How long that takes is no matter of its thread, which goes on with others. */
+  /** Runs a model for a stream, while its thread goes on with others. */
   async #run(
     thread: Thread,
     stream: Stream,
@@ -267,7 +267,7 @@ export class VoiceThreads {
     for (const check of this.#waiting.splice(0)) check();
   }
 
-  /** Looks for threads that hang as long as there are streams; their ends are told by `exit`. */
+  /** Checks for hanging threads while there are streams; `exit` reports their ends. */
   #watch(): void {
     if (this.streams === 0 || this.#closed) {
       clearInterval(this.#look);

@@ -2,11 +2,11 @@ import { setImmediate as otherWork } from 'node:timers/promises';
 import { createVoiceConverter } from '@semblance/voice/converter';
 
 const RATE = 48_000;
-/** Until about so much sound has gone through, the code is not compiled and a chunk takes several times as long. */
+/** Seconds of sound after which the code is compiled; before that a chunk takes several times as long. */
 const SECONDS = 3;
 
 /**
- * Converts vowel and noise in turn, so that both ways through the converter are compiled, and lets other work in between.
+ * Converts vowel and noise in turn, so that both paths through the converter are compiled, and yields in between.
  * @throws the signal's reason
  */
 export async function warmUpConversion(signal: AbortSignal): Promise<void> {

@@ -1,16 +1,17 @@
 /**
- * The inner loops of the voice converter, in AssemblyScript: four samples at once (SIMD of WebAssembly), which JavaScript
- * cannot. Pointers are byte offsets into the module's own memory, which the caller lays out (kernels.ts); counts are in
- * samples. Sound is 32-bit, sums over a whole window and places between samples are 64-bit. Nothing is checked here.
+ * The inner loops of the voice converter in AssemblyScript, with four samples at once (WebAssembly SIMD), which
+ * JavaScript lacks. Pointers are byte offsets into the module's own memory, which the caller lays out (kernels.ts);
+ * counts are in samples. Sound has 32 bits; sums over a window and positions between samples have 64 bits. Nothing
+ * is checked here.
  */
 
-/** From here on the memory is the caller's. */
+/** Start of the caller's memory. */
 export const heapBase: usize = __heap_base;
 
-/** Samples that one value between samples is made of, and places between two samples that there are weights for. */
+/** Samples from which one interpolated value is made, and positions between two samples with weights. */
 const TAPS: i32 = 16;
 const PHASES: f64 = 256;
-/** The first of them lies so far before the place. */
+/** Distance of the first of them before the position. */
 const BEFORE: i32 = 7;
 
 function sumOf(v: v128): f32 {
@@ -20,7 +21,7 @@ function sumOf(v: v128): f32 {
 
 /**
  * Filters every `step`-th sample.
- * @param input `taps` samples from each place that is filtered
+ * @param input `taps` samples from each filtered position
  * @param taps a multiple of 8
  * @param out `count` samples
  */
@@ -38,11 +39,11 @@ export function filter(input: usize, kernel: usize, taps: i32, out: usize, count
 }
 
 /**
- * Normalised square difference of two windows, for each lag from `first` to `last`: both lie equally far from the middle of
- * `length` samples. 1 where they are alike, 0 where there is no sound.
+ * Computes the normalised square difference of two windows for each lag from `first` to `last`; both are equally
+ * far from the middle of `length` samples. 1 for equal windows, 0 without sound.
  * @param energy 64-bit: at `i` the sum of the squares of the first `i` samples
  * @param window a multiple of 4
- * @param out as many samples as there are lags
+ * @param out one value per lag
  */
 export function likeness(
   samples: usize,
@@ -73,10 +74,10 @@ function energyOf(energy: usize, from: i32, window: i32): f64 {
 }
 
 /**
- * Adds one grain to `count` samples: a period of the sound around `mark`, read at `speed`, its mark put to `at`, rising
- * for `rise` samples before that and falling over the last `fall` of the `end` after it.
- * @param data a ring of mask + 1 samples, {@link TAPS} of which are there again behind its end
- * @param table weights of each place between two samples, a row of {@link TAPS} for each
+ * Adds one grain to `count` samples: a period of the sound around `mark`, read at `speed`, with its mark at `at`,
+ * rising for `rise` samples before that and falling over the last `fall` of the `end` after it.
+ * @param data a ring of mask + 1 samples, whose first {@link TAPS} are repeated after its end
+ * @param table weights of each position between two samples, a row of {@link TAPS} for each
  * @param rises 64-bit: the window's rise in `steps` steps from 0 to 1, and one more
  * @param out 64-bit; its first sample is that of `first`
  */
