@@ -4,7 +4,7 @@
  */
 export type Micros = bigint;
 
-export const MICROS_PER_USD = 1_000_000n;
+const MICROS_PER_USD = 1_000_000n;
 
 /** Largest amount that is exact as a JSON number: 2^53 − 1 micro-dollars, about 9 billion USD. */
 const MAX_EXACT = BigInt(Number.MAX_SAFE_INTEGER);

@@ -343,7 +343,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
 }
 
 /** To begin with it must be reached. Later on jobs are taken and rendered without it, and webhooks wait. */
-export function eventsReadiness(events: Pick<EventBus, 'check'>): () => string | undefined {
+function eventsReadiness(events: Pick<EventBus, 'check'>): () => string | undefined {
   let reached = false;
   return () => {
     try {

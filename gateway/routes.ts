@@ -42,7 +42,7 @@ import { upload } from './uploads/upload.ts';
 import { uploadOperation } from './uploads/upload-operation.ts';
 import { listUsage, listUsageOperation, summarizeUsage, summarizeUsageOperation } from './usage/usage.ts';
 
-export const API_PREFIX = '/api/v1';
+const API_PREFIX = '/api/v1';
 
 export interface RoutesOptions {
   readonly control: ControlPlane;

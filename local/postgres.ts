@@ -24,7 +24,7 @@ export type PostgresOptions = {
   maxConnections?: number;
 };
 
-export class PostgresUnavailableError extends Error {
+class PostgresUnavailableError extends Error {
   override name = 'PostgresUnavailableError';
   readonly code = 'postgres_unavailable';
   readonly retryable = false;

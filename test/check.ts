@@ -66,6 +66,8 @@ export function runChecks(onResult: (result: CheckResult) => void): CheckResult[
     () => run('types', 'tsc', '--noEmit'),
     () => run('types in the browser', 'tsc', '-p', 'gateway/try-page/page'),
     () => run('lint and format', 'biome', 'ci', '--colors=off', '--error-on-warnings', '.'),
+    () =>
+      run('unused files, exports and packages', 'knip', '--no-progress', '--treat-config-hints-as-errors'),
     () => run('proto lint', 'buf', 'lint'),
     () =>
       upToDate('generated protos', 'proto/gen', (scratch) => {

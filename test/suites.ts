@@ -30,7 +30,7 @@ const NEEDS = /@module-tag\s|\btags: \[/;
 
 const MAIN = [/^test\/conformance\//, /^test\/e2e\/(demo|videos|live-swap|kubectl|admin)\.test\.ts$/];
 
-const NIGHTLY: readonly string[] = [];
+const NIGHTLY = /^test\/nightly\//;
 
 /** The files of each suite, relative to the root. */
 export function suiteFiles(): Record<Suite, string[]> {
@@ -39,7 +39,7 @@ export function suiteFiles(): Record<Suite, string[]> {
   for (const file of graph.keys()) {
     if (!/\.test\.ts$/.test(file)) continue;
     const reached = [...reachedFrom(file, graph)];
-    const suite = NIGHTLY.includes(file)
+    const suite = NIGHTLY.test(file)
       ? 'nightly'
       : MAIN.some((pattern) => pattern.test(file))
         ? 'main'

@@ -1,12 +1,12 @@
 export { boundClient } from './bound-client.ts';
 export * from './client.ts';
-export { isKubeError, KubeError, type KubeErrorCode } from './errors.ts';
-export { createEventRecorder, type EventRecorder, type EventToRecord } from './event-recorder.ts';
+export { isKubeError } from './errors.ts';
+export { createEventRecorder, type EventRecorder } from './event-recorder.ts';
 export type { Handlers } from './handlers.ts';
-export { createLeaderElection, type LeaderElection } from './leader-election.ts';
-export { createLeaseKeeper, type LeaseKeeper, type LeaseKeeperOptions } from './lease.ts';
-export { createLimiter, type Limiter } from './limiter.ts';
+export { createLeaderElection } from './leader-election.ts';
+export { createLeaseKeeper } from './lease.ts';
+
 export { counter, gauge, histogram } from './metrics.ts';
 export { isNamespaceGoing } from './namespace.ts';
-export { createReflector, type Reflector, type ReflectorOptions } from './reflector.ts';
+export { createReflector, type Reflector } from './reflector.ts';
 export * from './resources.ts';

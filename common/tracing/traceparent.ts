@@ -12,7 +12,7 @@ export const TRACEPARENT = 'traceparent';
 /** Name of the header and metadata that carry the data of the callers' tracing systems. */
 export const TRACESTATE = 'tracestate';
 /** Annotations of a RenderJob that carry its trace. */
-export const TRACEPARENT_ANNOTATION = 'semblance.dev/traceparent';
+const TRACEPARENT_ANNOTATION = 'semblance.dev/traceparent';
 const TRACESTATE_ANNOTATION = 'semblance.dev/tracestate';
 
 const SHAPE = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;

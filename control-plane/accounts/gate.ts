@@ -8,7 +8,7 @@ import type { Database } from '../storage/database.ts';
 /** Trailing metadata that says what of the caller's rate limit is left: `limit=60,remaining=59,reset=32`. */
 export const RATE_LIMIT_KEY = 'semblance-ratelimit';
 
-export const WINDOW_SECONDS = 60;
+const WINDOW_SECONDS = 60;
 
 export interface Admission {
   readonly accountId: string;

@@ -16,7 +16,7 @@ export interface FlagSpec {
 }
 
 /** States what every command takes. */
-export const COMMON_FLAGS: readonly FlagSpec[] = [
+const COMMON_FLAGS: readonly FlagSpec[] = [
   {
     name: 'actor',
     value: 'NAME',

@@ -54,14 +54,3 @@ export async function topUp(sql: Sql | Transaction, top: TopUp): Promise<boolean
     throw new ApiError('invalid_input', 'This reference was booked with another amount before.');
   return false;
 }
-
-/**
- * Returns what in an account's books, recomputed from their entries alone, does not agree with what is stored. Empty:
- * all does.
- */
-export async function ledgerFaults(
-  sql: Sql,
-  accountId: string,
-): Promise<{ fault: string; expected: string; found: string }[]> {
-  return await sql`select fault, expected::text, found::text from ledger_faults(${accountId})`;
-}

@@ -5,7 +5,7 @@ import { RENDERJOB_RESOURCE, type RenderJob, type RenderJobSpec } from '@semblan
 import type { Sql } from '../storage/sql.ts';
 
 /** Label that names the account a RenderJob is for. */
-export const ACCOUNT_LABEL = 'semblance.dev/account';
+const ACCOUNT_LABEL = 'semblance.dev/account';
 
 /** Holds what a RenderJob is made from. */
 export interface RenderJobOrder {

@@ -109,5 +109,3 @@ export function createOrphans({ sql, objects, removals, logger, renderJobs }: Or
     },
   };
 }
-
-export type Orphans = ReturnType<typeof createOrphans>;

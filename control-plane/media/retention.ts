@@ -74,5 +74,3 @@ export function createRetention({ database, removals, keysInUse }: RetentionOpti
     },
   };
 }
-
-export type Retention = ReturnType<typeof createRetention>;

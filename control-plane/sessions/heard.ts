@@ -22,5 +22,3 @@ export function createHeard(gapMs: number, steady: () => number = () => performa
     },
   };
 }
-
-export type Heard = ReturnType<typeof createHeard>;

@@ -187,8 +187,6 @@ export function createSessionWatcher(options: SessionWatcherOptions) {
   };
 }
 
-export type SessionWatcher = ReturnType<typeof createSessionWatcher>;
-
 /** The session a LiveSession is of; undefined for one that a person made by hand. */
 function nameOf({ metadata: { name }, spec }: LiveSession): string | undefined {
   return name !== undefined && spec.account && isSessionId(name) ? name : undefined;

@@ -31,7 +31,7 @@ export interface Database {
 }
 
 /** Longest time of a statement on the slow connections. */
-export const SLOW_MS = 300_000;
+const SLOW_MS = 300_000;
 /** Longest wait for one of these connections. */
 const SLOW_TURN_MS = 60_000;
 

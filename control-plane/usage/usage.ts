@@ -4,7 +4,7 @@ import type { UsageEntry, UsageRange, UsageSummary } from '@semblance/proto/semb
 import { timestampOf } from '../storage/moments.ts';
 import type { Sql } from '../storage/sql.ts';
 
-export const MAX_USAGE_ENTRIES = 500;
+const MAX_USAGE_ENTRIES = 500;
 
 /**
  * Calls of an account, the newest first. Their moments are all different, so that a reader comes to the next page by

@@ -57,8 +57,6 @@ export function createVoiceChanges(files: ReadonlyMap<string, Voice>) {
   };
 }
 
-export type VoiceChanges = ReturnType<typeof createVoiceChanges>;
-
 function parseOrRefuse(definition: string): Voice {
   try {
     return parseVoice(definition, 'voice');

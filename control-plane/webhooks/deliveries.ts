@@ -5,7 +5,7 @@ import type { Database } from '../storage/database.ts';
 import { isStorable, type Transaction } from '../storage/sql.ts';
 import type { Answer } from './sender.ts';
 
-export const MAX_ATTEMPTS = 6;
+const MAX_ATTEMPTS = 6;
 
 /** The id of a job's delivery: the same for ever, however often it is made. See owe_delivery in migration 6. */
 export function deliveryIdOf(jobId: string): string {
@@ -173,8 +173,6 @@ export function createDeliveries(database: Database, leaseSeconds: number) {
     release: (id: string) => releases.submit(id),
   };
 }
-
-export type Deliveries = ReturnType<typeof createDeliveries>;
 
 export interface DeliveryView {
   readonly id: string;

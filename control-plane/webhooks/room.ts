@@ -134,8 +134,6 @@ export function createRoom(options: RoomOptions = {}) {
   };
 }
 
-export type Room = ReturnType<typeof createRoom>;
-
 function createShares(capacity: number) {
   const accounts = new Map<string, number>();
   let taken = 0;

@@ -19,7 +19,7 @@ export function readPricing({ control }: { readonly control: ControlPlane }): Ha
 }
 
 /** Returns the rate card as the API answers it: amounts in USD, and in `when` the parameter values of a rate. */
-export function rateCard(pricing: GetPricingResponse) {
+function rateCard(pricing: GetPricingResponse) {
   return {
     currency: pricing.currency,
     version: Number(pricing.version),

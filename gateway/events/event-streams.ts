@@ -3,9 +3,9 @@ import { EventStream, STREAM_PACE, type StreamPace } from './event-stream.ts';
 import { createEventIds, type EventIds, type Seen } from './job-events.ts';
 
 /** Most open streams of one account at each gateway. */
-export const STREAMS_PER_ACCOUNT = 100;
+const STREAMS_PER_ACCOUNT = 100;
 /** Most open streams of all accounts at each gateway. */
-export const STREAMS = 10_000;
+const STREAMS = 10_000;
 
 const TICK_MS = 1_000;
 

@@ -80,7 +80,7 @@ function setHeaders(ctx: GatewayContext): void {
   ctx.type = 'text/event-stream; charset=utf-8';
 }
 
-export const jobProgressSchema = z
+const jobProgressSchema = z
   .object({
     attempt: z.int().min(1).meta({ description: 'A job whose agent was lost is begun again: 1, 2, …' }),
     progress: z.number().min(0).max(1),
@@ -92,7 +92,7 @@ export const jobProgressSchema = z
   })
   .meta({ id: 'JobProgress', description: 'Data of a `progress` event.' });
 
-export const jobQueueSchema = z
+const jobQueueSchema = z
   .object({
     position: z
       .int()

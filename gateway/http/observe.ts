@@ -135,7 +135,7 @@ function fail(ctx: GatewayContext, error: unknown, logger: Logger): void {
   answerError(ctx, apiError, apiError instanceof StatusError ? apiError.status : undefined);
 }
 
-export function routeName(ctx: GatewayContext): string {
+function routeName(ctx: GatewayContext): string {
   const route = ctx._matchedRoute;
   if (typeof route === 'string') return route;
   return route ? '/files/:key' : 'unknown';

@@ -15,7 +15,7 @@ export function text(max: number, min = 1) {
 }
 
 /** Returns the length in Unicode code points. */
-export function codePoints(value: string): number {
+function codePoints(value: string): number {
   let count = 0;
   for (const _ of value) count++;
   return count;

@@ -1,17 +1,6 @@
-import { randomBytes } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
 import { VOICE_READY } from '@semblance/testkit/gateway/agent-double';
-import { CHUNK, type StreamClient, streamRig } from '@semblance/testkit/gateway/stream-rig';
+import { say, streamRig } from '@semblance/testkit/gateway/stream-rig';
 import { afterEach, describe, expect, it } from 'vitest';
-
-/** Sends `ms` milliseconds of sound at once, in pieces of five milliseconds. */
-function say(client: StreamClient, ms: number, { sent = [] as Buffer[], piece = 5 } = {}): Buffer[] {
-  for (let said = 0; said < ms; said += piece) {
-    sent.push(randomBytes(piece * 96));
-    client.ws.send(sent.at(-1) as Buffer);
-  }
-  return sent;
-}
 
 describe('what a client said while its network was away', () => {
   let now = 50_000;
@@ -82,47 +71,5 @@ describe('what a client said while its agent did not answer', () => {
     rig.agent.mode = 'echo';
     relay.answerAll();
     expect(await client.end()).toMatchObject({ code: 1008 });
-  });
-});
-
-describe('what a client said while the gateway stood still', () => {
-  let now = 50_000;
-  const clock = () => now;
-  const rig = streamRig({ liveStreams: { clock, tickMs: 20 } });
-  /** The gateway checks its streams only after it has read what arrived meanwhile. */
-  const late = streamRig({ liveStreams: { clock, tickMs: 2_000 } });
-
-  it.each([
-    ['before', rig],
-    ['after', late],
-  ])('is taken, whether the gateway looks %s it is read', async (when, { stream }) => {
-    const { client } = await stream();
-    client.ws.send(CHUNK);
-    await client.received(1);
-    now += 14_000;
-    if (when === 'before') await delay(200);
-    const sent = say(client, 12_000);
-    await client.received(1 + sent.length);
-    expect(client.closed).toBeUndefined();
-    client.ws.close();
-  });
-
-  it('is no more than came due in that time', async () => {
-    const { client } = await rig.stream();
-    client.ws.send(CHUNK);
-    await client.received(1);
-    now += 9_000;
-    await delay(200);
-    say(client, 12_000);
-    expect(await client.end()).toMatchObject({ code: 1008 });
-  });
-
-  it('one that was not there then has what any other begins with', async () => {
-    const { client } = await late.stream();
-    now += 14_000;
-    const other = await late.stream();
-    say(other.client, 2_500);
-    expect(await other.client.end()).toMatchObject({ code: 1008 });
-    client.ws.close();
   });
 });

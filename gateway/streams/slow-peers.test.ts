@@ -71,17 +71,6 @@ describe('a client of which nothing is heard', () => {
     other.client.ws.close();
   });
 
-  it('what came while this process stood still is read before it is judged', async () => {
-    const { client } = await rig.stream();
-    client.ws.send(CHUNK);
-    await client.received(1);
-    client.ws.send(CHUNK);
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_000);
-    await client.received(2);
-    expect(client.closed).toBeUndefined();
-    client.ws.close();
-  });
-
   it('a network that is away for three seconds: nothing is lost, and the session goes on', async () => {
     const proxy = await startTcpProxy({ port: patient.gateway.port });
     const url = new URL(patient.urlOf(await patient.open()));

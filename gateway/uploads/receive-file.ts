@@ -13,7 +13,7 @@ const MIB = 1024 * 1024;
 export const SIZE_LIMITS: SizeLimits = { image: 45 * MIB, audio: 45 * MIB, video: 500 * MIB };
 
 /** Most bytes of a form beside its file. A declared length beyond it proves that the file itself is too large. */
-export const FORM_OVERHEAD_BYTES = MIB;
+const FORM_OVERHEAD_BYTES = MIB;
 
 export interface IncomingFile {
   readonly kind: MediaKind;

@@ -3,8 +3,8 @@ import { MOMENT_PATTERN, MOMENT_RULE, parseMoment } from '@semblance/common/mome
 import type { UsageRange } from '@semblance/proto/semblance/control/v1/usage';
 import { z } from 'zod';
 
-export const DEFAULT_LIMIT = 100;
-export const MAX_LIMIT = 500;
+const DEFAULT_LIMIT = 100;
+const MAX_LIMIT = 500;
 
 const LIMIT_RULE = `must be a whole number from 1 to ${MAX_LIMIT}`;
 

@@ -6,7 +6,7 @@ import { call } from '@semblance/common/grpc/client';
 import { connect, SIDECAR_TIMES } from '@semblance/engine-sidecar/connection';
 
 /** An engine cannot be reached or started. */
-export class UnreachableError extends Error {
+class UnreachableError extends Error {
   override readonly name = 'UnreachableError';
 }
 

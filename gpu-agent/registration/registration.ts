@@ -46,7 +46,7 @@ export function leaseTimesOf(durationSeconds: number): LeaseTimes {
 }
 
 /** Another process holds the Lease of this name. */
-export class LeaseTakenError extends Error {
+class LeaseTakenError extends Error {
   override readonly name = 'LeaseTakenError';
   readonly code = 'lease_taken';
   readonly retryable = false;

@@ -3,7 +3,7 @@ import { basename, extname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
 /** The API refused a call, in its own words. */
-export class ApiRefusal extends Error {
+class ApiRefusal extends Error {
   override name = 'ApiRefusal';
   readonly code: string;
   readonly status: number;
@@ -27,8 +27,6 @@ export type Job = {
   charged_usd: number | null;
   error: { code: string; message: string } | null;
 };
-
-export type Client = ReturnType<typeof createClient>;
 
 /** The API as any integrator calls it: an address, a key and fetch. */
 export function createClient(options: {

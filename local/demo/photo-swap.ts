@@ -10,7 +10,7 @@ import { watchRenderJob } from './watch-render-job.ts';
 const PATIENCE_MS = 5 * 60_000;
 
 /** The job ended without a picture. */
-export class JobFailedError extends Error {
+class JobFailedError extends Error {
   override name = 'JobFailedError';
   readonly code: string;
   readonly retryable = false;

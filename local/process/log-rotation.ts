@@ -2,7 +2,7 @@ import { existsSync, statSync } from 'node:fs';
 import { copyFile, rename, rm, truncate } from 'node:fs/promises';
 
 /** Logs larger than this are rotated; so many older ones are kept. */
-export const LOG_LIMITS = { maxBytes: 16 * 1024 * 1024, keep: 3 };
+const LOG_LIMITS = { maxBytes: 16 * 1024 * 1024, keep: 3 };
 
 /**
  * Rotates a log that has grown too large: `x.log` → `x.log.1` → `x.log.2` …

@@ -2,7 +2,7 @@ import { type Handlers, isNewer, type Lease } from '@semblance/common/kube/index
 import type { LeaseState } from './view.ts';
 
 /** Time without a renewal after which an agent gets no new work, in ms. Agents renew every two seconds. */
-export const LATE_AFTER_MS = 5_000;
+const LATE_AFTER_MS = 5_000;
 /**
  * The same limit as a share of the Lease's duration; the later of the two counts. They are equal for the eight
  * seconds that agents ask for.
@@ -12,14 +12,14 @@ const LATE_SHARE = 5 / 8;
  * Time after the duration of a Lease until its holder counts as ended, in ms. The holder fences itself within the
  * duration.
  */
-export const MARGIN_MS = 1_500;
+const MARGIN_MS = 1_500;
 /** Duration assumed for an agent whose Lease was never seen, in ms. */
 const DEFAULT_DURATION_MS = 8_000;
 /**
  * Longest silence of a working watch of Leases, in ms. The leader renews its own Lease in the same namespace every
  * two seconds. A silent watch has therefore not been working, whatever its connection says.
  */
-export const SILENCE_MS = 6_000;
+const SILENCE_MS = 6_000;
 
 /** Number of processes remembered however long they are silent, and time after which others are forgotten, in ms. */
 const REMEMBERED = 1_000;

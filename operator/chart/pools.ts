@@ -5,7 +5,7 @@ import { AGENTPOOL_RESOURCE, type AgentPool } from '@semblance/crds/gen/agentpoo
 import { RELEASE_LABEL } from './resources.ts';
 
 /** Annotation with the replicas that the values asked for when the pool was last applied. */
-export const REPLICAS_ANNOTATION = 'semblance.dev/replicas-of-values';
+const REPLICAS_ANNOTATION = 'semblance.dev/replicas-of-values';
 const MANAGED_BY = 'app.kubernetes.io/managed-by';
 const RETRY_MS = 500;
 
@@ -13,7 +13,7 @@ const RETRY_MS = 500;
  * Returns the pool to apply. The replicas change only when the values do, so that an upgrade does not undo a
  * `kubectl scale`.
  */
-export function poolToApply(wanted: AgentPool, present: AgentPool | undefined): AgentPool {
+function poolToApply(wanted: AgentPool, present: AgentPool | undefined): AgentPool {
   const { replicas } = wanted.spec;
   const asked = replicas === undefined ? 'none' : String(replicas);
   const spec = { ...wanted.spec };

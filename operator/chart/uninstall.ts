@@ -18,7 +18,7 @@ export interface UninstallPatience {
   readonly servicesMs: number;
 }
 
-export const UNINSTALL_PATIENCE: UninstallPatience = { workMs: 20_000, agentsMs: 8_000, servicesMs: 12_000 };
+const UNINSTALL_PATIENCE: UninstallPatience = { workMs: 20_000, agentsMs: 8_000, servicesMs: 12_000 };
 
 export interface UninstallOptions {
   readonly client: KubeClient;

@@ -83,7 +83,7 @@ export interface Figures {
   readonly dropped: number;
 }
 
-export function figuresOf({ streamedMs, received, converted, dropped }: SessionStatus): Figures {
+function figuresOf({ streamedMs, received, converted, dropped }: SessionStatus): Figures {
   return {
     streamedSeconds: Math.round(Number(streamedMs) / 1000),
     received: Number(received),

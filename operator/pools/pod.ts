@@ -101,6 +101,6 @@ export function obstacleOf(pod: Pod): Fault | undefined {
 }
 
 /** Returns the text as a valid reason of a condition. */
-export function reasonOf(text: string): string {
+function reasonOf(text: string): string {
   return text.replace(/[^A-Za-z]/g, '').slice(0, 64) || 'Unknown';
 }

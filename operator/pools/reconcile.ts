@@ -10,7 +10,7 @@ import {
 } from './types.ts';
 
 /** Most Pods claimed at once; the rest follows when these exist. */
-export const MAX_CLAIMS = 50;
+const MAX_CLAIMS = 50;
 
 /**
  * Returns what to do so that a pool meets its spec and its work. Pods that end or have ended count for nothing.

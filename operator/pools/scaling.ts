@@ -36,7 +36,7 @@ const whole = (agents: number): number => Math.ceil(agents - 1e-9);
  * agent's slots; live sessions have slots of their own, by capability. The greatest of these needs counts, because
  * one agent serves them all.
  */
-export function agentsNeeded(snapshot: PoolSnapshot, kept: readonly PoolPod[], buffer: number): number {
+function agentsNeeded(snapshot: PoolSnapshot, kept: readonly PoolPod[], buffer: number): number {
   const { demand, profile } = snapshot;
   const ready = kept.filter(isReady);
   const capabilities = [...profile.capabilities];

@@ -27,7 +27,7 @@ export interface Orphans {
 /**
  * `ours`: the present attempt of an unfinished job. `done`: its result is recorded. `future`: the local copy of the job lags behind, because every attempt is written to the resource before it begins.
  */
-export function disposition(
+function disposition(
   job: RenderJob | undefined,
   agent: string,
   incarnation: string,

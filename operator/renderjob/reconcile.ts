@@ -18,7 +18,7 @@ import {
 import type { Action, AttemptFacts, Decision, Placement, WaitingReason } from './types.ts';
 
 /** How long a deletion waits for a living agent to confirm the stop, in ms. */
-export const DELETION_PATIENCE_MS = 60_000;
+const DELETION_PATIENCE_MS = 60_000;
 
 const NOTHING: Decision = { actions: [] };
 
@@ -69,7 +69,7 @@ function decideDeleted(snapshot: JobSnapshot): Decision {
 }
 
 /** Returns whether the present attempt is proven to be over for good. */
-export function hasEnded({ facts, fate }: Pick<JobSnapshot, 'facts' | 'fate'>): boolean {
+function hasEnded({ facts, fate }: Pick<JobSnapshot, 'facts' | 'fate'>): boolean {
   return fate === 'replaced' || fate === 'lost' || facts.stopped === true || reportsEnd(facts);
 }
 

@@ -27,7 +27,7 @@ export const PRIORITYCLASS_RESOURCE: ResourceDescriptor<PriorityClass> = {
 export type PriorityOf = (job: RenderJob) => { priority: number; unknownClass?: string };
 
 /** @param classValue returns the value of a class; undefined when it does not exist or cannot be read */
-export function priorityBy(classValue: (name: string) => number | undefined): PriorityOf {
+function priorityBy(classValue: (name: string) => number | undefined): PriorityOf {
   return ({ spec: { priority = 0, priorityClassName } }) => {
     if (!priorityClassName) return { priority };
     const value = classValue(priorityClassName);

@@ -12,7 +12,7 @@ import {
 } from './waiting-queue.ts';
 
 export type { ScheduledAgent } from './free-slots.ts';
-export { byAge, type WaitingJob } from './waiting-queue.ts';
+export type { WaitingJob } from './waiting-queue.ts';
 
 export interface Placed extends Placement {
   readonly job: WaitingJob;

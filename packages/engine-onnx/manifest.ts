@@ -4,7 +4,7 @@ import { parse } from 'yaml';
 import { z } from 'zod';
 
 /** Accepted names of a manifest; a model directory has exactly one. */
-export const MANIFEST_NAMES = ['manifest.yaml', 'manifest.yml', 'manifest.json'] as const;
+const MANIFEST_NAMES = ['manifest.yaml', 'manifest.yml', 'manifest.json'] as const;
 const MAX_BYTES = 1024 * 1024;
 
 const entry = z.strictObject({

@@ -8,10 +8,10 @@ import type { MediaTools } from './tools.ts';
 import type { Media, MediaInfo, MediaLimits, WrittenVideo } from './types.ts';
 import { openWriter } from './writer.ts';
 
-export { findMediaTools, type MediaTools, type MissingMediaTools } from './tools.ts';
+export { findMediaTools, type MediaTools } from './tools.ts';
 
 /** Half an hour of at most 4K at 60 frames a second. */
-export const DEFAULT_MEDIA_LIMITS: MediaLimits = {
+const DEFAULT_MEDIA_LIMITS: MediaLimits = {
   maxDurationSec: 1_800,
   maxPixels: 4_096 * 2_304,
   maxFrames: 1_800 * 60,

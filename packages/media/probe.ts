@@ -188,7 +188,7 @@ function describeVideo(
  * Returns rotation and mirroring of a display matrix (ISO 14496-12, 8.2.2.1), rounded to quarter turns clockwise.
  * Mirroring is left to right and comes first.
  */
-export function orientation(matrix: string | undefined): { quarterTurns: 0 | 1 | 2 | 3; mirrored: boolean } {
+function orientation(matrix: string | undefined): { quarterTurns: 0 | 1 | 2 | 3; mirrored: boolean } {
   const rows = matrix?.split('\n').map((line) => line.split(':')[1]?.trim().split(/\s+/).map(Number)) ?? [];
   const numbers = rows.filter((row) => row?.length === 3).flat() as number[];
   const [a = 1, b = 0, , c = 0, d = 1] = numbers;

@@ -12,7 +12,7 @@ import { chooseVoice, voiceId } from './voices.ts';
 /** Sample rate of the written sound, in Hz. */
 export const SAMPLE_RATE = 48_000;
 /** Longest speech, in seconds: the limit of any sound. */
-export const MAX_SPEECH_SEC = 1_790;
+const MAX_SPEECH_SEC = 1_790;
 /** Least silence after a passage, and after a paragraph, in seconds, including the voice's own. */
 const PAUSE_SEC = 0.25;
 const PARAGRAPH_PAUSE_SEC = 0.6;

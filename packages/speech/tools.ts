@@ -10,7 +10,7 @@ import { FLITE_VOICES, PROGRAM_NAMES } from './speech-tools.ts';
 const run = promisify(execFile);
 
 /** The script that uses espeak-ng's library. */
-export const ESPEAK_SCRIPT = join(import.meta.dirname, 'espeak.py');
+const ESPEAK_SCRIPT = join(import.meta.dirname, 'espeak.py');
 
 /**
  * Finds flite, and espeak-ng with a Python to use it, on PATH.

@@ -7,7 +7,7 @@ import { GUARD, Ring } from './ring.ts';
 import { SpeakerPitch } from './speaker-pitch.ts';
 
 /** Delay of the sound, in seconds. */
-export const LATENCY_SEC = 0.025;
+const LATENCY_SEC = 0.025;
 /** Longest rise of a grain, in seconds: a grain begins, and must be chosen, so long before its mark. */
 const RISE_SEC = 0.01;
 /** Age of the sound in which a first mark is searched, in seconds. */

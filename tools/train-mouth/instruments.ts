@@ -52,7 +52,7 @@ function harmonics(hz: number, exponent: number, odd: boolean): (phase: number) 
 }
 
 /** Held chords of an organ or of many strings, with a slow tremolo. */
-export const pads: Wordless = (seconds, random) => {
+const pads: Wordless = (seconds, random) => {
   const out = silence(seconds);
   const [length, exponent, odd] = [between(random, 0.8, 3), between(random, 0.8, 2), random() < 0.4];
   const [rate, depth] = [between(random, 3, 7), random() < 0.5 ? between(random, 0, 0.5) : 0];
@@ -78,7 +78,7 @@ export const pads: Wordless = (seconds, random) => {
 };
 
 /** Quick broken chords of a synthesiser, and a bass below them. */
-export const arpeggio: Wordless = (seconds, random) => {
+const arpeggio: Wordless = (seconds, random) => {
   const out = silence(seconds);
   const [step, exponent, odd] = [between(random, 0.09, 0.3), between(random, 0.7, 1.6), random() < 0.5];
   const root = Math.floor(between(random, 12, 30));
@@ -113,7 +113,7 @@ export const arpeggio: Wordless = (seconds, random) => {
 };
 
 /** A bass alone, plucked or held, that slides now and then. */
-export const bass: Wordless = (seconds, random) => {
+const bass: Wordless = (seconds, random) => {
   const out = silence(seconds);
   const [step, exponent] = [between(random, 0.15, 0.6), between(random, 0.8, 2.2)];
   const root = Math.floor(between(random, -4, 8));
@@ -136,7 +136,7 @@ export const bass: Wordless = (seconds, random) => {
 };
 
 /** Drums in a pattern: a kick, a snare, cymbals. */
-export const drums: Wordless = (seconds, random) => {
+const drums: Wordless = (seconds, random) => {
   const out = silence(seconds);
   const step = between(random, 0.1, 0.22);
   const pattern = Array.from({ length: 16 }, (_, i) => ({
@@ -185,7 +185,7 @@ function strike(
 }
 
 /** Plucked strings (Karplus and Strong 1983). */
-export const strings: Wordless = (seconds, random) => {
+const strings: Wordless = (seconds, random) => {
   const out = silence(seconds);
   const [step, damping] = [between(random, 0.12, 0.45), between(random, 0.985, 0.999)];
   const root = Math.floor(between(random, 8, 24));
@@ -209,7 +209,7 @@ export const strings: Wordless = (seconds, random) => {
 };
 
 /** Bells and electric pianos: one tone bends the phase of another (Chowning 1973). */
-export const bells: Wordless = (seconds, random) => {
+const bells: Wordless = (seconds, random) => {
   const out = silence(seconds);
   const [ratio, index] = [pick(random, [1, 2, 3.5, 1.41, 7]), between(random, 1, 6)];
   const [step, decay] = [between(random, 0.15, 0.6), between(random, 0.2, 1.2)];
@@ -233,7 +233,7 @@ export const bells: Wordless = (seconds, random) => {
 };
 
 /** A melody with vibrato and slides, as of a flute, a violin or a horn. */
-export const melody: Wordless = (seconds, random) => {
+const melody: Wordless = (seconds, random) => {
   const out = silence(seconds);
   const [exponent, odd, breath] = [between(random, 0.7, 2.5), random() < 0.2, random() < 0.4 ? 0.03 : 0];
   const [rate, depth] = [between(random, 4, 7), random() < 0.7 ? between(random, 0, 0.02) : 0];
@@ -263,7 +263,7 @@ export const melody: Wordless = (seconds, random) => {
 };
 
 /** Tones through a filter that opens and closes: the likest to speech that instruments make. */
-export const wah: Wordless = (seconds, random) => {
+const wah: Wordless = (seconds, random) => {
   const dry = pick(random, [arpeggio, melody, pads, strings])(seconds, random);
   const [rate, low, high] = [between(random, 0.5, 4), between(random, 250, 500), between(random, 900, 2600)];
   const quality = between(random, 2, 6);
@@ -292,7 +292,7 @@ export const band: Wordless = (seconds, random) => {
 };
 
 /** Noise of every colour, steady or in gusts, rain and clapping hands. */
-export const noise: Wordless = (seconds, random) => {
+const noise: Wordless = (seconds, random) => {
   const [colour, gusts] = [pick(random, [0, 0.5, 0.9, 0.98]), random() < 0.5 ? between(random, 0.2, 3) : 0];
   const drops = random() < 0.3 ? between(random, 5, 60) / SAMPLE_RATE : 0;
   const phase = random();
@@ -307,7 +307,7 @@ export const noise: Wordless = (seconds, random) => {
 };
 
 /** Beeps, sirens, the hum of engines. */
-export const machines: Wordless = (seconds, random) => {
+const machines: Wordless = (seconds, random) => {
   const out = silence(seconds);
   const kind = Math.floor(3 * random());
   const [hz, rate] = [

@@ -3,7 +3,7 @@
 const LATEST = 500;
 
 /** @param {readonly number[]} sorted @param {number} share from 0 to 1 */
-export function quantile(sorted, share) {
+function quantile(sorted, share) {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))];
 }
 

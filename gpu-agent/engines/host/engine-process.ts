@@ -28,14 +28,14 @@ export class EngineCrashedError extends Error {
 }
 
 /** The engine did not start or did not warm up. */
-export class EngineStartError extends Error {
+class EngineStartError extends Error {
   override readonly name = 'EngineStartError';
   readonly code = 'engine_start_failed';
   readonly retryable = true;
 }
 
 /** An error inside the engine that is no RenderError; its message is for the log and not for the job's owner. */
-export class EngineFaultError extends Error {
+class EngineFaultError extends Error {
   override readonly name = 'EngineFaultError';
   readonly code = 'engine_fault';
   readonly retryable = false;

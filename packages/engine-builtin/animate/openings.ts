@@ -136,5 +136,3 @@ export function fitAffine(from: Float32Array, to: Float32Array): Affine {
   const e = (yv * xx - xv * xy) / det;
   return [a, b, ux - a * mx - b * my, d, e, uy - d * mx - e * my];
 }
-
-export { sampleByte } from './raster.ts';

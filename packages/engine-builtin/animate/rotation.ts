@@ -115,7 +115,7 @@ function rotationFromCorrelation(m: Float64Array): Matrix3 {
   return rotationFromQuaternion(q as [number, number, number, number]);
 }
 
-export function rotationFromQuaternion([w, x, y, z]: readonly [number, number, number, number]): Matrix3 {
+function rotationFromQuaternion([w, x, y, z]: readonly [number, number, number, number]): Matrix3 {
   return Float64Array.of(
     1 - 2 * (y * y + z * z),
     2 * (x * y - w * z),

@@ -156,7 +156,7 @@ function movedMask(mask: PersonMask, box: { left: number; top: number }, scale: 
 }
 
 /** Returns a plane at a smaller size; each pixel is the mean of the area that it covers. */
-export function resized(from: Plane, width: number, height: number): Plane {
+function resized(from: Plane, width: number, height: number): Plane {
   const sigma = (0.4 * from.width) / width;
   const soft = sigma > 0.6 ? blur(from, sigma) : from;
   const out = plane(width, height);

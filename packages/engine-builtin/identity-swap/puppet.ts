@@ -7,7 +7,7 @@ import { headRadius, LIMBS, type Limb, type Skeleton } from './skeleton.ts';
 /** Mesh cells per body size. */
 const CELLS = 11;
 /** Indices of the bones that move vertices: torso, head, then three for each limb. */
-export const TORSO = 0;
+const TORSO = 0;
 export const HEAD = 1;
 export const BONES = 2 + 3 * LIMBS.length;
 export const boneOf = (limb: Limb, k: number): number => 2 + 3 * LIMBS.indexOf(limb) + k;

@@ -4,7 +4,7 @@ import { LIMBS, type Limb, type Skeleton } from './skeleton.ts';
 
 /** Labels of a cut-out: the trunk with the head, and each limb (1 + its index in LIMBS). */
 export const TRUNK = 0;
-export const NOBODY = 255;
+const NOBODY = 255;
 export const labelOf = (limb: Limb): number => 1 + LIMBS.indexOf(limb);
 
 /** Half the usual width of a limb, in body sizes. */

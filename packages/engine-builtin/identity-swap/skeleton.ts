@@ -4,7 +4,6 @@ import { add, cross, dot, length, middle, mix, sub, times, unit, type Vec } from
 /** Joints of a limb from the body outwards; the last is the tip of the hand or the foot. */
 export const LIMBS = ['leftArm', 'rightArm', 'leftLeg', 'rightLeg'] as const;
 export type Limb = (typeof LIMBS)[number];
-export const JOINTS = 4;
 
 const LIMB_POINTS: Record<Limb, readonly [number, number, number]> = {
   leftArm: [BODY.leftShoulder, BODY.leftElbow, BODY.leftWrist],

@@ -10,7 +10,7 @@ export interface FacedFrame extends ShownFrame {
 }
 
 /** Frames on each side that are averaged. */
-export const RADIUS = 2;
+const RADIUS = 2;
 const BELL = [0.375, 0.25, 0.0625] as const;
 /**
  * Distance from the mean, in face widths, up to which a point jitters and from which it moves. Lips are fast: what

@@ -50,7 +50,7 @@ export function readJpegHeader(picture: Uint8Array): JpegHeader {
   throw damaged();
 }
 
-export function badFrame(message: string, cause?: unknown): LiveVideoError {
+function badFrame(message: string, cause?: unknown): LiveVideoError {
   return new LiveVideoError('bad_frame', message, cause === undefined ? undefined : { cause });
 }
 

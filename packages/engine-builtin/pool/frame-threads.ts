@@ -16,7 +16,7 @@ export type FromFrameThread<Answer> =
 const MAX_THREADS = 3;
 
 /** Returns the number of frame threads: one for each core except that of the caller, up to MAX_THREADS. */
-export function frameThreadCount(): number {
+function frameThreadCount(): number {
   return Math.min(MAX_THREADS, Math.max(1, availableParallelism() - 1));
 }
 

@@ -15,7 +15,7 @@ export interface Similarity {
  * (Horn 1987, "Closed-form solution of absolute orientation using unit quaternions").
  * @param weights one for each point, not negative
  */
-export function alignPoints(from: Float32Array, to: Float32Array, weights: Float32Array): Similarity {
+function alignPoints(from: Float32Array, to: Float32Array, weights: Float32Array): Similarity {
   const count = weights.length;
   const meanFrom = [0, 0, 0];
   const meanTo = [0, 0, 0];
@@ -114,7 +114,7 @@ function rotationFromCross(m: Float64Array): number[] {
   ];
 }
 
-export function applySimilarity(transform: Similarity, points: Float32Array): Float32Array {
+function applySimilarity(transform: Similarity, points: Float32Array): Float32Array {
   const out = new Float32Array(points.length);
   const { rotation, scale, shift } = transform;
   for (let i = 0; i < points.length; i += 3) {

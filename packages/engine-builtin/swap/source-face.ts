@@ -138,7 +138,7 @@ export function flatten(points: Float32Array): Float32Array {
 }
 
 /** Returns whether an image has practically no colour (grey, or grey stored as RGB). */
-export function isGrey(image: RgbImage): boolean {
+function isGrey(image: RgbImage): boolean {
   let sum = 0;
   for (let p = 0; p < image.data.length; p += 3) {
     const r = image.data[p] as number;

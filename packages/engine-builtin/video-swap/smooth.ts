@@ -9,7 +9,7 @@ import {
 } from '@semblance/vision/face-regions';
 
 /** Number of frames before and after one that help to place its mesh. */
-export const SMOOTHING_REACH = 4;
+const SMOOTHING_REACH = 4;
 /**
  * Deviation of a pair of frames from the one between them up to which it is noise of the network (about 0.4 % for
  * one mesh), and the rate at which the pair loses weight beyond it, as shares of the eye distance.

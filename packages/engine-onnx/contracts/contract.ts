@@ -90,7 +90,7 @@ export interface Contract {
   readonly needs?: readonly string[];
 }
 
-export const FLOATS: readonly OnnxType[] = ['float32', 'float16'];
+const FLOATS: readonly OnnxType[] = ['float32', 'float16'];
 
 /** Returns the spec of a float tensor. */
 export function floats(name: string, dims: readonly Dim[], more: Partial<TensorSpec> = {}): TensorSpec {

@@ -25,11 +25,6 @@ const FREE = { free: true } as const;
 
 const open = (first: number): Dim => ({ open: first });
 
-export interface RvcOptions extends Readonly<Record<string, number>> {
-  readonly sample_rate: number;
-  readonly speaker: number;
-}
-
 const options = z.strictObject({
   /** Sample rate of `audio`. */
   sample_rate: z.union([z.literal(32_000), z.literal(40_000), z.literal(48_000)]),

@@ -26,7 +26,7 @@ export interface SessionPoolOptions {
 }
 
 /** The sessions could not be opened, or a model does not do what its contract says; the message names the model. */
-export class SessionError extends Error {
+class SessionError extends Error {
   override readonly name = 'SessionError';
 }
 

@@ -26,7 +26,7 @@ const BASIS = melBasis();
  * become −4 to 4 (Wav2Lip's own scale).
  * @param samples FFT samples, with the pre-emphasis
  */
-export function melColumn(samples: Float64Array): Float32Array {
+function melColumn(samples: Float64Array): Float32Array {
   const input = samples.map((value, i) => value * (HANN[i] as number));
   const re = new Float64Array(FFT);
   const im = new Float64Array(FFT);

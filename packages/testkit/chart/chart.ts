@@ -108,6 +108,3 @@ export function podsOf(manifests: readonly Manifest[]): { from: string; template
 }
 
 export const chartFile = (path: string) => readFile(join(CHART, path), 'utf8');
-
-/** A value to compare with, of text as in the chart. */
-export const yaml = (text: string) => parse(text);

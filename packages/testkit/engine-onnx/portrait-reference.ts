@@ -45,7 +45,7 @@ export function referenceMotion({ width, data }: RgbImage): ReferenceMotion {
   };
 }
 
-export function triples(values: ArrayLike<number>): Row[] {
+function triples(values: ArrayLike<number>): Row[] {
   return Array.from({ length: values.length / 3 }, (_, i) =>
     [0, 1, 2].map((k) => values[i * 3 + k] as number),
   );

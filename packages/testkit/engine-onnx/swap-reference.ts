@@ -14,7 +14,7 @@ import {
  * the engine: crops by 8 × 8 samples a pixel, the similarity from its normal equations, sums in doubles.
  */
 
-export const ARCFACE_112 = [
+const ARCFACE_112 = [
   [38.2946, 51.6963],
   [73.5318, 51.5014],
   [56.0252, 71.7366],
@@ -33,7 +33,7 @@ export interface Similarity {
 }
 
 /** The similarity with the least squared error from some points to others (linear least squares). */
-export function solveSimilarity(from: readonly Point[], to: readonly Point[]): Similarity {
+function solveSimilarity(from: readonly Point[], to: readonly Point[]): Similarity {
   // Rows (x, −y, 1, 0 | u) and (y, x, 0, 1 | v): the normal equations by Gauss.
   const rows = from.flatMap(({ x, y }, i) => {
     const { x: u, y: v } = to[i] as Point;
@@ -68,7 +68,7 @@ function at(picture: Picture, x: number, y: number, channel: number): number {
 }
 
 /** A crop of size² pixels as planes of red, green and blue, 0–1. */
-export function cropPlanes(picture: Picture, { a, b, c, d }: Similarity, size: number): Float64Array {
+function cropPlanes(picture: Picture, { a, b, c, d }: Similarity, size: number): Float64Array {
   const out = new Float64Array(3 * size * size);
   const norm = a * a + b * b;
   const samples = 8;

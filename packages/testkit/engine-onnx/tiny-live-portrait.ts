@@ -52,7 +52,7 @@ function columns(graph: GraphBuilder, from: string, start: number, end: number):
 }
 
 /** Squares of 4 × 4 pixels of the picture in the first 48 channels, mixtures of them in the others. */
-export function tinyFeatures(batch: Batch = 1): Uint8Array<ArrayBuffer> {
+function tinyFeatures(batch: Batch = 1): Uint8Array<ArrayBuffer> {
   const graph = new GraphBuilder();
   const input = graph.input('input', [batch, 3, 256, 256]);
   const squares = graph.op('SpaceToDepth', [input], { blocksize: 4 });
@@ -89,7 +89,7 @@ export function tinyMotion(batch: Batch = 1, angles: (number | string)[] = []): 
 }
 
 /** The picture of the volume, mixed with colours that the key points tell. @param share of the colours */
-export function tinyGenerator(batch: Batch = 1, share = 0.5): Uint8Array<ArrayBuffer> {
+function tinyGenerator(batch: Batch = 1, share = 0.5): Uint8Array<ArrayBuffer> {
   const graph = new GraphBuilder();
   const volume = graph.input('feature_volume', [batch, 32, 16, 64, 64]);
   const source = graph.input('source', [batch, 21, 3]);
@@ -115,7 +115,7 @@ export function tinyGenerator(batch: Batch = 1, share = 0.5): Uint8Array<ArrayBu
 }
 
 /** `source` and what 126 numbers times a matrix add to it: 63 numbers, and a shift in x and y. */
-export function tinyStitcher(batch: Batch = 1): Uint8Array<ArrayBuffer> {
+function tinyStitcher(batch: Batch = 1): Uint8Array<ArrayBuffer> {
   const graph = new GraphBuilder();
   const source = graph.input('source', [batch, 21, 3]);
   const target = graph.input('target', [batch, 21, 3]);
@@ -135,7 +135,7 @@ function pair(graph: GraphBuilder, first: string, second: string): string {
   return graph.op('Concat', flat, { axis: 1 });
 }
 
-export function tinyRetargeter(weights: Float32Array): Uint8Array<ArrayBuffer> {
+function tinyRetargeter(weights: Float32Array): Uint8Array<ArrayBuffer> {
   const length = weights.length / POINTS;
   const graph = new GraphBuilder();
   const input = graph.input('input', [1, length]);

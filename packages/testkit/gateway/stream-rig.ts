@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
+import { connect } from 'node:net';
 import { afterAll, beforeAll, expect } from 'vitest';
 import WebSocket, { type ClientOptions } from 'ws';
 import { AgentDouble, type RelayDouble } from './agent-double.ts';
@@ -199,4 +199,11 @@ function uint32(value: number): Buffer {
   return bytes;
 }
 
-export type { Socket };
+/** Sends `ms` milliseconds of sound at once, in pieces of five milliseconds. */
+export function say(client: StreamClient, ms: number, { sent = [] as Buffer[], piece = 5 } = {}): Buffer[] {
+  for (let said = 0; said < ms; said += piece) {
+    sent.push(randomBytes(piece * 96));
+    client.ws.send(sent.at(-1) as Buffer);
+  }
+  return sent;
+}

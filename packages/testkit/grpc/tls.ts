@@ -18,14 +18,14 @@ import { pino } from 'pino';
 import { afterEach, beforeAll, beforeEach, expect } from 'vitest';
 /** For tests of one file: an authority, another one, and a folder and a log of each test. */
 export const POLL_MS = 20;
-export const SERVICE = 'semblance.control.v1.ControlService';
+const SERVICE = 'semblance.control.v1.ControlService';
 export const DAY_MS = 86_400_000;
 export const ago = (days: number) => new Date(Date.now() - days * DAY_MS);
 
 export let authority: Authority;
 export let stranger: Authority;
 export let dir: string;
-export const lines: string[] = [];
+const lines: string[] = [];
 export const logger = pino({ level: 'info' }, { write: (line: string) => void lines.push(line) });
 export const opened: { close(): unknown }[] = [];
 

@@ -8,7 +8,7 @@ import {
   type Profile,
 } from '@semblance/operator/pools/types';
 
-export const NOW = Date.parse('2026-01-01T12:00:00.000Z');
+const NOW = Date.parse('2026-01-01T12:00:00.000Z');
 export const secondsAgo = (seconds: number): number => NOW - seconds * 1000;
 
 export function poolOf(spec: Partial<AgentPool['spec']> = {}, status?: AgentPoolStatus): AgentPool {

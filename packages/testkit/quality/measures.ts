@@ -4,7 +4,7 @@ import { FACE_OVAL } from '@semblance/vision/face-regions';
 import { distanceInside, fillPolygon, grow, type Plane, plane } from '@semblance/vision/plane/plane';
 
 /** Distance between the outer corners of the eyes, pixels. */
-export function eyeDistance(face: Face): number {
+function eyeDistance(face: Face): number {
   const a = pointOf(face.points, 33);
   const b = pointOf(face.points, 263);
   return Math.hypot(a.x - b.x, a.y - b.y);

@@ -8,7 +8,7 @@ export type Admin = (
   flags?: Readonly<Record<string, string | number>>,
 ) => Promise<Record<string, unknown>>;
 
-export class AdminRefusal extends Error {
+class AdminRefusal extends Error {
   override readonly name = 'AdminRefusal';
   readonly code: string;
   readonly exitCode: number;

@@ -2,7 +2,7 @@ import { expect } from 'vitest';
 import type { Answer } from './api.ts';
 
 /** Statuses that each code of the specification may arrive with. */
-export const ERROR_STATUSES: Readonly<Record<string, readonly number[]>> = {
+const ERROR_STATUSES: Readonly<Record<string, readonly number[]>> = {
   unauthorized: [401],
   insufficient_balance: [402],
   invalid_input: [400],

@@ -55,7 +55,7 @@ function correlation(x: Float64Array, lags: number): Float64Array {
 }
 
 /** How far apart the values of a spectrum are, Hz. */
-export const BIN_HZ = 48_000 / 8192;
+const BIN_HZ = 48_000 / 8192;
 
 /**
  * Mean power spectrum of the loud parts in dB, {@link BIN_HZ} apart, smoothed so far that harmonics are not seen.

@@ -16,7 +16,7 @@ import type { PreviewWork } from './preview-thread.ts';
 import { encodeWav } from './wav.ts';
 
 /** The sentence of every preview. */
-export const SENTENCE = 'This is how I sound. Tell me what you would like to say.';
+const SENTENCE = 'This is how I sound. Tell me what you would like to say.';
 const COMMENT = 'Made by an algorithm: synthesised speech, converted to a voice.';
 /** Longest time of one preview, in ms. */
 const LIMIT_MS = 60_000;

@@ -62,7 +62,7 @@ export function jitter(scene: Scene, faces: readonly Face[]): number {
 }
 
 /** Mean brightness inside the outline of a face. */
-export function faceBrightness({ width, height, data }: VideoFrame, face: Face): number {
+function faceBrightness({ width, height, data }: VideoFrame, face: Face): number {
   const xs = FACE_OVAL.map((i) => face.points[i * 3] as number);
   const ys = FACE_OVAL.map((i) => face.points[i * 3 + 1] as number);
   const [cx, cy] = [(Math.min(...xs) + Math.max(...xs)) / 2, (Math.min(...ys) + Math.max(...ys)) / 2];

@@ -6,7 +6,7 @@ import {
   type Scene,
   type View,
 } from '@semblance/testkit/engine-builtin/video-swap/clips';
-import { toCrop, toPicture } from '@semblance/vision/picture';
+import { toPicture } from '@semblance/vision/picture';
 import { ROOT } from '../photo-swap/portraits.ts';
 
 export const SIZE = { width: 1280, height: 720 };
@@ -87,8 +87,4 @@ export async function hiddenPerson(frames: number): Promise<Scene> {
 export function inScene(scene: Scene, frame: number, x: number, y: number) {
   const crop = cropOf(scene.view(frame), SIZE);
   return { ...toPicture(crop, x, y), scale: crop.scale };
-}
-
-export function inFrame(scene: Scene, frame: number, x: number, y: number) {
-  return toCrop(cropOf(scene.view(frame), SIZE), x, y);
 }

@@ -202,7 +202,7 @@ function numberOf(dir: string): number {
   return createHash('sha256').update(dir).digest()[0] as number;
 }
 
-export const kubeEnv = (kubeconfig: string) => ({ ...process.env, KUBECONFIG: kubeconfig });
+const kubeEnv = (kubeconfig: string) => ({ ...process.env, KUBECONFIG: kubeconfig });
 
 async function ownImages(dir: string, tools: Tools): Promise<string[]> {
   await using builder = await openBuilder(imagesFolder());

@@ -1,7 +1,7 @@
 /** Sample rate that the model expects (mono), in Hz. */
 export const SAMPLE_RATE = 16_000;
 /** Samples between frames: 10 ms. */
-export const HOP = 160;
+const HOP = 160;
 /** Frames per second. */
 export const FRAME_RATE = SAMPLE_RATE / HOP;
 export const BANDS = 26;
@@ -16,7 +16,7 @@ const FLOOR = 1e-9;
 const mel = (hz: number): number => 1127 * Math.log1p(hz / 700);
 
 /** Energies of a window of sound in bands of equal width on the mel scale, as natural logarithms of power. */
-export class LogMel {
+class LogMel {
   readonly #hann = Float64Array.from(
     { length: WINDOW },
     (_, i) => 0.5 - 0.5 * Math.cos((2 * Math.PI * (i + 0.5)) / WINDOW),
@@ -102,7 +102,7 @@ export class LogMel {
 }
 
 /** Samples by which a frame's window begins before its hop, so that both have the same middle. */
-export const WINDOW_BEFORE = (WINDOW - HOP) / 2;
+const WINDOW_BEFORE = (WINDOW - HOP) / 2;
 
 /** Cuts sound that arrives in pieces into frames; frame i covers the hop from i × 10 ms on. */
 export class MelStream {

@@ -9,7 +9,7 @@ const QUANTILE = 0.9;
 const SILENCE = -15;
 
 /** Returns the mean of the bands of a frame. */
-export function frameLevel(frames: Float32Array, at: number): number {
+function frameLevel(frames: Float32Array, at: number): number {
   let sum = 0;
   for (let b = 0; b < BANDS; b++) sum += frames[at + b] as number;
   return sum / BANDS;

@@ -3,7 +3,7 @@ import { BANDS } from './log-mel.ts';
 import { decodeNetwork, type EncodedNetwork, encodeNetwork, type Network, runNetwork } from './network.ts';
 
 /** Frames around the current one that the model uses: 130 ms on each side, sparser with distance. */
-export const CONTEXT = [-13, -9, -6, -4, -2, -1, 0, 1, 2, 4, 6, 9, 13] as const;
+const CONTEXT = [-13, -9, -6, -4, -2, -1, 0, 1, 2, 4, 6, 9, 13] as const;
 /** Frames that the model looks ahead. */
 export const LOOK_AHEAD = 13;
 export const INPUTS = CONTEXT.length * BANDS;

@@ -74,15 +74,6 @@ export function correlation(a: readonly number[], b: readonly number[]): number 
   return ab / Math.sqrt(aa * bb);
 }
 
-/** Slope of b over a. */
-export function gain(a: readonly number[], b: readonly number[]): number {
-  const mean = (list: readonly number[]): number => list.reduce((sum, v) => sum + v, 0) / list.length;
-  const [ma, mb] = [mean(a), mean(b)];
-  const deviation = (list: readonly number[], m: number): number =>
-    Math.sqrt(list.reduce((sum, v) => sum + (v - m) ** 2, 0));
-  return (correlation(a, b) * deviation(b, mb)) / deviation(a, ma);
-}
-
 /** By how many frames `b` follows `a`, where they agree best. */
 export function bestLag(a: readonly number[], b: readonly number[], most = 6): number {
   let best = { lag: 0, r: -1 };

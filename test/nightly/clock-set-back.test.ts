@@ -1,11 +1,11 @@
 import { silentLogger } from '@semblance/common/logging';
+import { keepHouse } from '@semblance/control-plane/chores/housekeeping';
+import { createRemovals } from '@semblance/control-plane/media/removals';
+import { createUploads } from '@semblance/control-plane/uploads/uploads';
 import type { ObjectStore } from '@semblance/objects/store';
 import { type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import { seedJobs, settleJobs } from '@semblance/testkit/control-plane/webhook-jobs';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { createRemovals } from '../media/removals.ts';
-import { createUploads } from '../uploads/uploads.ts';
-import { keepHouse } from './housekeeping.ts';
 
 /** What is owed, and was written before the database's clock was set back by an hour. */
 
