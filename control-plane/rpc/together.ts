@@ -1,5 +1,6 @@
 import { ApiError, describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
+import { inSpan } from '@semblance/common/tracing/tracing';
 import type {
   GetJobRequest,
   GetJobResult,
@@ -35,16 +36,27 @@ export interface SubmitTogetherOptions {
   readonly logger: Logger;
 }
 
+/** Attributes of a submit's span, as if the submit had come in a call of its own. */
+const SPAN = {
+  'rpc.system': 'grpc',
+  'rpc.service': 'semblance.control.v1.ControlService',
+  'rpc.method': 'SubmitJob',
+};
+
 /** Submits that came together, each with an end of its own. */
 export function submitTogether({ gate, submit, logger }: SubmitTogetherOptions) {
   return async (requests: readonly SubmitJobRequest[]): Promise<SubmitJobResult[]> => {
+    const startedAt = new Date();
     const verdicts = await gate.admitAll(requests.map(({ caller }) => ({ caller })));
     return Promise.all(
       verdicts.map(async ({ admission, refusal, rateLimit }, i) => {
         if (refusal) return refused(refusal, rateLimit);
         const request = requests[i] as SubmitJobRequest;
+        const span = { kind: 'server', parent: request.traceparent, attributes: SPAN, startedAt } as const;
         try {
-          const submitted = await submit(submissionOf(request, admission.accountId));
+          const submitted = await inSpan(`${SPAN['rpc.service']}/SubmitJob`, span, (traceparent) =>
+            submit({ ...submissionOf(request, admission.accountId), traceparent }),
+          );
           return { outcome: { $case: 'submitted', value: answerTo(submitted) }, rateLimit };
         } catch (error) {
           const refusal = refused(error, rateLimit);

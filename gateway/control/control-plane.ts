@@ -3,7 +3,7 @@ import type { ApiError } from '@semblance/common/errors';
 import { call, createClient } from '@semblance/common/grpc/client';
 import { fromServiceError } from '@semblance/common/grpc/status';
 import type { Tls } from '@semblance/common/grpc/tls/tls';
-import { tracer } from '@semblance/common/tracing/tracing';
+import { inSpan } from '@semblance/common/tracing/tracing';
 import {
   type AbortUploadRequest,
   type AuthorizeRequest,
@@ -69,6 +69,14 @@ const SUBMITS_AT_ONCE = 2;
 
 /** Time limit of opening a session, in ms, because it may wait for a slot that is about to be free. */
 const OPEN_SESSION_MS = 15_000;
+
+/** Name and attributes of a submit's span, although the submit travels in a message with others. */
+const SUBMIT = 'semblance.control.v1.ControlService/SubmitJob';
+const SUBMIT_SPAN = {
+  'rpc.system': 'grpc',
+  'rpc.service': 'semblance.control.v1.ControlService',
+  'rpc.method': 'SubmitJob',
+};
 
 /**
  * The control plane, called on behalf of one HTTP request: the request's id is passed on, and the rate limit is
@@ -191,21 +199,20 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     atOnce: SUBMITS_AT_ONCE,
     send: submitStream.ask,
   });
-  const submitAlone = asker(client.submitJob.bind(client), submitWithinMs);
 
   async function submitJob(ctx: GatewayContext, request: SubmitJobRequest): Promise<SubmitJobResponse> {
-    // A trace follows calls, and a message with many submits belongs to no single trace.
-    if (tracer) return submitAlone(ctx, request);
-    const { requestId } = ctx.state;
-    let result: SubmitJobResult;
-    try {
-      result = await submitTogether({ ...request, requestId }, requestId);
-    } catch (error) {
-      throw refused(ctx, error as ApiError, undefined);
-    }
-    const reset = limitsOf(ctx, result);
-    if (result.outcome?.$case === 'submitted') return result.outcome.value;
-    throw refused(ctx, refusalIn(result), reset);
+    const { requestId, traceparent: parent } = ctx.state;
+    return inSpan(`call ${SUBMIT}`, { kind: 'client', parent, attributes: SUBMIT_SPAN }, async (traceparent) => {
+      let result: SubmitJobResult;
+      try {
+        result = await submitTogether({ ...request, requestId, traceparent }, requestId);
+      } catch (error) {
+        throw refused(ctx, error as ApiError, undefined);
+      }
+      const reset = limitsOf(ctx, result);
+      if (result.outcome?.$case === 'submitted') return result.outcome.value;
+      throw refused(ctx, refusalIn(result), reset);
+    });
   }
 
   const watches = createJobWatches({ client, timeoutMs });
