@@ -13,7 +13,7 @@ function isReadable(file: string): boolean {
   }
 }
 
-/** The client reads them at each connection, where a fault of theirs would look like one of the server. */
+/** The client reads these files at each connection, where a fault in them would look like one of the server. */
 function namesReadableFiles(url: string): boolean {
   const asked = URL.parse(url)?.searchParams;
   return ['sslrootcert', 'sslcert', 'sslkey'].every((name) => {
@@ -22,7 +22,7 @@ function namesReadableFiles(url: string): boolean {
   });
 }
 
-/** The control plane's settings; see common/config for those it shares. */
+/** The control plane's settings; common/config has the shared ones. */
 export const controlPlaneShape = {
   ...baseShape,
   ...kubeShape,
@@ -34,10 +34,10 @@ export const controlPlaneShape = {
     .regex(/^postgres(ql)?:\/\//, 'must begin with postgres://')
     .refine(namesReadableFiles, 'names a certificate or key that cannot be read'),
   SEMBLANCE_NATS_URL: z.string().regex(/^(nats|tls):\/\//, 'must begin with nats:// or tls://'),
-  /** PEM of the authorities that the NATS server's certificate may be of; set, there is no connection without TLS. */
+  /** PEM of the authorities of the NATS server's certificate; when set, there is no connection without TLS. */
   SEMBLANCE_NATS_CA: z.string().refine(isReadable, 'is no file that can be read').optional(),
   SEMBLANCE_CONTROL_LISTEN: listenAddress.default({ host: '127.0.0.1', port: 0 }),
-  /** Addresses webhooks may go to although they are not public: ranges such as `127.0.0.0/8,::1/128`. */
+  /** Non-public addresses to which webhooks may go: ranges such as `127.0.0.0/8,::1/128`. */
   SEMBLANCE_WEBHOOK_ALLOW: z
     .string()
     .default('')

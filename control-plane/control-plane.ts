@@ -52,25 +52,25 @@ import { createWebhookWorker } from './webhooks/worker.ts';
 export interface ControlPlaneOptions {
   readonly listen: ListenAddress;
   readonly postgresUrl: string;
-  /** Its limits, where they are not to be those of operation. */
+  /** Overrides of the database limits. */
   readonly database?: Omit<DatabaseOptions, 'url'> | undefined;
   readonly events: EventBus;
   readonly kube: KubeClient;
   readonly namespace: string;
   readonly objects: ObjectStore;
   readonly adminToken: string;
-  /** Asked of whoever calls ControlService; the admin service has a token of its own. */
+  /** Required from callers of ControlService; the admin service has a token of its own. */
   readonly internalToken?: string | undefined;
   /** Undefined: gRPC is not encrypted. */
   readonly tls?: Tls | undefined;
   readonly logger: Logger;
   readonly registry: Registry;
-  /** States what charges and balances are dated by. Default: the database's clock. */
+  /** Date of charges and balances. Default: the database's clock. */
   readonly now?: () => Date;
   readonly jobSweepMs?: number;
   /** Pause between two rounds of housekeeping. */
   readonly housekeepingMs?: number | undefined;
-  /** Voices of files, by id. Default: those that come along. */
+  /** Voices from files, by id. Default: the shipped ones. */
   readonly voices?: ReadonlyMap<string, Voice> | undefined;
   readonly previews?: PreviewPace | undefined;
   readonly webhooks?: WebhookSettings;
@@ -78,7 +78,7 @@ export interface ControlPlaneOptions {
 }
 
 export interface WebhookSettings {
-  /** Ranges of addresses that are not public and may be sent to all the same, such as `10.1.0.0/16`. */
+  /** Non-public ranges to which webhooks may go, such as `10.1.0.0/16`. */
   readonly allow?: readonly string[];
   readonly timeoutMs?: number;
   readonly pollMs?: number;
@@ -89,7 +89,7 @@ export interface ControlPlane {
   readonly port: number;
   /** Named checks for `/readyz`; each throws a reason. */
   readonly ready: Readonly<Record<string, () => unknown>>;
-  /** Rejects when the database has a schema this release must not touch. */
+  /** Rejects when the database has a schema that this release must not touch. */
   readonly migrated: Promise<void>;
   close(): Promise<void>;
 }
@@ -97,8 +97,8 @@ export interface ControlPlane {
 type Contexts = { renderjob: RenderJobOrder; event: undefined };
 
 /**
- * Starts everything the control plane does. It is up at once, whatever is away: calls fail until the database answers,
- * and the loops behind them go on trying.
+ * Starts all parts of the control plane. It is up at once, whatever is unreachable: calls fail until the database
+ * answers, and the loops keep trying.
  */
 export async function startControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
   const { logger, events, kube, namespace, objects, registry, now } = options;
@@ -116,7 +116,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     logger,
     lanes: {
       renderjob: {
-        // While submits queue for the database, the machine has none to spare for what can wait a moment.
+        // While submits queue for the database, work that can wait is slowed down.
         concurrency: () => (submits.crowded() ? 1 : 16),
         handle: (task, order) => payRenderJob(task.jobId, order),
       },
@@ -318,7 +318,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     ready: {
       postgres: async () => {
         if (unready !== undefined) throw new Error(`the schema is not ready: ${unready}`);
-        // A standby refuses it, as every write.
+        // A standby refuses this like every write.
         await database.fast`select 1 from settings for key share`;
       },
       nats: eventsReadiness(events),
@@ -342,7 +342,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   };
 }
 
-/** To begin with it must be reached. Later on jobs are taken and rendered without it, and webhooks wait. */
+/** The bus must have been reached once. Later, jobs are accepted and rendered without it, and webhooks wait. */
 function eventsReadiness(events: Pick<EventBus, 'check'>): () => string | undefined {
   let reached = false;
   return () => {

@@ -24,7 +24,7 @@ import { testNats } from '@semblance/testkit/servers/shared';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runScript, sqlState } from './storage/sql.ts';
 
-/** When a call is given up that nobody answers: long after the control plane should have. */
+/** Time after which a call without an answer is given up: long after the control plane's own limit. */
 const GIVEN_UP_MS = 40_000;
 
 let system: TestSystem;
@@ -45,7 +45,7 @@ beforeAll(async () => {
   natsLine = await startTcpProxy({ host: natsUrl.hostname, port: Number(natsUrl.port) });
   natsUrl.port = String(natsLine.port);
   system = await startTestSystem(
-    // Time limits of its own, like those it has in service, but longer than a machine stands still.
+    // Time limits like those in production, but longer than a machine stands still.
     {
       jobSweepMs: 500,
       database: { statementTimeoutMs: 8_000, deadlineMs: 9_000, connectMs: 8_000 },
@@ -90,7 +90,7 @@ const ready = async () =>
 
 test('on a server that takes no writes it is not ready, and it is again on one that does', async () => {
   const [{ name } = {}] = await system.database.sql`select quote_ident(current_database()) as name`;
-  /** As after a failover: whoever connects from now on is at a standby, or at the primary again. */
+  /** As after a failover: new connections reach a standby, or the primary again. */
   const readOnly = (value: 'on' | 'off') =>
     system.database.sql.begin((tx) =>
       runScript(
@@ -147,7 +147,7 @@ test('Postgres killed and started again: calls fail with internal_error meanwhil
   await pg.stop();
 
   pg = await startPostgres({ dataDir: join(dir, 'postgres'), port: postgresPort });
-  // Calls come back by themselves.
+  // Calls succeed again by themselves.
   await untilTrue(
     () =>
       ask(control.getBalance.bind(control), { caller }).then(
@@ -172,7 +172,7 @@ test('NATS and the Kubernetes API away: submits are taken, and everything owed i
     ids.push((await ask(control.submitJob.bind(control), photoSwap(caller, fileKey))).id);
   await untilTrue(async () => {
     const { nats, kubernetes } = await ready();
-    // Without NATS it still does its work: a Service has to go on sending it calls.
+    // Without NATS it still works, so a Service must keep sending it calls.
     return /^away, and events wait/.test(nats) && kubernetes === false;
   }, 'it says what is away');
   // Past the first two seconds, in which the process that took a submit pays by itself.

@@ -35,7 +35,7 @@ afterEach(() => {
   for (const child of children.splice(0)) child.kill('SIGKILL');
 });
 
-/** The control plane as a process of its own, with everything it needs away unless given. */
+/** Starts the control plane as a process; everything it needs is unreachable unless given. */
 async function start(env: Record<string, string> = {}) {
   const port = await freePort();
   const child = spawn(process.execPath, [join(import.meta.dirname, 'main.ts')], {
@@ -60,7 +60,7 @@ async function start(env: Record<string, string> = {}) {
   child.stderr.on('data', (chunk) => {
     output += chunk;
   });
-  // Not 'exit', which may come before the last of what it wrote.
+  // Not 'exit', which may come before its last output.
   const exited = new Promise<number | null>((resolve) => child.once('close', (code) => resolve(code)));
   return { child, port, exited, output: () => output };
 }

@@ -9,9 +9,9 @@ import { storedFigures } from './stored-figures.ts';
 type Handler<Request, Response> = (request: Request, context: CallContext) => Promise<Response>;
 
 export interface Metrics {
-  /** Measures a call: how long, and with which code it ended. */
+  /** Measures a call: its time, and the code with which it ended. */
   timed<Request, Response>(method: string, handler: Handler<Request, Response>): Handler<Request, Response>;
-  /** A message of many requests was answered. */
+  /** Records the answer to a message of many requests. */
   answered(method: string): (seconds: number, code: string) => void;
   submitted(outcome: string, capability: string, holdMicros: bigint): void;
   settled(facts: SettledFacts): void;
@@ -21,7 +21,7 @@ export interface Metrics {
   webhook(event: string, answer: { status: number | undefined; error: string | undefined }): void;
 }
 
-/** The control plane's figures: calls, jobs, money, and what the outbox still owes. */
+/** Creates the control plane's metrics: calls, jobs, money, and the debts of the outbox. */
 export function createMetrics(registry: Registry, database: Database): Metrics {
   const registers = [registry];
   const calls = new Histogram({

@@ -64,7 +64,8 @@ runService(logger, async () => {
     registry,
   });
   logger.info({ port: controlPlane.port, health: health.port }, 'control plane is up');
-  // A schema that is too new, or a password that is wrong, no waiting mends: uncaught, it ends the process and says why.
+  // Waiting does not help against a schema that is too new or a wrong password: uncaught, the error ends the
+  // process with its reason.
   void controlPlane.migrated.catch((error: { retryable?: boolean }) => {
     if (error.retryable === false) throw error;
   });
@@ -75,7 +76,7 @@ runService(logger, async () => {
     await kube.close();
     await objects.close();
     tls?.close();
-    // The last, for it says all the while that the service is not ready.
+    // The last one, because it reports all the while that the service is not ready.
     await health.close();
   };
 });

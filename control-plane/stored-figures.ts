@@ -20,11 +20,11 @@ interface Figures {
   readonly connected: number;
 }
 
-/** Figures that are read from the database when they are asked for; absent while it does not answer. */
+/** Registers metrics that are read from the database at each scrape; absent while it does not answer. */
 export function storedFigures(registers: Registry[], database: Database): void {
   /*
-   * Once for all that are asked for together. Each waits for it: one that did not would tell what was read for the scrape
-   * before, and 0 at the first, as if books had not been audited since 1970.
+   * One reading for all metrics of a scrape. Each waits for it; otherwise it would show the value of the scrape
+   * before, and 0 at the first, as if the books had not been audited since 1970.
    */
   let reading: Promise<void> | undefined;
   const collect = () => {

@@ -13,7 +13,7 @@ import { limitOf } from '../audit/audit.ts';
 import { topUp } from '../billing/ledger.ts';
 import { isStorable, type Sql, type Transaction } from '../storage/sql.ts';
 
-/** SHA-256 of a key as presented: the only form in which keys are stored and travel between services. */
+/** Returns the SHA-256 of a key as presented: the only form in which keys are stored and sent between services. */
 export function hashKey(apiKey: string): Buffer {
   return createHash('sha256').update(apiKey).digest();
 }
@@ -23,12 +23,14 @@ export interface NewAccount {
   readonly balanceMicros: Micros;
 }
 
-/** An account with its books, one key (shown this once) and, if more than 0, a first top-up: all or nothing. */
+/**
+ * Creates an account with its books, one key (shown only now) and, if more than 0, a first top-up: all or nothing.
+ */
 export function createAccount(sql: Sql, account: NewAccount): Promise<CreateAccountResponse> {
   return sql.begin((tx) => createAccountIn(tx, account));
 }
 
-/** As `createAccount`, within a transaction. */
+/** Does the same within a transaction. */
 export async function createAccountIn(
   tx: Transaction,
   { name, balanceMicros }: NewAccount,
@@ -83,7 +85,7 @@ export async function limitKey(sql: Transaction, keyId: string, perMinute: numbe
   return changedKey(rows[0], keyId);
 }
 
-/** Keys of an account, the newest first; those revoked as well. @throws ApiError not_found */
+/** Lists the keys of an account, newest first, including revoked ones. @throws ApiError not_found */
 export async function listKeys(sql: Transaction, accountId: string): Promise<KeyView[]> {
   await requireAccount(sql, accountId);
   const rows = await sql<
@@ -98,7 +100,7 @@ export interface Limits {
   readonly liveSessions: number;
 }
 
-/** Sets the ceilings that are given; of the others the account's own or the platform's setting stays. @throws ApiError */
+/** Sets the given limits; the others stay the account's own or the platform's. @throws ApiError */
 export async function setLimits(
   sql: Transaction,
   accountId: string,
@@ -120,7 +122,7 @@ export async function setLimits(
   return row;
 }
 
-/** Balance, holds and whether the books, recomputed from their entries, agree. @throws ApiError not_found */
+/** Returns balance, holds and whether the books, recomputed from their entries, agree. @throws ApiError not_found */
 export async function showAccount(sql: Transaction, accountId: string): Promise<AccountView> {
   await requireAccount(sql, accountId);
   const [row] = await sql<
@@ -142,7 +144,7 @@ export async function showAccount(sql: Transaction, accountId: string): Promise<
   };
 }
 
-/** Accounts whose name holds `search`, the newest first. @throws ApiError invalid_input */
+/** Lists accounts whose name contains `search`, newest first. @throws ApiError invalid_input */
 export async function listAccounts(
   sql: Transaction,
   of: { search?: string; limit: number },

@@ -80,10 +80,10 @@ test('a window left ahead by a clock that was set back is followed by another at
   await expect(admit()).rejects.toMatchObject(full);
   await db.sql`update rate_windows set opened_at = now() + interval '1 hour' where key_id = ${keyId}`;
   expect(await admit()).toEqual({ limit: 2, remaining: 1, reset: 60 });
-  // From then on it is a window like any other.
+  // From then on it is an ordinary window.
   await admit();
   await expect(admit()).rejects.toMatchObject(full);
-  // One that a statement opened which began a little later is the window of those before it, too.
+  // A window opened by a slightly later statement also counts the calls before it.
   await db.sql`update rate_windows set opened_at = now() + interval '3 seconds' where key_id = ${keyId}`;
   await expect(admit()).rejects.toMatchObject(full);
 });

@@ -5,7 +5,7 @@ import { type JobRow, toJobRow } from '../jobs/job-row.ts';
 import { type Batcher, createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
 
-/** Trailing metadata that says what of the caller's rate limit is left: `limit=60,remaining=59,reset=32`. */
+/** Trailing metadata with the rest of the caller's rate limit: `limit=60,remaining=59,reset=32`. */
 export const RATE_LIMIT_KEY = 'semblance-ratelimit';
 
 const WINDOW_SECONDS = 60;
@@ -13,23 +13,20 @@ const WINDOW_SECONDS = 60;
 export interface Admission {
   readonly accountId: string;
   readonly keyId: string;
-  /** Lifetime of signed links, as set at this moment. */
+  /** Present lifetime of signed links. */
   readonly linkSeconds: number;
-  /** The job asked for, when it exists and is the caller's. */
+  /** The requested job, if it exists and belongs to the caller. */
   readonly job: JobRow | undefined;
 }
 
-/** One call, as it asks to be let in. */
+/** One call that asks for admission. */
 export interface Ask {
   readonly caller: Caller | undefined;
   /** A job to be read with it. */
   readonly jobId?: string | undefined;
 }
 
-/**
- * Holds what became of one call: let in or not, and what is left of its rate limit; `rateLimit` is empty where none
- * applied.
- */
+/** The decision about one call, and the rest of its rate limit; `rateLimit` is empty where none applied. */
 export type Verdict = { readonly rateLimit: string } & (
   | { readonly admission: Admission; readonly refusal?: undefined }
   | { readonly refusal: ApiError; readonly admission?: undefined }
@@ -37,15 +34,15 @@ export type Verdict = { readonly rateLimit: string } & (
 
 export interface Gate {
   /**
-   * Authenticates calls, counts them and reads the jobs they ask for. All calls that wait, of whichever message,
-   * share one statement.
+   * Authenticates calls, counts them and reads the jobs they ask for. All waiting calls, of any message, share one
+   * statement.
    * @returns a verdict for each, in their order; a refusal is `unauthorized` or `rate_limited`
    * @throws ApiError internal_error
    */
   admitAll(asks: readonly Ask[]): Promise<readonly Verdict[]>;
   /**
-   * The same for one call. What is left of the limit is set in the trailers whether the call is admitted or refused
-   * by it.
+   * Does the same for one call. The rest of the limit is set in the trailers whether the call is admitted or
+   * refused.
    * @throws ApiError unauthorized, rate_limited, internal_error
    */
   admit(caller: Caller | undefined, trailers: Metadata, jobId?: string): Promise<Admission>;
@@ -77,16 +74,16 @@ type Row = {
   id: string | null;
 };
 
-/** Calls counted by one statement. */
+/** Most calls counted by one statement. */
 const MAX_CALLS = 1024;
 
 export function createGate(database: Database): Gate {
-  // What came in one message is one entry, so that a message costs one turn through the batcher.
+  // The calls of one message are one entry, so that a message costs one turn through the batcher.
   const batcher: Batcher<readonly Keyed[], (Counted | undefined)[]> = createBatcher({
     deadlineMs: database.deadlineMs,
     maxSize: MAX_CALLS,
     sizeOf: (calls) => calls.length,
-    // While one statement's rows are counted the next is on its way; of the same key it waits there for the lock.
+    // While one statement's rows are counted the next is on its way; for the same key it waits there for the lock.
     concurrency: 2,
     async run(messages) {
       const counted = await count(database, messages.flat());
@@ -120,10 +117,7 @@ export function createGate(database: Database): Gate {
   };
 }
 
-/**
- * Those of the keys that calls are still admitted with. Counts nothing. @throws Error when the database does not
- * answer
- */
+/** Returns those of the keys that are still valid. Counts nothing. @throws Error when the database does not answer */
 export async function usableKeys(
   database: Database,
   keyIds: readonly string[],
@@ -148,12 +142,12 @@ function verdictOn(hashLength: number, counted: Counted | undefined): Verdict {
 }
 
 /**
- * One statement for all: key by hash, its window moved on by as many calls as it has here, the jobs they ask for. The
- * row of the window is locked while it is counted, so that any number of processes share one exact count; keys are
- * locked in order, so that two batches cannot wait for each other. A window may have been opened by a statement that
- * began after this one, though not by 5 s, which is longer than a statement may take: what is left of it is at most
- * its length all the same. One that opens later still was opened before the clock was set back, and would count on
- * until the clock is there again: another takes its place.
+ * Runs one statement for all calls: it finds keys by hash, advances each window by the number of its calls, and
+ * reads the requested jobs. The row of a window is locked while it is counted, so any number of processes share one
+ * exact count. Keys are locked in order, so two batches cannot deadlock. A window may have been opened by a
+ * statement that began later, but not by 5 s, the longest time of a statement; its rest is at most its length all
+ * the same. A window that opens later than that was opened before the clock was set back and would count until the
+ * clock reaches it again, so another one replaces it.
  */
 async function count(database: Database, asks: readonly Keyed[]): Promise<(Counted | undefined)[]> {
   const slots = new Map<string, { readonly index: number; calls: number; readonly jobs: Set<string> }>();

@@ -6,7 +6,7 @@ type Row = Record<string, unknown>;
 const account: FlagSpec = { name: 'account', value: 'ID', required: true, help: 'the account (acct-…)' };
 const key: FlagSpec = { name: 'key', value: 'ID', required: true, help: 'the id of the key (key-…)' };
 
-/** Accounts and the keys that call for them. */
+/** Commands for accounts and their keys. */
 export const ACCOUNT_COMMANDS: readonly Command[] = [
   {
     name: 'account create',

@@ -45,13 +45,13 @@ import { type DeliveryView, replayDelivery } from '../webhooks/deliveries.ts';
 import { OVERLAP_HOURS, rotateSecret, showSecret } from '../webhooks/secrets.ts';
 import { setSetting } from './settings.ts';
 
-/** A change made: what its caller is answered, and what is written down of it. */
+/** A change that was made: its answer and its audit record. */
 export interface Changed<Response> {
   readonly response: Response;
   readonly audit: AuditFacts;
-  /** Objects to be deleted once the change is committed. */
+  /** Objects to be deleted after the commit. */
   readonly objectKeys?: readonly string[];
-  /** A session whose LiveSession is to be deleted once the change is committed. */
+  /** Session whose LiveSession is to be deleted after the commit. */
   readonly endedSession?: string;
 }
 
@@ -128,7 +128,7 @@ export async function keyLimited(
   return { response: { key }, audit: { accountId: key.accountId, subject: keyId, before, after } };
 }
 
-/** Whoever has seen the secret can sign as this service, so that it was shown is written down, too. */
+/** A person who has seen the secret can sign as this service, so showing it is recorded too. */
 export async function secretShown(
   tx: Transaction,
   { accountId }: ShowSecretRequest,

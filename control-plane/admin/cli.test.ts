@@ -94,7 +94,7 @@ test('accounts are found by a part of their name, the newest first, with their b
   expect(await list('--search', 'zuse')).toEqual(entries);
   expect(await list('--search', 'zuse', '--limit', '1')).toEqual(entries.slice(0, 1));
   expect((await list()).slice(0, 2)).toEqual(entries);
-  // Nothing in it is a pattern.
+  // No character in it is a pattern.
   expect(await list('--search', '100%')).toEqual(entries.slice(1));
   expect(await list('--search', 'z%e')).toEqual([]);
   expect(await json('account', 'list', '--limit', '1001')).toMatchObject({

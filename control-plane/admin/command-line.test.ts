@@ -51,7 +51,7 @@ test('it runs as a command of its own', async () => {
 test('nothing that it prints can move the cursor, whatever is stored or asked for', async () => {
   const { answer: made } = await json('account', 'create', '--name', 'Eve');
   const evil = 'x\u001b[2J\u009b1A\u0007\r\u202e\ny';
-  // Rows of a release that took any name.
+  // A row of a release that accepted any name.
   await system.database.sql`update accounts set name = ${evil} where id = ${made.account_id}`;
   await system.database.sql`
     insert into audit (actor, action, account_id, subject, after)

@@ -18,7 +18,7 @@ const capability = (name: string): FlagSpec => ({
 });
 const optional = (name: string, value: unknown) => (value === undefined ? {} : { [name]: value });
 
-/** What the service owner can do, by noun and verb. */
+/** All commands of the service owner, by noun and verb. */
 export const COMMANDS: readonly Command[] = [
   ...ACCOUNT_COMMANDS,
   ...(['enable', 'disable'] as const).map(

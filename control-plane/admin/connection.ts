@@ -10,13 +10,13 @@ import { ACTOR_KEY } from '../audit/actor.ts';
 
 const ROOT = join(import.meta.dirname, '..', '..');
 const TIMEOUT_MS = 10_000;
-/** Of calls that recompute the books of an account; the database gives up before. */
+/** Time limit of calls that recompute the books of an account, in ms; the database gives up before. */
 const RECOMPUTING_MS = 400_000;
-/** After so long a person is told that it goes on. */
+/** Time after which a person is told that the call goes on, in ms. */
 const LONG_MS = 4_000;
 const RECOMPUTING = new Set(['showAccount', 'topUpAccount']);
 
-/** Why an admin command failed, by the API's code or `unreachable`, `not_running`. */
+/** Reason for the failure of an admin command, by the API's code or `unreachable`, `not_running`. */
 export class AdminError extends Error {
   override readonly name = 'AdminError';
   readonly code: string;
@@ -38,9 +38,9 @@ export interface Endpoint {
 }
 
 /**
- * Returns where the control plane is: SEMBLANCE_CONTROL_ADDRESS and SEMBLANCE_ADMIN_TOKEN, each else from what the
- * local stack wrote into its folder (SEMBLANCE_STATE_DIR, or `.semblance`): `stack.json`, with the address in it or
- * in `control.json` beside it. With SEMBLANCE_TLS_DIR, as in the control plane's Pod, the connection is mutual TLS.
+ * Finds the control plane: SEMBLANCE_CONTROL_ADDRESS and SEMBLANCE_ADMIN_TOKEN, or the files of the local stack in
+ * its folder (SEMBLANCE_STATE_DIR, or `.semblance`): `stack.json`, with the address in it or in `control.json`
+ * beside it. With SEMBLANCE_TLS_DIR, as in the control plane's Pod, the connection uses mutual TLS.
  * @throws AdminError not_running
  */
 export function findEndpoint(env: NodeJS.ProcessEnv = process.env): Endpoint {
@@ -76,7 +76,7 @@ function readObject(file: string, otherwise?: object): Record<string, unknown> {
 }
 
 export interface AdminCalls {
-  /** Calls a method of AdminService by its name in camel case; 64-bit numbers are strings both ways. */
+  /** Calls a method of AdminService by its name in camel case; 64-bit numbers are strings in both directions. */
   invoke(method: string, request: Record<string, unknown>): Promise<Record<string, unknown>>;
   close(): void;
 }
@@ -89,9 +89,9 @@ type Method = (
 ) => void;
 
 /**
- * A connection to the control plane by the .proto file itself, so that the command needs no generated code.
- * @param actor who asks, for the audit
- * @param onLong told when the books take more than a few seconds to recompute
+ * Connects to the control plane with the .proto file itself, so that the command needs no generated code.
+ * @param actor for the audit
+ * @param onLong called when recomputing the books takes more than a few seconds
  */
 export async function connectAdmin(
   { address, token, tlsDir }: Endpoint,

@@ -21,7 +21,7 @@ const given = (flags: Flags, flag: string, field: string) =>
 
 type Row = Record<string, unknown>;
 
-/** Settings of the platform, files, and the record of what was changed. */
+/** Commands for settings of the platform, files and the audit. */
 export const RECORD_COMMANDS: readonly Command[] = [
   {
     name: 'settings list',

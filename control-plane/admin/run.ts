@@ -12,9 +12,9 @@ export interface Terminal {
 }
 
 /**
- * The admin command: `<noun> <verb> --flag value …`. With `--json` it prints one JSON document, the answer or
- * `{error: {code, message}}`; without, text. Either way nothing that it prints is a command to the terminal, whatever
- * was stored or sent. Exit code 0 when done, 1 when refused or failed, 2 when misused.
+ * Runs the admin command: `<noun> <verb> --flag value …`. With `--json` it prints one JSON document, the answer or
+ * `{error: {code, message}}`, otherwise text. Its output never contains terminal control sequences, whatever was
+ * stored or sent. Exit code 0 when done, 1 when refused or failed, 2 when misused.
  */
 export async function runAdmin(args: readonly string[], { env, stdout, stderr }: Terminal): Promise<number> {
   const json = args.includes('--json');
@@ -43,7 +43,7 @@ export async function runAdmin(args: readonly string[], { env, stdout, stderr }:
   }
 }
 
-/** The user of this machine; one without a name is told by its number. */
+/** Returns the user of this machine; its number if it has no name. */
 function systemUser(): string {
   try {
     return userInfo().username;
@@ -52,7 +52,7 @@ function systemUser(): string {
   }
 }
 
-/** How a command is written takes several lines. */
+/** The usage of a command has several lines. */
 function lines(message: string): string {
   return message.split('\n').map(escapeCommanding).join('\n');
 }

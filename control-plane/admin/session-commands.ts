@@ -3,7 +3,7 @@ import { usdOf, yesFlag } from './usage.ts';
 
 type Row = Record<string, unknown>;
 
-/** Live sessions as the owner of the service sees them. */
+/** Commands for live sessions. */
 export const SESSION_COMMANDS: readonly Command[] = [
   {
     name: 'session list',

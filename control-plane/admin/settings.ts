@@ -3,11 +3,11 @@ import { sqlState, type Transaction, violatedConstraint } from '../storage/sql.t
 
 export interface Setting {
   readonly name: string;
-  /** Undefined: none, for ever. */
+  /** Undefined: no limit, for ever. */
   readonly value: bigint | undefined;
 }
 
-/** Settings of the whole platform, by the names of their columns. */
+/** Returns the settings of the whole platform by their column names. */
 export async function listSettings(sql: Transaction): Promise<Setting[]> {
   const [row] = await sql<Record<string, number | null | boolean>[]>`select * from settings`;
   if (!row) throw new Error('the settings are missing');
@@ -18,8 +18,8 @@ export async function listSettings(sql: Transaction): Promise<Setting[]> {
 
 /**
  * Sets one of them, with effect within seconds.
- * @returns what it was
- * @throws ApiError invalid_input: no such setting, or a value outside of what the schema allows
+ * @returns the former value
+ * @throws ApiError invalid_input for an unknown setting, or a value that the schema refuses
  */
 export async function setSetting(tx: Transaction, { name, value }: Setting): Promise<Setting> {
   await tx`select 1 from settings for update`;
@@ -29,7 +29,7 @@ export async function setSetting(tx: Transaction, { name, value }: Setting): Pro
   const rules = await tx<{ name: string; rule: string }[]>`
     select conname as name, pg_get_constraintdef(oid) as rule from pg_constraint where conrelid = 'settings'::regclass`;
   try {
-    // The name is that of a column, as was just read.
+    // The name was just read from the columns of the table.
     await tx(asTemplate(`update settings set ${name} = `), value ?? null);
   } catch (error) {
     const rule = rules.find((each) => each.name === violatedConstraint(error))?.rule;

@@ -17,7 +17,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 let system: TestSystem;
 let admin: AdminServiceClient;
 
-/** A system whose books take to recompute for as long as a test likes. */
+/** A system whose books take as long to recompute as a test wants. */
 beforeAll(async () => {
   system = await startTestSystem();
   admin = createClient(AdminServiceClient, `127.0.0.1:${system.plane.port}`);

@@ -12,7 +12,7 @@ const from: FlagSpec = {
 };
 const to: FlagSpec = { name: 'to', value: 'T', required: false, help: 'calls made before then' };
 
-/** States what accounts used, as their owners read it in the API. */
+/** Commands for the usage of accounts, as their owners read it in the API. */
 export const USAGE_COMMANDS: readonly Command[] = [
   {
     name: 'usage list',

@@ -1,6 +1,6 @@
 import { type Micros, microsToUsd, parseUsd } from '@semblance/common/money';
 
-/** The command line does not say what to do; `message` tells how it would. */
+/** The command line is invalid; `message` says how the command is written. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
   readonly code = 'usage';
@@ -9,13 +9,13 @@ export class UsageError extends Error {
 
 export interface FlagSpec {
   readonly name: string;
-  /** States what stands for its value; empty: it takes none, and being there means `yes`. */
+  /** Placeholder of its value; empty for a flag without a value, whose presence means `yes`. */
   readonly value: string;
   readonly required: boolean;
   readonly help: string;
 }
 
-/** States what every command takes. */
+/** Flags of every command. */
 const COMMON_FLAGS: readonly FlagSpec[] = [
   {
     name: 'actor',
@@ -35,9 +35,9 @@ export interface CommandSpec {
 export type Flags = ReadonlyMap<string, string>;
 
 /**
- * Finds the command that the arguments name and reads its flags (`--flag value` or `--flag=value`). A noun alone lists,
- * where it can.
- * @throws UsageError naming what is wrong and how the command is written
+ * Finds the command in the arguments and parses its flags (`--flag value` or `--flag=value`). A noun alone means
+ * `list`, if it has that verb.
+ * @throws UsageError naming the fault and how the command is written
  */
 export function parseArguments<C extends CommandSpec>(
   args: readonly string[],
@@ -74,7 +74,7 @@ export function parseArguments<C extends CommandSpec>(
   return { command, flags, json: args.includes('--json') };
 }
 
-/** How the commands are written, with what each flag means. */
+/** Returns how the commands are written, with the meaning of each flag. */
 export function usage(commands: readonly CommandSpec[]): string {
   const lines = commands.map(({ name, help, flags }) => {
     const written = flags.map((flag) => {
@@ -88,10 +88,10 @@ export function usage(commands: readonly CommandSpec[]): string {
   return `Usage: npm run --silent admin -- <noun> <verb> --flag value … [--actor NAME] [--json]\n\n${lines.join('\n')}`;
 }
 
-/** Micro-dollars of an answer, which has 64-bit numbers as text, in USD. */
+/** Converts micro-dollars of an answer, which has 64-bit numbers as text, to USD. */
 export const usdOf = (micros: unknown): number => microsToUsd(BigInt(micros as string));
 
-/** An amount in USD, in micro-dollars. @throws UsageError */
+/** Parses an amount in USD into micro-dollars. @throws UsageError */
 export function usdFlag(flags: Flags, name: string): Micros | undefined {
   const text = flags.get(name);
   if (text === undefined) return undefined;
@@ -102,7 +102,7 @@ export function usdFlag(flags: Flags, name: string): Micros | undefined {
   }
 }
 
-/** A whole number. @throws UsageError */
+/** Parses a whole number. @throws UsageError */
 export function wholeFlag(flags: Flags, name: string): number | undefined {
   const text = flags.get(name);
   if (text === undefined) return undefined;
@@ -112,7 +112,10 @@ export function wholeFlag(flags: Flags, name: string): number | undefined {
 
 const SECONDS: Readonly<Record<string, number>> = { '': 1, s: 1, m: 60, h: 3_600, d: 86_400 };
 
-/** A setting's value; undefined: never, for ever. @param isTime units of time may be written @throws UsageError */
+/**
+ * Parses the value of a setting; undefined: never, for ever. @param isTime whether units of time are allowed
+ * @throws UsageError
+ */
 export function settingFlag(flags: Flags, name: string, isTime: boolean): number | undefined {
   const text = flags.get(name) ?? '';
   if (text === 'never') return undefined;
@@ -124,14 +127,14 @@ export function settingFlag(flags: Flags, name: string, isTime: boolean): number
   return Number(digits) * (SECONDS[unit] ?? 1);
 }
 
-/** True for `yes`, false for `no` or nothing. @throws UsageError */
+/** Returns true for `yes`, false for `no` or nothing. @throws UsageError */
 export function yesFlag(flags: Flags, name: string): boolean {
   const text = flags.get(name) ?? 'no';
   if (text !== 'yes' && text !== 'no') throw new UsageError(`--${name} must be yes or no, not "${text}"`);
   return text === 'yes';
 }
 
-/** How many entries of a list are shown. */
+/** Number of shown entries of a list. */
 export const LIST_LIMIT: FlagSpec = {
   name: 'limit',
   value: 'N',
@@ -139,7 +142,7 @@ export const LIST_LIMIT: FlagSpec = {
   help: '1 to 1000; 100 when left out',
 };
 
-/** @returns 0 when left out */
+/** @returns 0 when the flag is absent */
 export function listLimit(flags: Flags): number {
   const asked = wholeFlag(flags, 'limit');
   if (asked === 0) throw new UsageError('--limit is from 1 to 1000');

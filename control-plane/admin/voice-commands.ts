@@ -5,7 +5,7 @@ import { UsageError } from './usage.ts';
 
 type View = Record<string, unknown>;
 
-/** The voices of live sessions. */
+/** Commands for the voices of live sessions. */
 export const VOICE_COMMANDS: readonly Command[] = [
   {
     name: 'voice list',

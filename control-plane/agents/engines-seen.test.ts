@@ -19,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => system.close());
 
-/** What an agent says of itself when it registers. */
+/** Registers an agent with these capabilities. */
 async function register(name: string, ...capabilities: string[]) {
   const metadata = { name, namespace: system.kubernetes.namespace };
   await system.kube.apply(GPUAGENT_RESOURCE, { metadata, spec: {} });
@@ -54,10 +54,10 @@ test('a capability is offered from the moment an agent that offers it is first s
 
   const first = await register('first', 'lip-sync', 'not-a-capability');
   await untilEnabled('face-swap-image', 'lip-sync');
-  // Now it is the inputs that are wrong: a picture is no video.
+  // Now the inputs are at fault: a picture is no video.
   await expect(submit()).rejects.toMatchObject({ code: 'invalid_input' });
 
-  // An upgrade of every agent: none is left for a while, and a control plane starts that sees none.
+  // An upgrade of every agent: for a while there is none, and a control plane starts that sees none.
   await system.kube.delete(GPUAGENT_RESOURCE, first);
   const [before] = await system.database.sql`select engine_seen_at from capabilities where name = 'lip-sync'`;
   await system.startPlane();
@@ -67,14 +67,14 @@ test('a capability is offered from the moment an agent that offers it is first s
     ...(await system.database.sql`select engine_seen_at from capabilities where name = 'lip-sync'`),
   ]).toEqual([before]);
 
-  // The owner's switch is above it, and an agent that comes does not turn it on.
+  // The owner's switch takes precedence, and a new agent does not turn it on.
   await asAdmin(admin.switchCapability.bind(admin), { capability: 'lip-sync', on: false });
   await register('third', 'lip-sync');
   await untilEnabled('face-swap-image', 'avatar');
   await expect(submit()).rejects.toMatchObject({ code: 'capability_unavailable' });
 });
 
-// A caller gives up what it is told is switched off, and comes back to what is starting up.
+// A caller gives up a capability that is off, and comes back to one that is starting up.
 test('a live capability is offered from the moment its first slots warm up, and who opens a session is told to come back', async () => {
   const { namespace } = system.kubernetes;
   const operator = await startScriptedOperator(refusing('capacity_warming'));
@@ -106,7 +106,7 @@ test('a live capability is offered from the moment its first slots warm up, and 
 
   // Neither warm nor warming: its models do not load, or it is ending.
   await tell(0, false);
-  // Told after it: what was to come of the first has come by then.
+  // Sent after the first, whose effect has come by then.
   await register('fourth', 'motion-control');
   await untilEnabled('face-swap-image', 'motion-control', 'avatar');
   await expect(open()).rejects.toMatchObject({ code: 'capability_unavailable' });

@@ -14,10 +14,10 @@ export interface EnginesSeenOptions {
 }
 
 /**
- * Gives a capability its engine when a GpuAgent that offers it is first seen; what was never offered answers
- * `capability_unavailable`. Nothing takes it away again: see table capabilities.
+ * Enables a capability when a GpuAgent that offers it is first seen; a capability that was never offered answers
+ * `capability_unavailable`. Nothing disables it again: see table capabilities.
  *
- * A pool that starts its agents when work for them waits stands for them: else that work would never be let in.
+ * A pool that starts its agents on demand stands for them; otherwise its work would never be admitted.
  */
 export function createEnginesSeen({ database, reflector, pools, logger }: EnginesSeenOptions) {
   const noted = new Set<string>();
@@ -27,8 +27,8 @@ export function createEnginesSeen({ database, reflector, pools, logger }: Engine
     for (const { capabilities } of status?.engines ?? []) {
       for (const { name } of capabilities) note(name);
     }
-    // One of live streams from the moment its slots warm up: who opens a session then is told that capacity is starting
-    // and to come back, where a capability that is off would be given up for good. Engines of jobs are told of only warm.
+    // A live capability counts from the moment its slots warm up: callers are told that capacity is starting, while
+    // they would give up a capability that is off. Engines of jobs appear only when warm.
     for (const { name, slots, warming } of status?.live ?? []) if (slots > 0 || warming) note(name);
   }
   function note(name: string): void {

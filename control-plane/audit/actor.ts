@@ -1,19 +1,20 @@
 import { ApiError } from '@semblance/common/errors';
 import { isPlainText } from '@semblance/common/plain-text';
 
-/** Metadata of AdminService in which the caller states who it is, percent-encoded. */
+/** Metadata of AdminService with the caller's stated name, percent-encoded. */
 export const ACTOR_KEY = 'semblance-actor';
 
 /**
- * @returns the name stated, at most 200 characters; `unknown` when none was
- * @throws ApiError invalid_input when it holds what a terminal would obey: whoever reads the audit sees what is there
+ * @returns the stated name, at most 200 characters; `unknown` when there is none
+ * @throws ApiError invalid_input when it contains terminal control characters, so that the audit shows exactly what
+ * is stored
  */
 export function actorFrom(sent: string): string {
   let name = sent;
   try {
     name = decodeURIComponent(sent);
   } catch {
-    // Not percent-encoded: taken as it came.
+    // It is not percent-encoded and is taken as it came.
   }
   name = name.trim();
   if (!isPlainText(name))

@@ -51,7 +51,9 @@ async function count(): Promise<number> {
   return Number(row?.n);
 }
 
-/** A request of every method that is carried out, and whether it changes anything. A new method must be named here. */
+/**
+ * A request of every method that is carried out, and whether it changes anything. A new method must be added here.
+ */
 async function requests() {
   const account = await makeAccount(system);
   const { accountId, keyId } = account;

@@ -3,16 +3,16 @@ import { MOMENT_RULE, parseMoment } from '@semblance/common/moment';
 import { timestampOf } from '../storage/moments.ts';
 import { isStorable, type Transaction } from '../storage/sql.ts';
 
-/** A change as it is written down; never with a secret in it. */
+/** A change as it is recorded, never with a secret. */
 export interface AuditFacts {
   readonly accountId?: string | undefined;
-  /** States what was changed: an account, a key, a capability, a setting. */
+  /** The changed thing: an account, a key, a capability, a setting. */
   readonly subject: string;
   readonly before?: Readonly<Record<string, unknown>> | undefined;
   readonly after?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** Holds who asked, and in which call. */
+/** The caller, and the call. */
 export interface AuditCall {
   readonly action: string;
   /** As stated, not proven. */
@@ -32,7 +32,7 @@ export interface AuditRow {
   readonly request_id: string | null;
 }
 
-/** Writes the change down, in the transaction that makes it. */
+/** Records the change in its own transaction. */
 export async function writeAudit(
   tx: Transaction,
   { action, actor, requestId }: AuditCall,
@@ -45,7 +45,7 @@ export async function writeAudit(
             ${requestId ?? null})`;
 }
 
-/** The newest changes first, of [from, to). @throws ApiError invalid_input */
+/** Lists the newest changes in [from, to). @throws ApiError invalid_input */
 export async function listAudit(
   sql: Transaction,
   of: { accountId?: string; from?: string; to?: string; limit: number },

@@ -21,7 +21,8 @@ test('books that agree have no faults; whatever is changed behind their back is 
   const submit = db.submitter();
   const { jobId } = await submit(account.submission());
   await submit(account.submission());
-  // Twenty images of a job that was held for one and a half: collected, and below zero.
+  // Twenty images for a job with a hold for one and a half: the rest is collected, and the balance falls below
+  // zero.
   await db.sql`select settle_job(${jobId}, null, ${db.sql.json(output(100_000))}::jsonb, null, null, null, null)`;
   await openSession(db.sql, (await db.account(1)).accountId);
   expect(await auditBooks(db.sql, signal)).toEqual({ accounts: 252, belowZero: 1, faults: [] });

@@ -1,22 +1,22 @@
 import type { Sql } from '../storage/sql.ts';
 
-/** Accounts whose books are recomputed by one statement, so that none takes long and all sees one moment. */
+/** Accounts whose books are recomputed by one statement, so that none takes long and each sees one moment. */
 const BATCH = 200;
 
 export interface BooksFault {
   readonly accountId: string;
   /**
-   * States what was recomputed and what is stored, in micro-dollars: {available, held, spent, topped up, held again,
-   * reserved, and the number of open holds}.
+   * Recomputed and stored values, in micro-dollars: {available, held, spent, topped up, held again, reserved, and
+   * the number of open holds}.
    */
   readonly expected: string;
   readonly found: string;
 }
 
 /**
- * Recomputes the balances of every account and its open holds from the transfers alone and compares them with what is
- * stored, and the pending holds with those of unsettled jobs, and what is reserved with the blocks of open sessions.
- * What `ledger_faults` does for one account, as far as it can be done for all of them again and again.
+ * Recomputes the balances and open holds of every account from the transfers alone and compares them with the
+ * stored ones, the pending holds with unsettled jobs, and the reserved sum with the blocks of open sessions. It is
+ * the part of `ledger_faults` that can run repeatedly for all accounts.
  */
 export async function auditBooks(
   sql: Sql,

@@ -8,7 +8,7 @@ beforeAll(async () => {
 });
 afterAll(() => db.close());
 
-/** An account that was charged 0.04 USD × n at each of the moments. */
+/** Returns an account that was charged 0.04 USD × n at each of the moments. */
 async function charged(moments: readonly [string, number][]) {
   const account = await db.account(100);
   const submit = db.submitter();
@@ -29,7 +29,7 @@ async function charged(moments: readonly [string, number][]) {
 }
 
 test('weeks begin on Monday, months on the first, years on 1 January, all at midnight UTC', async () => {
-  // 2025-12-29 is a Monday; its week goes over into 2026.
+  // 2025-12-29 is a Monday; its week extends into 2026.
   const spent = await charged([
     ['2025-12-28T23:59:59.999Z', 1],
     ['2025-12-29T00:00:00Z', 2],

@@ -2,8 +2,8 @@ import type { GetBalanceResponse } from '@semblance/proto/semblance/control/v1/c
 import type { Sql } from '../storage/sql.ts';
 
 /**
- * Returns what an account has and has spent. Weeks begin on Monday; all periods at midnight UTC.
- * @param at the moment the periods are of; default: now, by the database's clock
+ * Returns an account's balance and spend. Weeks begin on Monday; all periods begin at midnight UTC.
+ * @param at moment of the periods; default: now, by the database's clock
  */
 export async function readBalance(sql: Sql, accountId: string, at?: Date): Promise<GetBalanceResponse> {
   const [row] = await sql<

@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => db.close());
 
-/** A generator of numbers in [0, 1) that a failing run can be repeated with (mulberry32). */
+/** Returns a generator of numbers in [0, 1) with which a failed run can be repeated (mulberry32). */
 function randomFrom(seed: number) {
   let state = seed;
   return () => {
@@ -47,7 +47,7 @@ test('thousands of operations at once, with connections cut at random: the books
   };
   const went: Record<string, number> = {};
 
-  // By weight; refusals and cut connections are part of the game.
+  // By weight; refusals and cut connections are included.
   const operations: Record<string, [number, Operation]> = {
     submit: [
       44,
@@ -60,7 +60,7 @@ test('thousands of operations at once, with connections cut at random: the books
     settleJob: [
       26,
       async () => {
-        // Jobs of which the answer was lost are in the table all the same.
+        // Jobs whose answer was lost are in the table all the same.
         if (random() < 0.05 || jobs.length === 0)
           jobs.push(
             ...(await db.sql<{ id: string }[]>`select id from jobs where settled_at is null limit 20`).map(
@@ -79,7 +79,7 @@ test('thousands of operations at once, with connections cut at random: the books
       async () => {
         const id = anyJob();
         const [owner] = await db.sql<{ account_id: string }[]>`select account_id from jobs where id = ${id}`;
-        // Now and then somebody else tries it.
+        // Sometimes another account tries it.
         const account = random() < 0.9 ? owner?.account_id : anyAccount().accountId;
         await db.sql`select * from cancel_job(${id}, ${account ?? 'acct-none'})`;
       },
@@ -101,7 +101,7 @@ test('thousands of operations at once, with connections cut at random: the books
           capability: random() < 0.5 ? 'voice' : 'full-live-swap',
           minutes: 1 + Math.floor(random() * 5),
         });
-        // One in five is left as it is, as by a process that dies.
+        // One in five is left as it is, as if its process had died.
         if (outcome !== 'reserved') throw new Error(outcome);
         sessions.push(id);
         if (random() < 0.8) await holdSlot(db.sql, id);
@@ -114,7 +114,7 @@ test('thousands of operations at once, with connections cut at random: the books
         update sessions set state = 'connected', connection_id = 'one', connected_at = now(), reported_at = now()
         where id = ${anySession()} and state = 'open'`,
     ],
-    // Late, out of order, beyond the ceiling and before any connection, too.
+    // Late, out of order, beyond the ceiling, and before any connection too.
     report: [10, () => report(anySession(), Math.floor(random() * 400_000) - 1_000, random() < 0.3)],
     settle: [4, () => db.sql`select settle_session(${anySession()}, 'cancelled', null)`],
     expire: [
@@ -141,10 +141,10 @@ test('thousands of operations at once, with connections cut at random: the books
   let done = 0;
   let cut = 0;
   let looks = 0;
-  /** One of those below has failed: the others end too, whatever is not enough yet. */
+  /** When one of them fails, the others end too, whatever is missing. */
   let failed = false;
   const finish = Date.now() + 8_000;
-  // For a while, and for longer on a machine so slow that little would have happened by then.
+  // Runs for a while, and longer on a machine so slow that little happened by then.
   const enough = () =>
     done > 500 && cut > 5 && looks > 2 && Object.keys(operations).every((name) => (went[name] ?? 0) > 0);
   const going = () => !failed && ((done < 3_000 && Date.now() < finish) || !enough());
@@ -187,13 +187,13 @@ test('thousands of operations at once, with connections cut at random: the books
   );
   await Promise.allSettled(parts);
   await Promise.all(parts);
-  // The last that were cut are gone; a moment for the pools to hear of it.
+  // The last cut connections are gone; the pools need a moment to notice.
   await delay(100);
 
   expect(done, `seed ${seed}`).toBeGreaterThan(500);
   expect(cut).toBeGreaterThan(5);
   expect(looks).toBeGreaterThan(2);
-  // Each kind of operation was tried, and went through at times.
+  // Each kind of operation was tried, and succeeded at times.
   for (const name of Object.keys(operations)) expect(went[name], `${name}, seed ${seed}`).toBeGreaterThan(0);
 
   for (const { accountId } of accounts) {
@@ -201,7 +201,7 @@ test('thousands of operations at once, with connections cut at random: the books
     const { available } = await db.balances(accountId);
     const [row] = await control`
       select coalesce(sum(amount_micros), 0)::bigint as shortfall from ledger_transfers where account_id = ${accountId} and kind = 'shortfall'`;
-    // Only what was collected beyond a hold can have brought it below zero.
+    // Only collections beyond a hold can have brought it below zero.
     expect(available, `seed ${seed}`).toBeGreaterThanOrEqual(-BigInt(row?.shortfall));
     const { succeeded, failed, inFlight, spentMicros } = await summarizeUsage(db.sql, accountId, undefined);
     const [calls] = await control`
@@ -212,8 +212,8 @@ test('thousands of operations at once, with connections cut at random: the books
   }
   const none = async (rows: Promise<readonly unknown[]>) =>
     expect(await rows, `seed ${seed}`).toHaveLength(0);
-  // Each key made at most one job, each job owes its resource and its first event or had them; a cancelled one owes the
-  // removal of its resource besides.
+  // Each key made at most one job. Each job has or owes its resource and its first event; a cancelled one also owes
+  // the removal of its resource.
   await none(control`select account_id, key from idempotency_keys group by 1, 2 having count(*) > 1`);
   await none(control`
     select 1 from idempotency_keys i left join jobs j on j.id = i.job_id and j.account_id = i.account_id where j.id is null`);
@@ -223,13 +223,14 @@ test('thousands of operations at once, with connections cut at random: the books
     having count(*) filter (where o.kind = 'renderjob') <> 1 + (j.cancel_requested_at is not null)::int
       or count(*) filter (where o.kind = 'event' and o.status = 'queued') <> 1
       or count(*) filter (where o.kind = 'event' and o.status in ('succeeded', 'failed')) <> (j.settled_at is not null)::int`);
-  // A cancelled job ends in one way only, and a charge follows the quote of its submit, whatever became of the rates.
+  // A cancelled job ends in one way only, and a charge follows the price of its submit, whatever happened to the
+  // rates.
   await none(control`
     select id from jobs where cancel_requested_at is not null and (status = 'succeeded' or (settled_at is not null and reason <> 'cancelled'))`);
   await none(control`
     select id from jobs where status = 'succeeded' and charged_micros <> greatest(minimum_micros, price_of(rate_micros, milli_units))`);
 
-  // Whatever is still pending can be ended, and then nothing is held or set aside.
+  // Every pending job can be ended, and then nothing is held or reserved.
   for (const { id } of await db.sql`select id from jobs where settled_at is null`)
     await db.sql`select * from settle_job(${id}, null, null, 'processing_failed', 'ended', 'render_failed', null)`;
   await none(control`

@@ -19,7 +19,7 @@ const settle = (jobId: string, milliUnits?: number) =>
   milliUnits === undefined
     ? db.sql`select settle_job(${jobId}, null, null, 'processing_failed', 'failed', 'render_failed', null)`
     : db.sql`select settle_job(${jobId}, null, ${db.sql.json(output(milliUnits))}::jsonb, null, null, null, null)`;
-/** Transfers of a job after its hold. */
+/** Returns the transfers of a job after its hold. */
 const endOf = async (jobId: string) =>
   (
     await db.sql`select kind from ledger_transfers where job_id = ${jobId} and kind <> 'hold' order by id`
@@ -51,7 +51,7 @@ test('open holds go up with each hold and down once with its end, however the jo
   await settle(d);
   expect(await endOf(d)).toEqual(['release']);
   await expectOpen(account, 1);
-  // Said again it changes nothing.
+  // A repeated call changes nothing.
   await settle(d, 1_000);
   await expectOpen(account, 1);
   await db.sql`select cancel_job(${e}, ${account.accountId})`;
@@ -156,7 +156,7 @@ test('with submits and settlements at once an account never has more in flight t
   expect(most).toBeGreaterThan(0);
   expect(most).toBeLessThanOrEqual(5);
   await expectOpen(account, 0);
-  // And all of the ceiling is there to be used, no more.
+  // The whole ceiling can be used, and no more.
   const last = await Promise.allSettled(
     Array.from({ length: 9 }, (_, n) => submits[n % 2]?.(account.submission())),
   );

@@ -3,13 +3,13 @@ import type { Micros } from '@semblance/common/money';
 import { isPlainText } from '@semblance/common/plain-text';
 import { isStorable, type Sql, sqlState, type Transaction, violatedConstraint } from '../storage/sql.ts';
 
-/** The most one top-up may bring: ten million USD, beyond which a slip of the hand is likelier than a payment. */
+/** Largest top-up, ten million USD; a larger one is more likely a mistake than a payment. */
 export const MAX_TOP_UP: Micros = 10_000_000_000_000n;
 
 export interface TopUp {
   readonly accountId: string;
   readonly amountMicros: Micros;
-  /** A top-up that comes again under the same reference is booked once. */
+  /** A repeated top-up with the same reference is booked once. */
   readonly reference?: string;
   /** Default: now, by the database's clock. */
   readonly at?: Date;
@@ -20,8 +20,8 @@ function isReference(text: string): boolean {
 }
 
 /**
- * Books money that came in.
- * @returns false when this reference had been booked already, with the same amount
+ * Books incoming money.
+ * @returns false when this reference was already booked, with the same amount
  * @throws ApiError not_found, invalid_input
  */
 export async function topUp(sql: Sql | Transaction, top: TopUp): Promise<boolean> {

@@ -49,7 +49,7 @@ test('an account’s own rates come before the public ones, a newer version befo
     50_000n,
     50_000n,
   ]);
-  // Set to hold at once, by a clock that has been set back since.
+  // Set with immediate effect, by a clock that has been set back since.
   await set(null, 70_000, new Date(Date.now() + 3_600_000));
   expect([await rate(accountId), await rate(other.accountId), await rate()]).toEqual([
     10_000n,

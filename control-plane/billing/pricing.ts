@@ -14,9 +14,9 @@ interface RateRow {
 }
 
 /**
- * The rate card: of an account (its own rates first), or the public one. Its version is that of the newest rate on it.
- * The newest rates count whatever the clock says, as they do for quotes: they were set to hold at once, and the clock may
- * have been set back since.
+ * Returns the rate card of an account (its own rates first), or the public one. Its version is that of its newest
+ * rate. As in quotes, the newest rates count whatever the clock says, because they were set with immediate effect
+ * and the clock may have been set back since.
  */
 export async function readPricing(sql: Sql, accountId?: string): Promise<GetPricingResponse> {
   const rows = await sql<RateRow[]>`

@@ -4,7 +4,7 @@ import { isCapability } from '@semblance/engine-api/capabilities';
 import { requireAccount } from '../accounts/accounts.ts';
 import type { Transaction } from '../storage/sql.ts';
 
-/** The highest rate or minimum that can be set, 10,000 USD: beyond it a slip of the hand is likelier. */
+/** Highest rate or minimum, 10,000 USD; a higher one is more likely a mistake. */
 const MAX_RATE: Micros = 10_000_000_000n;
 
 export interface NewRates {
@@ -16,8 +16,8 @@ export interface NewRates {
 }
 
 /**
- * Adds a version of a capability's rates, in effect at once; unit and estimate of the hold stay as they were. What was
- * submitted before keeps what it was quoted.
+ * Adds a version of a capability's rates with immediate effect; unit and hold units stay. Earlier submits keep
+ * their price.
  * @throws ApiError invalid_input, not_found
  */
 export async function setRates(
@@ -43,8 +43,8 @@ export async function setRates(
 }
 
 /**
- * Turns the owner's switch of a capability.
- * @returns whether it is offered now: also one that is switched on needs an engine
+ * Sets the owner's switch of a capability.
+ * @returns whether it is offered now; one that is switched on also needs an engine
  * @throws ApiError invalid_input
  */
 export async function switchCapability(sql: Transaction, capability: string, on: boolean): Promise<boolean> {

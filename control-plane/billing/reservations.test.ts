@@ -22,7 +22,7 @@ const reserved = async (accountId: string) =>
     await db.sql<{ reserved: bigint }[]>`
       select reserved_micros as reserved from account_balances where account_id = ${accountId}`
   )[0]?.reserved;
-/** What is wrong with the books, but for this: the blocks of these tests are of no session, which is a fault by itself. */
+/** Returns the faults of the books without the one that these tests cause: their blocks belong to no session. */
 async function faults(accountId: string) {
   const [open] = await db.sql<{ n: string }[]>`
     select count(*)::text as n from reservations where account_id = ${accountId} and released_at is null`;
@@ -54,7 +54,7 @@ test('a block is reserved once and released once, however often and however many
   const releases = await Promise.all(Array.from({ length: 20 }, () => release('ses-once')));
   expect(releases.filter(Boolean)).toHaveLength(1);
   expect(await reserved(accountId)).toBe(0n);
-  // It stays what it was: the id is not open to another block.
+  // It stays what it was: the id cannot be used for another block.
   expect(await reserve(accountId, 10n, 'ses-once')).toBe('already');
   expect(await reserve(accountId, 11n, 'ses-once')).toBe('conflict');
   expect(await reserve((await db.account()).accountId, 10n, 'ses-once')).toBe('conflict');
@@ -82,7 +82,7 @@ test('two accounts that ask for one id at the same time: one block, and a refusa
   for (const { accountId } of [first, second]) expect(await faults(accountId)).toEqual([]);
 });
 
-/** Until the reservation of that id, made elsewhere, waits for another transaction. */
+/** Waits until the reservation of that id in another process waits for a transaction. */
 async function untilWaiting(id: string): Promise<void> {
   const waiting = () => db.sql`
     select 1 from pg_stat_activity

@@ -4,16 +4,16 @@ import type { Logger } from '@semblance/common/logging';
 import type { Database } from '../storage/database.ts';
 
 const RETRY_SECONDS = 60;
-/** Beyond the longest pause: what a statement writes by its clock may be read by one that began before it. */
+/** Added to the longest pause, because a statement's time may be read by one that began earlier. */
 const SLACK_SECONDS = 60;
 
 export interface Chore {
   readonly name: string;
-  /** From the end of one to the beginning of the next, in whichever process. */
+  /** Pause from the end of one run to the beginning of the next, in any process. */
   readonly everySeconds: number;
-  /** Longest time one may take; after it another process may begin. */
+  /** Longest time of one run; after it another process may begin. */
   readonly leaseSeconds: number;
-  /** What it answers is kept as the chore's result. */
+  /** Its return value is stored as the chore's result. */
   readonly work: (signal: AbortSignal) => Promise<Readonly<Record<string, unknown>>>;
 }
 
@@ -21,15 +21,15 @@ export interface ChoresOptions {
   readonly database: Database;
   readonly logger: Logger;
   readonly chores: readonly Chore[];
-  /** How often a process looks whether one is due. Default 30 s. */
+  /** Interval at which a process checks whether one is due. Default 30 s. */
   readonly lookEveryMs?: number;
 }
 
 /**
- * Does what is due now and then, once for all processes: a chore is claimed by moving its due time, so that a process
- * which dies at it is followed by another when the lease has run out. One that is due further ahead than its lease or any
- * pause could have put it was claimed or put off before the database's clock was set back, and is due now: should a process
- * be at it all the same, two at once do no harm.
+ * Runs periodic chores, once for all processes. A process claims a chore by moving its due time, so another one
+ * takes over when the lease of a dead process has expired. A chore that is due further ahead than its lease or any
+ * pause allows was claimed or put off before the database's clock was set back, and is due now; two processes at
+ * once do no harm.
  */
 export async function runChores(options: ChoresOptions, signal: AbortSignal): Promise<void> {
   const { database, logger, chores, lookEveryMs = 30_000 } = options;
@@ -47,7 +47,7 @@ export async function runChores(options: ChoresOptions, signal: AbortSignal): Pr
     try {
       result = await work(signal);
     } catch (error) {
-      // Soon again, by whomever; what a process that dies had begun waits for its lease.
+      // It is soon due again for any process; the work of a dead process waits for its lease.
       await sql`update chores set due_at = now() + ${RETRY_SECONDS} * interval '1 second' where name = ${name}`;
       throw error;
     }
@@ -66,6 +66,6 @@ export async function runChores(options: ChoresOptions, signal: AbortSignal): Pr
     }
   }
 
-  // One that takes hours does not hold the others up.
+  // A chore that takes hours does not delay the others.
   await Promise.all(chores.map(attendAgainAndAgain));
 }

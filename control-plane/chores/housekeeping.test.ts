@@ -103,7 +103,7 @@ test('a chore that is due further ahead than anything puts it is done now: its c
   await expect
     .poll(() => new Set(done), { timeout: 25_000 })
     .toEqual(new Set(['paused', 'left by a process', 'failed']));
-  // Several looks later.
+  // Several rounds later.
   await delay(500);
   expect(new Set(done)).toEqual(new Set(['paused', 'left by a process', 'failed']));
 });

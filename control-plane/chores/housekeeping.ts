@@ -20,14 +20,14 @@ export interface HousekeepingOptions {
   readonly removals: Removals;
   readonly reflector: Pick<Reflector<RenderJob>, 'list' | 'hasSynced'>;
   readonly logger: Logger;
-  /** Pause between two rounds, a quarter more or less. Default 60 s. */
+  /** Pause between two rounds, ± 25 %. Default 60 s. */
   readonly everyMs?: number | undefined;
 }
 
 const SWEEP_MS = 60_000;
 const HOUR = 3_600;
 
-/** Removes what nobody will ask for any more, and looks whether what is kept is right. */
+/** Removes data that nobody will ask for any more, and checks the rest. */
 export async function keepHouse(options: HousekeepingOptions, signal: AbortSignal): Promise<void> {
   const { database, objects, uploads, removals, reflector, logger, everyMs = SWEEP_MS } = options;
   const keysInUse = () =>
@@ -47,9 +47,9 @@ export async function keepHouse(options: HousekeepingOptions, signal: AbortSigna
       reflector.hasSynced ? new Set(reflector.list().map(({ metadata }) => metadata.uid ?? '')) : undefined,
   });
 
-  // None waits for another to succeed: one object that cannot be deleted keeps nothing else from going.
+  // None depends on another's success: one object that cannot be deleted blocks nothing else.
   const sweeps: readonly (() => Promise<unknown>)[] = [
-    // What is due only ahead of a clock that was set back (bring_forward).
+    // Debts that are due only ahead of a clock that was set back.
     () => database.sql`select bring_forward()`,
     () => removeOldKeys(database.sql),
     () => removeOldTraces(database.sql),
@@ -86,12 +86,12 @@ export async function keepHouse(options: HousekeepingOptions, signal: AbortSigna
 }
 
 /**
- * Rows that one statement deletes. The oldest first: in that order an index says at once when there are no more, where
- * otherwise all that is young would be looked through.
+ * Rows that one statement deletes, oldest first: in that order an index shows at once when there are no more,
+ * without reading all young rows.
  */
 const BATCH = 5_000;
 
-/** Forgets Idempotency-Keys that are older than the setting says, which is a day at least. */
+/** Deletes Idempotency-Keys older than the setting, which is at least a day. */
 export function removeOldKeys(sql: Sql): Promise<void> {
   return untilFewer(
     () => sql`
@@ -102,7 +102,7 @@ export function removeOldKeys(sql: Sql): Promise<void> {
   );
 }
 
-/** A trace is of use for as long as somebody may look at it; what is kept here only joins its parts. */
+/** A trace is useful as long as somebody may look at it; the rows here only join its parts. */
 export function removeOldTraces(sql: Sql): Promise<void> {
   return untilFewer(
     () => sql`
@@ -121,7 +121,7 @@ export function removeOldRetractions(sql: Sql): Promise<void> {
   );
 }
 
-/** However many came since the last time. */
+/** Repeats for any number of rows. */
 async function untilFewer(removed: () => Promise<readonly unknown[]>): Promise<void> {
   while ((await removed()).length >= BATCH);
 }

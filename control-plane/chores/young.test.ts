@@ -8,7 +8,7 @@ import { createRetention } from '../media/retention.ts';
 import { createUploads } from '../uploads/uploads.ts';
 import { removeOldKeys, removeOldTraces } from './housekeeping.ts';
 
-/** So many that a plan which reads all of them is not the cheapest by accident. */
+/** Enough rows that a plan which reads all of them is not the cheapest by accident. */
 const YOUNG = 4_000;
 
 let db: TestDatabase;
@@ -46,10 +46,10 @@ test('a sweep looks at what is old, not through all that is young', { timeout: 2
   };
   const read = async () =>
     Promise.all(tables.map(async (table) => [table, await db.rowsRead(table)] as const));
-  // With statistics and without: the planner must not need them, nor be led astray by them.
+  // With and without statistics: the planner must neither need them nor be misled by them.
   for (const known of [false, true]) {
     if (known) await db.sql`analyze`;
-    // After so many runs plans are kept.
+    // After this many runs plans are kept.
     for (let run = 0; run < 8; run++) await sweep();
     const before = await read();
     await sweep();

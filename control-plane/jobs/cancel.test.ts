@@ -86,7 +86,7 @@ const gone = (id: string) =>
     'the RenderJob is gone',
   );
 
-/** The books agree, nothing is held, the hold was resolved once, and the usage entry says why. */
+/** Checks that the books agree, nothing is held, the hold was resolved once, and the usage entry has the reason. */
 async function expectFreed({ accountId, id }: { accountId: string; id: string }, balanceMicros = 1_000_000n) {
   const { admin, asAdmin } = system.client;
   const { account } = await asAdmin(admin.showAccount.bind(admin), { accountId });
@@ -109,7 +109,7 @@ async function running(id: string): Promise<RenderJob> {
   return setStatus(system, renderJob, { phase: 'Running', attempt: 1 });
 }
 
-/** As the operator does when the agent said that it stopped: what the control plane takes off meanwhile stays off. */
+/** As the operator does after the agent stopped: finalizers that the control plane removes meanwhile stay off. */
 async function stopped(id: string) {
   for (;;) {
     const { metadata } = await untilRenderJob(system, id);
@@ -191,7 +191,7 @@ test('cancelling and succeeding at the same moment has one outcome, and the book
       const success = succeed(system, renderJob);
       if (i % 3) await success;
       await Promise.all([cancel(job), cancel(job), success]).catch((error) => {
-        // Its RenderJob went first.
+        // Its RenderJob was deleted first.
         if (!isKubeError(error, 'not_found', 'invalid')) throw error;
       });
       const end = await ended(job);
@@ -233,7 +233,7 @@ test('another account’s job, and one that is none, are not found; nothing happ
 test('a job whose RenderJob is not made yet ends at once, and never gets one, whoever was to make it', async () => {
   line.set('refuse');
   const job = await submitted();
-  // Past the time after which any process may take over what the first one owes.
+  // Past the time after which any process may take over the first one's debts.
   const other = await system.startPlane();
   await system.database.sql`update outbox set due_at = now() where job_id = ${job.id}`;
   expect(await cancel(job, connectTo(other.port, system.adminToken))).toMatchObject({
@@ -260,7 +260,7 @@ test('a RenderJob made too late, by a process that was killed before it noticed,
   const { name, namespace, labels, finalizers } = renderJob.metadata;
   const { spec } = renderJob;
   await system.kube.create(RENDERJOB_RESOURCE, { metadata: { name, namespace, labels, finalizers }, spec });
-  // As the row of a job is whose RenderJob was never noted.
+  // The row of a job whose RenderJob was never recorded.
   await system.database.sql`update jobs set renderjob_uid = null where id = ${job.id}`;
   await gone(job.id);
   await expectFreed(job);

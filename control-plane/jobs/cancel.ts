@@ -15,23 +15,26 @@ export interface CancellerOptions {
   readonly settler: Pick<Settler, 'fail'>;
   readonly namespace: string;
   readonly logger: Logger;
-  /** Is told of a job that the recording itself ended. */
+  /** Called for a job that the recording itself ended. */
   readonly onSettled: (facts: SettledFacts) => void;
-  /** Pause between two looks for RenderJobs that nobody wants any more. Default 15 s. */
+  /** Pause between two searches for unwanted RenderJobs. Default 15 s. */
   readonly sweepEveryMs?: number | undefined;
 }
 
 export interface Canceller {
   /**
-   * Records that a job is cancelled. Again, or after its end, it changes nothing.
+   * Records that a job is cancelled. After its end, or again, this changes nothing.
    * @returns false when the account has no such job
    */
   cancel(accountId: string, jobId: string): Promise<boolean>;
-  /** True when this process recorded it lately; of other processes it knows nothing. */
+  /** Returns true when this process recorded it lately; it does not know other processes. */
   wasCancelled(jobId: string): boolean;
-  /** Has the RenderJob of a cancelled or ended job deleted; ends the job when there is none. Harmless to repeat. */
+  /** Deletes the RenderJob of a cancelled or ended job; ends the job when there is none. Harmless to repeat. */
   withdraw(jobId: string): Promise<void>;
-  /** Carries out what was recorded, and deletes RenderJobs made although their job had ended, until aborted. */
+  /**
+   * Carries out the recorded cancels, and deletes RenderJobs that were created after their job had ended, until
+   * aborted.
+   */
   run(signal: AbortSignal): Promise<void>;
 }
 
@@ -44,15 +47,15 @@ type Recorded = {
 };
 
 /**
- * Cancels jobs for their owners. One transaction records it and owes the deletion of the RenderJob; from then on the
- * job can end in no other way. The operator stops the work before the RenderJob goes, and the watcher ends the job when
- * it is gone: what is still held, and still counts as in flight, is what may still be running.
+ * Cancels jobs for their owners. One transaction records the cancel and owes the deletion of the RenderJob; from
+ * then on the job can end in no other way. The operator stops the work before it releases the RenderJob, and then
+ * the watcher ends the job. So held money, and the count of jobs in flight, belong to work that may still run.
  */
 export function createCanceller(options: CancellerOptions): Canceller {
   const { database, client, reflector, settler, namespace, logger, sweepEveryMs = 15_000 } = options;
   const recent = new Set<string>();
-  // Not by the outbox, where it would stand behind the creations of a rush of submits while the work goes on. What this
-  // process does not come to do is owed there all the same.
+  // Not through the outbox, where it would wait behind a rush of creations while the work goes on. Cancels that
+  // this process does not reach are owed there all the same.
   const queue = createWorkQueue({
     name: 'cancellations',
     concurrency: 8,
@@ -107,7 +110,7 @@ export function createCanceller(options: CancellerOptions): Canceller {
       found?.spec.account === job.account_id &&
       (job.renderjob_uid === null || found.metadata.uid === job.renderjob_uid);
     if (found && own) return remove(found);
-    // The operator lets a RenderJob go only when its work has stopped.
+    // The operator releases a RenderJob only after its work has stopped.
     if (!job.ended) await settler.fail(jobId, job.renderjob_uid ?? undefined, CANCELLED);
   }
 
@@ -118,14 +121,14 @@ export function createCanceller(options: CancellerOptions): Canceller {
     try {
       await client.delete(RENDERJOB_RESOURCE, { name, namespace }, { uid });
     } catch (error) {
-      // Gone, or another one by now.
+      // It is gone, or is another one by now.
       if (!isKubeError(error, 'not_found', 'conflict')) throw error;
     }
   }
 
   /**
-   * A creation that was under way while its job was cancelled may come late, from whichever process, and that process
-   * may be killed before it notices.
+   * A creation under way during the cancel may come late, from any process, and that process may be killed before
+   * it notices.
    */
   async function sweep(): Promise<void> {
     if (!reflector.hasSynced) return;

@@ -7,7 +7,7 @@ export interface Estimate {
   readonly rateMicros: Micros;
   readonly minimumMicros: Micros;
   readonly unit: string;
-  /** The balance, less what open sessions have reserved, covers the hold at this moment. */
+  /** The balance, less the blocks of open sessions, covers the hold at this moment. */
   readonly balanceSufficient: boolean;
 }
 
@@ -22,8 +22,8 @@ type Quote = {
 };
 
 /**
- * Returns what a submit would hold at this moment, refused as the submit would be for what it asks; a balance that is
- * too low and ceilings are no refusal. Holds nothing and makes nothing.
+ * Returns what a submit would hold at this moment. It is refused as the submit would be for its content; a low
+ * balance and ceilings are no refusal. Holds and creates nothing.
  * @throws ApiError invalid_input, capability_unavailable
  */
 export async function estimate(

@@ -1,4 +1,4 @@
-/** Holds what of a job its owner may see, as stored. */
+/** The stored part of a job that its owner may see. */
 export interface JobRow {
   readonly id: string;
   readonly status: string;
@@ -9,7 +9,7 @@ export interface JobRow {
   readonly settledAt: Date | null;
 }
 
-/** Reads the columns of `jobs` that a JobRow is made of. */
+/** Reads the columns of `jobs` for a JobRow. */
 export function toJobRow(row: Record<string, unknown>): JobRow {
   return {
     id: row.id as string,
@@ -24,7 +24,7 @@ export function toJobRow(row: Record<string, unknown>): JobRow {
 
 const JOB_ID = /^job-[0-9a-hjkmnp-tv-z]{26}$/;
 
-/** True for text that could be a job's id; nothing else needs to be looked up. */
+/** Returns true for text that can be a job's id; other text needs no lookup. */
 export function isJobId(text: string): boolean {
   return JOB_ID.test(text);
 }

@@ -19,7 +19,7 @@ test('a link dates from the latest half lifetime after the end of the job', () =
     DAY,
     10 * DAY,
   ]);
-  // A database clock that is ahead of this process must not date a link into the future of its own start.
+  // A database clock ahead of this process must not date a link into the future.
   expect(start(-30)).toBe(0);
 });
 

@@ -4,13 +4,13 @@ import type { JobRow } from './job-row.ts';
 
 export interface JobView {
   /**
-   * The job as its owner sees it, in the API and in webhooks.
+   * Returns the job as its owner sees it, in the API and in webhooks.
    * @param linkSeconds lifetime of signed links
    */
   show(row: JobRow, linkSeconds: number): Promise<Job>;
 }
 
-/** Reading a job again gives the same link, for as long as a window lasts that is counted from the job's end. */
+/** Reading a job again gives the same link within a window that is counted from the job's end. */
 export function createJobView(options: SignedLinksOptions): JobView {
   const links = createSignedLinks(options);
   return {

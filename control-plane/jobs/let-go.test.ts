@@ -19,7 +19,7 @@ import {
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 let system: TestSystem;
-// No periodic sweep comes to help.
+// No periodic scan helps.
 beforeAll(async () => {
   system = await startTestSystem({ jobSweepMs: 600_000 });
 });
@@ -56,7 +56,8 @@ test('a RenderJob is kept until its job is settled, and let go by itself afterwa
   const job = await submitted();
   expect(job.renderJob.metadata.finalizers).toEqual([SETTLEMENT_FINALIZER, AGENT_CLEANUP_FINALIZER]);
   await succeed(system, job.renderJob);
-  // The operator's too, in one write: an only attempt that brought the result leaves nothing to clean up.
+  // The operator's finalizer too, in one write: a single attempt that brought the result leaves nothing to clean
+  // up.
   await untilTrue(async () => ((await job.find())?.metadata.finalizers ?? []).length === 0, 'it is let go');
   expect(await jobRow(job.id)).toMatchObject({ status: 'succeeded' });
   await job.remove();
@@ -123,7 +124,7 @@ test('finished and deleted while no control plane ran: settled with its result, 
   await system.plane.close();
   await succeed(system, finished.renderJob);
   for (const { remove } of [finished, waiting, running]) await remove();
-  // The operator, which goes on, has it stopped and lets go.
+  // The operator, which goes on, stops the work and releases it.
   await running.setFinalizers([SETTLEMENT_FINALIZER]);
   expect((await finished.find())?.metadata.deletionTimestamp).toBeDefined();
 
@@ -139,7 +140,7 @@ test('finished and deleted while no control plane ran: settled with its result, 
     ledgerOk: true,
   });
 
-  // A control plane that died between the settlement and the write that lets go.
+  // A control plane that died between the settlement and the write that releases the RenderJob.
   const settled = await submitted(client);
   await succeed(system, settled.renderJob);
   await untilTrue(

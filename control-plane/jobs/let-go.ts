@@ -17,14 +17,14 @@ export interface LetGoOptions {
   readonly logger: Logger;
 }
 
-/** Tells whether it waits for its job to be settled: until then it cannot vanish. */
+/** Returns whether it waits for its job to be settled; until then it cannot vanish. */
 export function isKept(renderJob: RenderJob): boolean {
   return hasFinalizer(renderJob, SETTLEMENT_FINALIZER);
 }
 
 /**
- * It is to be deleted, and no agent works on it or can be given it any more: an attempt is written to it before it is
- * begun, and nothing is bound that is being deleted.
+ * Returns whether it is to be deleted and no agent works on it or can get it: an attempt is written to it before it
+ * begins, and nothing is bound to a resource that is being deleted.
  */
 export function isWithdrawn(renderJob: RenderJob): boolean {
   const { metadata, status } = renderJob;
@@ -33,15 +33,15 @@ export function isWithdrawn(renderJob: RenderJob): boolean {
 }
 
 /**
- * Takes the finalizer off RenderJobs whose jobs are settled, one write each. Nobody waits for it; a process that dies
- * before it is done finds the finalizer again when it starts.
+ * Removes the finalizer of RenderJobs whose jobs are settled, with one write each. Nobody waits for it; a process
+ * that starts finds the finalizers that a dead one left.
  */
 export function createLetGo({ client, reflector, namespace, logger }: LetGoOptions) {
   async function process(name: string): Promise<{ requeueAfterMs: number } | undefined> {
     const renderJob = reflector.get(name, namespace);
     if (!renderJob || !isKept(renderJob)) return;
     const clean = leavesNothingBehind(renderJob);
-    // While the operator has to clean up, its own write is on the way, and the two would meet; that one is seen here.
+    // While the operator has to clean up, its own write is on the way and would conflict; that write is seen here.
     if (!clean && hasFinalizer(renderJob, AGENT_CLEANUP_FINALIZER)) return;
     const { uid, resourceVersion, deletionTimestamp } = renderJob.metadata;
     const finalizers = withoutFinalizers(
@@ -55,7 +55,7 @@ export function createLetGo({ client, reflector, namespace, logger }: LetGoOptio
         { name, namespace },
         { metadata: { uid, resourceVersion, finalizers } },
       );
-      // Of one that is being deleted, this was the last anybody hears but the watch.
+      // For a resource that is being deleted, only the watch reports more.
       if (!deletionTimestamp) reflector.note(written);
       return;
     } catch (error) {

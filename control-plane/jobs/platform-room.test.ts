@@ -18,14 +18,14 @@ const room = async () => (await db.sql`select platform_room() as n`)[0]?.n as nu
 const inFlight = async () =>
   (await db.sql`select count(*)::int as n from jobs where settled_at is null`)[0]?.n as number;
 
-/** What is known of a count: the most that may be in flight now, if anybody has counted. */
+/** The known upper bound of jobs in flight, if anybody has counted. */
 const known = async () =>
   (
     await db.sql<{ most: number | null }[]>`
       select (p.counted + s.last_value - p.up_to)::int as most from platform_in_flight p, ledger_transfers_id_seq s`
   )[0]?.most ?? undefined;
 
-/** Submits until it is known; what else runs on the server, in whatever database, may delay it. */
+/** Submits until it is known; other work on the server, in any database, may delay it. */
 async function untilKnown(): Promise<number> {
   for (;;) {
     await submit(db.sql, 5);
@@ -75,7 +75,7 @@ test('ends are noticed when it matters: there is always room below the ceiling, 
   expect(await submit(db.sql, 32)).toHaveLength(12);
   expect(await submit(db.sql, 1)).toEqual([]);
   expect(await inFlight()).toBe(300);
-  // What was counted when there was room is of no use by then, whatever the ceiling was in between.
+  // A count made when there was room is useless by then, whatever the ceiling was in between.
   await ceiling(100_000);
   expect(await submit(db.sql, 1)).toHaveLength(1);
   await ceiling(301);
@@ -85,10 +85,10 @@ test('ends are noticed when it matters: there is always room below the ceiling, 
 test('jobs of a transaction that is under way while others count are not forgotten', async () => {
   await ceiling(100);
   await submit(db.sql, 1);
-  // Those of the first would wait for it.
+  // Those of the first account would wait for it.
   const other = await db.account(1_000);
   await db.sql.begin(async (tx) => {
-    // It keeps no count itself, which would have the others keep none.
+    // It keeps no count itself, which would stop the others from counting.
     await tx`select pg_current_xact_id()`;
     await submit(tx, 30);
     for (let n = 0; n < 2; n++) {
@@ -114,7 +114,7 @@ test('what is known is never less than what is in flight, whoever begins, ends a
       const [row] = await db.sql<{ n: number; most: number | null }[]>`
         select (select count(*)::int from jobs where settled_at is null) as n,
                (select (p.counted + s.last_value - p.up_to)::int from platform_in_flight p, ledger_transfers_id_seq s) as most`;
-      // The number is read after the snapshot was taken: at worst it is the greater for it.
+      // The number is read after the snapshot was taken, so it can only be greater.
       if (row?.most !== null && row?.most !== undefined) expect(row.most).toBeGreaterThanOrEqual(row.n);
     }
   };
@@ -147,7 +147,7 @@ test('what is known is never less than what is in flight, whoever begins, ends a
 test('two control planes overstep the ceiling by no more than what both have under way', async () => {
   await ceiling(300);
   const accounts = await Promise.all(Array.from({ length: 8 }, () => db.account(1_000)));
-  // Something has been counted, and much has ended since.
+  // A count exists, and much has ended since.
   for (let n = 0; n < 8; n++) await settle(await submit(db.sql, 20));
   const submits = [db.submitter(), db.submitter()];
   const results = await Promise.allSettled(
@@ -169,7 +169,7 @@ test('it is counted again after a crash emptied it, and where a backup of anothe
   await count();
   await db.sql`truncate platform_in_flight`;
   await count();
-  // Ids of transactions that this server will not have for long.
+  // Transaction ids that this server will not reach for long.
   await db.sql`update platform_in_flight set counted = null, next_after = '9000000000'`;
   await count();
 });

@@ -4,10 +4,10 @@ import { isKubeError, type KubeClient } from '@semblance/common/kube/index';
 import { RENDERJOB_RESOURCE, type RenderJob, type RenderJobSpec } from '@semblance/crds/gen/renderjobs';
 import type { Sql } from '../storage/sql.ts';
 
-/** Label that names the account a RenderJob is for. */
+/** Label with the account of a RenderJob. */
 const ACCOUNT_LABEL = 'semblance.dev/account';
 
-/** Holds what a RenderJob is made from. */
+/** Everything that a RenderJob is made from. */
 export interface RenderJobOrder {
   readonly jobId: string;
   readonly accountId: string;
@@ -22,7 +22,7 @@ export interface RenderJobLimits {
   readonly ttlSeconds: number;
 }
 
-/** The Kubernetes API will never take this order; the job fails. */
+/** The Kubernetes API will never accept this RenderJob, so the job fails. */
 export class RenderJobRefusedError extends Error {
   override readonly name = 'RenderJobRefusedError';
   readonly code = 'renderjob_refused';
@@ -38,8 +38,8 @@ export function renderJobFor(order: RenderJobOrder, limits: RenderJobLimits, nam
       name: order.jobId,
       namespace,
       labels: { [ACCOUNT_LABEL]: order.accountId },
-      // Whoever deletes it, and whenever: it stays until its job has been settled by what it says. The operator's is
-      // there from the beginning, so that binding it is one write.
+      // The RenderJob stays until its job has been settled by its content, whoever deletes it. The operator's
+      // finalizer is there from the beginning, so that binding is one write.
       finalizers: [SETTLEMENT_FINALIZER, AGENT_CLEANUP_FINALIZER],
     },
     spec: {
@@ -55,10 +55,9 @@ export function renderJobFor(order: RenderJobOrder, limits: RenderJobLimits, nam
 }
 
 /**
- * Creates a job's RenderJob, or finds the one that was created before: the name is the job's id, so creating it twice
- * makes one.
+ * Creates a job's RenderJob, or finds the existing one: its name is the job's id, so creating it twice makes one.
  * @returns its uid
- * @throws RenderJobRefusedError when it is refused for good; a KubeError when it is worth another try
+ * @throws RenderJobRefusedError for a permanent refusal; a KubeError when another try may succeed
  */
 export async function ensureRenderJob(client: KubeClient, wanted: RenderJob): Promise<string | undefined> {
   try {
@@ -89,7 +88,7 @@ function isSameOrder(found: RenderJob, wanted: RenderJob): boolean {
   );
 }
 
-/** The order of a job as stored; undefined when there is none, or it has ended or been cancelled. */
+/** Reads the order of a job; undefined when there is none, or the job has ended or been cancelled. */
 export async function readOrder(sql: Sql, jobId: string): Promise<RenderJobOrder | undefined> {
   const [row] = await sql<
     {

@@ -22,7 +22,7 @@ export interface RenderJobPayerOptions {
   readonly logger: Logger;
 }
 
-/** Makes the RenderJob that a submit owes. */
+/** Creates the RenderJob that a submit owes. */
 export function createRenderJobPayer(options: RenderJobPayerOptions) {
   const { database, kube, canceller, settler, namespace, logger } = options;
   const limits = remember(() => readRenderJobLimits(database.fast), 1_000);
@@ -33,7 +33,7 @@ export function createRenderJobPayer(options: RenderJobPayerOptions) {
     try {
       const wanted = renderJobFor(order, await limits(), namespace);
       const uid = await createTraced(database.sql, wanted, (traced) => ensureRenderJob(kube, traced));
-      // Cancelled while it was being made.
+      // The job was cancelled during the creation.
       if (canceller.wasCancelled(jobId)) await canceller.withdraw(jobId);
       return { renderJobUid: uid };
     } catch (error) {
@@ -49,7 +49,7 @@ export function createRenderJobPayer(options: RenderJobPayerOptions) {
   };
 }
 
-/** A reading that may be this old; a failed one is not kept. */
+/** Caches a reading for `maxAgeMs`; a failed one is not cached. */
 function remember<T>(read: () => Promise<T>, maxAgeMs: number): () => Promise<T> {
   let kept: { readonly value: Promise<T>; readonly at: number } | undefined;
   return () => {

@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => db.close());
 
-/** Holds the account's row, which a submit then waits for, until it is let go. */
+/** Locks the account's row, for which a submit then waits, until it is released. */
 async function holding(accountId: string) {
   let letGo = () => {};
   let held = () => {};
@@ -30,7 +30,7 @@ async function holding(accountId: string) {
   };
 }
 
-/** Submits through a control plane that gives the database so long to answer. */
+/** Submits through a control plane that gives the database this long to answer. */
 function impatient(url = db.url, deadlineMs = 300) {
   const unknown: UnknownSubmit[] = [];
   const database = openDatabase({ url, deadlineMs, statementTimeoutMs: 60_000, connectMs: 20_000 });
@@ -104,7 +104,7 @@ test('a submit whose statement arrives after it was taken back is refused', asyn
   await expect(late).rejects.toSatisfy((error) => sqlState(error) === '23000');
   expect(await jobsOf(accountId)).toEqual([]);
   expect((await db.balances(accountId)).held).toBe(0n);
-  // Another is carried out as ever.
+  // Another one is carried out as usual.
   await db.sql`select submit_jobs(${db.sql.json([request('job-not-taken-back')])}::jsonb)`;
   expect(await jobsOf(accountId)).toMatchObject([{ id: 'job-not-taken-back', status: 'queued' }]);
   ending.abort();

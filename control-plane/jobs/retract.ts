@@ -10,9 +10,9 @@ export interface RetractorOptions {
 }
 
 export interface Retractor {
-  /** Takes back a submit that may have been carried out, as soon as the database answers. */
+  /** Retracts a submit that may have been carried out, as soon as the database answers. */
   retract(submit: UnknownSubmit): void;
-  /** Works until aborted; what is left then is not taken back. */
+  /** Works until aborted; submits left then are not retracted. */
   run(signal: AbortSignal): Promise<void>;
 }
 
@@ -23,8 +23,8 @@ export interface UnknownSubmit {
 }
 
 /**
- * Keeps what a failed submit was answered with: that nothing is billed. Whether its transaction was committed, or will
- * be, nobody knows; so each is asked for under the lock that submits hold, and one that comes even later is refused.
+ * Keeps the promise of a failed submit: nothing is billed. Nobody knows whether its transaction was or will be
+ * committed. So each is looked up under the lock that submits take, and one that arrives even later is refused.
  */
 export function createRetractor({ database, canceller, logger }: RetractorOptions): Retractor {
   const accounts = new Map<string, string>();

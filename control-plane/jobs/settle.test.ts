@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => db.close());
 
-/** The part of a store that a settlement asks: what it says of a few keys; all others hold one byte. */
+/** The part of a store that a settlement uses: its answers for a few keys; all others have one byte. */
 const objects = {
   info: async (key: string) => {
     if (key === 'api/missing') throw new ObjectNotFoundError('nothing there');

@@ -7,7 +7,7 @@ import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
 import { sqlState } from '../storage/sql.ts';
 
-/** `settled` by this call; `already` before it; `fenced`: the outcome is not of this job's own RenderJob. */
+/** `settled` by this call; `already` before it; `fenced`: the outcome belongs to another RenderJob. */
 export type Settlement = 'settled' | 'already' | 'fenced' | 'unknown';
 
 type ReportedOutput = NonNullable<RenderJobStatus['output']>;
@@ -45,9 +45,9 @@ export interface SettlerOptions {
   readonly database: Database;
   readonly objects: ObjectStore;
   readonly logger: Logger;
-  /** Is told after each commit that settled a job. */
+  /** Called after each commit that settled a job. */
   readonly onSettled: (facts: SettledFacts) => void;
-  /** Moment booked. Default: the database's clock. */
+  /** Time of the booking. Default: the database's clock. */
   readonly now?: () => Date;
 }
 
@@ -61,7 +61,7 @@ interface Output {
   readonly milli_units: number;
 }
 
-/** Holds what `settle_jobs` takes of each job. */
+/** Parameter of `settle_jobs` for each job. */
 interface Request {
   readonly job: string;
   readonly uid: string | null;
@@ -80,11 +80,13 @@ type Row = {
   hold_micros: bigint | null;
   shortfall_micros: bigint | null;
   event_task: bigint | null;
-  /** As recorded: a job that was cancelled is so whatever outcome was brought. */
+  /** As recorded: a cancelled job is `cancelled` whatever outcome was brought. */
   reason: Failure['reason'] | null;
 };
 
-/** Ends jobs: the money, the record and the debt of the event in one transaction, once, however often it is asked. */
+/**
+ * Ends jobs: the money, the record and the debt of the event in one transaction, once, however often it is called.
+ */
 export function createSettler({ database, objects, logger, onSettled, now }: SettlerOptions) {
   // Jobs that end at the same time share a transaction.
   const batcher = createBatcher<Request, Row>({
@@ -142,7 +144,7 @@ export function createSettler({ database, objects, logger, onSettled, now }: Set
     return outcome;
   }
 
-  /** Why the output cannot be the job's result; undefined when it can. */
+  /** Returns why the output cannot be the job's result; undefined when it can. */
   async function faultOf({ key, sizeBytes, milliUnits }: ReportedOutput): Promise<string | undefined> {
     if (!isObjectKey(key)) return 'no object can have the key of its output';
     if (!Number.isSafeInteger(milliUnits)) return 'its measure is no number of thousandths';
@@ -152,7 +154,7 @@ export function createSettler({ database, objects, logger, onSettled, now }: Set
         ? undefined
         : `its output has ${stored.sizeBytes} bytes in the object store, ${sizeBytes} were reported`;
     } catch (error) {
-      // Missing or damaged, it stays so however often it is asked; any other error may pass.
+      // A missing or damaged object stays so; any other error may pass.
       if ((error as { retryable?: unknown }).retryable === false)
         return `its output cannot be had: ${describeError(error)}`;
       throw error;
@@ -160,13 +162,13 @@ export function createSettler({ database, objects, logger, onSettled, now }: Set
   }
 
   return {
-    /** Fails a job of which no RenderJob can bring the outcome any more. */
+    /** Fails a job whose outcome no RenderJob can bring any more. */
     fail,
 
     /**
-     * Settles by what a finished RenderJob says. A success without a usable output, or with one that cannot be
+     * Settles by the content of a finished RenderJob. A success without a usable output, or with one that cannot be
      * billed, is a failure: the hold is released.
-     * @throws whatever keeps the object store or the database from answering: try again
+     * @throws errors of the object store or the database: try again
      */
     async settleFrom(renderJob: RenderJob): Promise<Settlement> {
       const { name = '', uid } = renderJob.metadata;
@@ -208,7 +210,7 @@ const JOB_ERRORS = new Set([
   'processing_failed',
 ]);
 
-/** Returns what a RenderJob that did not succeed means to the job's owner. */
+/** Returns the failure of a RenderJob in the terms of the job's owner. */
 export function failureOf({ status }: RenderJob): Failure {
   const code = status?.failure?.code;
   const message = status?.failure?.message.trim();

@@ -25,11 +25,11 @@ export interface Submission {
 
 export interface Submitted {
   readonly jobId: string;
-  /** The Idempotency-Key had been used with the same body; this is the job of that time. */
+  /** The Idempotency-Key was used before with the same body; this is the job of that time. */
   readonly replayed: boolean;
 }
 
-/** Holds what a committed submit owes; see Outbox. */
+/** Debts of a committed submit; see Outbox. */
 export interface SubmitDebts {
   readonly jobId: string;
   readonly renderJobTask: bigint;
@@ -39,13 +39,13 @@ export interface SubmitDebts {
 
 export interface SubmitOptions {
   readonly database: Database;
-  /** Is told of every job right after its commit. */
+  /** Called for every job right after its commit. */
   readonly onCommitted: (debts: SubmitDebts) => void;
-  /** Is told of a submit that is answered as failed although it may be carried out, and that no retry will find. */
+  /** Called for a submit that is answered as failed although it may be carried out, and that no retry will find. */
   readonly onUnknown: (submit: UnknownSubmit) => void;
-  /** @param holdMicros of one that was accepted */
+  /** @param holdMicros of an accepted submit */
   readonly onOutcome?: (outcome: string, capability: string, holdMicros: bigint) => void;
-  /** False: nothing delivers webhooks, so a submit that asks for one is refused rather than left waiting for it. */
+  /** False: nothing delivers webhooks, so a submit that asks for one is refused instead of waiting for it. */
   readonly webhooks: boolean;
 }
 
@@ -53,7 +53,7 @@ interface Prepared {
   readonly jobId: string;
   readonly submission: Submission;
   readonly request: Record<string, unknown>;
-  /** Tells whether its statement was sent. */
+  /** Whether its statement was sent. */
   sent: boolean;
 }
 
@@ -68,8 +68,8 @@ interface Outcome {
 }
 
 /**
- * Submits jobs, each in one transaction with its hold, its record and what it owes to others; submits that wait for
- * the database at the same time share one.
+ * Submits jobs, each in one transaction with its hold, its record and its debts. Submits that wait for the database
+ * at the same time share a transaction.
  */
 export function createSubmit(options: SubmitOptions) {
   const { database, onCommitted, onUnknown, onOutcome } = options;
@@ -77,7 +77,8 @@ export function createSubmit(options: SubmitOptions) {
     deadlineMs: database.deadlineMs,
     concurrency: 2,
     maxSize: 32,
-    // An error the server answered has rolled the batch back; without an answer nothing is known and nothing repeated.
+    // An error from the server means that the batch was rolled back; without an answer nothing is known and nothing
+    // is repeated.
     divisible: (error) => sqlState(error) !== undefined,
     async run(batch) {
       for (const each of batch) each.sent = true;
@@ -95,7 +96,7 @@ export function createSubmit(options: SubmitOptions) {
   return async function submit(submission: Submission): Promise<Submitted> {
     const prepared = prepare(submission, options.webhooks);
     const outcome = await batcher.submit(prepared).catch((error) => {
-      // With an Idempotency-Key the retry that the answer asks for finds the job.
+      // With an Idempotency-Key, the retry that the answer asks for finds the job.
       const unknown = prepared.sent && error instanceof StorageError && !(error instanceof NoConnectionError);
       if (unknown && submission.idempotencyKey === undefined)
         onUnknown({ jobId: prepared.jobId, accountId: submission.accountId });
@@ -121,7 +122,7 @@ function tracesOf(batch: readonly Prepared[]): Record<string, string> {
   );
 }
 
-/** As without traces, and the trace of each job that was accepted is kept with it. */
+/** Submits, and stores the trace of each accepted job. */
 function submitTraced(sql: Sql, requests: readonly unknown[], traces: Record<string, string>) {
   return sql<Outcome[]>`
     with submitted as materialized (
@@ -134,7 +135,7 @@ function submitTraced(sql: Sql, requests: readonly unknown[], traces: Record<str
     select * from submitted order by place`;
 }
 
-/** Holds what a submit asks for, checked as far as it can be without the database. */
+/** A submit, checked as far as possible without the database. */
 interface CheckedSubmission {
   readonly inputs: readonly { readonly role: string; readonly key: string; readonly kind: string }[];
   readonly callback: string | null;
@@ -194,7 +195,7 @@ function prepare(submission: Submission, webhooks: boolean): Prepared {
   };
 }
 
-/** The URL in its canonical form. @throws ApiError invalid_input */
+/** Returns the URL in its canonical form. @throws ApiError invalid_input */
 export function checkCallbackUrl(text: string, webhooks: boolean): string {
   const fault = callbackUrlFault(text);
   if (fault) throw new ApiError('invalid_input', `\`callback_url\` ${fault}.`);
@@ -206,7 +207,7 @@ export function checkCallbackUrl(text: string, webhooks: boolean): string {
   return new URL(text).href;
 }
 
-/** SHA-256, in hexadecimal, of what a submit asks for; equal for equal submits however they were written. */
+/** Returns the SHA-256, in hexadecimal, of a submit's content; equal for equal submits however they were written. */
 export function bodyDigest({ capability, inputs, parameters, callbackUrl }: Submission): string {
   const sorted = (map: Readonly<Record<string, string>>) =>
     Object.entries(map).sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
@@ -214,7 +215,7 @@ export function bodyDigest({ capability, inputs, parameters, callbackUrl }: Subm
   return createHash('sha256').update(canonical).digest('hex');
 }
 
-/** Why a submit, or the estimate of one, is refused. */
+/** Returns why a submit, or its estimate, is refused. */
 export function refusal(
   outcome: Pick<Outcome, 'outcome' | 'detail' | 'amount_micros'>,
   { capability }: Pick<Submission, 'capability'>,

@@ -5,7 +5,10 @@ import type { Sql } from '../storage/sql.ts';
 import type { Sender } from '../webhooks/sender.ts';
 import type { Settler } from './settle.ts';
 
-/** The trace that began with the job's submit, its tracestate with it; undefined: none, or none is wanted. Never throws. */
+/**
+ * Returns the trace that began with the job's submit, with its tracestate; undefined if there is none or tracing is
+ * off. Never throws.
+ */
 async function traceOf(sql: Sql, jobId: string): Promise<string | undefined> {
   if (!tracer) return undefined;
   const rows = await sql<{ traceparent: string }[]>`
@@ -13,7 +16,7 @@ async function traceOf(sql: Sql, jobId: string): Promise<string | undefined> {
   return rows[0]?.traceparent;
 }
 
-/** Has a RenderJob made that carries the job's trace on, in the span of its making. */
+/** Creates a RenderJob that continues the job's trace, in a span of its creation. */
 export async function createTraced<T>(
   sql: Sql,
   wanted: RenderJob,
@@ -33,7 +36,7 @@ export async function createTraced<T>(
   );
 }
 
-/** A settler whose settlements are spans of the RenderJob's trace. */
+/** Returns a settler whose settlements are spans of the RenderJob's trace. */
 export function traceSettler(settler: Settler): Settler {
   return {
     ...settler,
@@ -50,7 +53,7 @@ export function traceSettler(settler: Settler): Settler {
   };
 }
 
-/** A sender of webhooks whose attempts are spans of the trace that the job's submit began. */
+/** Returns a sender of webhooks whose attempts are spans of the trace that the job's submit began. */
 export function traceSender(sender: Sender, sql: Sql): Sender {
   return {
     ...sender,
@@ -58,7 +61,7 @@ export function traceSender(sender: Sender, sql: Sql): Sender {
       if (!tracer) return sender.send(url, body, headers);
       const jobId = headers['service-delivery']?.replace('dlv-', 'job-') ?? '';
       const parent = await traceOf(sql, jobId);
-      // Of the URL the host alone: the rest is the receiver's own, and may be a secret.
+      // Only the host of the URL: the rest belongs to the receiver and may be a secret.
       const attributes = { 'semblance.job_id': jobId, 'server.address': new URL(url).host };
       return inSpan('webhook', { kind: 'client', parent, attributes }, async (_own, span) => {
         const answer = await sender.send(url, body, headers);

@@ -17,13 +17,13 @@ import {
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 let system: TestSystem;
-// No periodic sweep comes to help.
+// No periodic scan helps.
 beforeAll(async () => {
   system = await startTestSystem({ jobSweepMs: 600_000 });
 });
 afterAll(() => system.close());
 
-/** The system's store, telling which outputs it was asked for. */
+/** The system's store, with a record of the requested outputs. */
 function overheard() {
   const { objects } = system;
   const asked: string[] = [];
@@ -69,7 +69,7 @@ test('a control plane that starts settles what finished meanwhile, and looks at 
   await untilTrue(() => isSettled(meanwhile.metadata.name), 'what finished meanwhile is settled');
   expect([asked.length, ofJob(meanwhile.metadata.name).length]).toEqual([1, 1]);
 
-  // A change of a settled one is told to the watcher before what finishes after it.
+  // The watcher sees a change of a settled one before the next one that finishes.
   const { name = '', namespace } = before.metadata;
   await system.kube.mergePatch(
     RENDERJOB_RESOURCE,
@@ -97,7 +97,7 @@ test('a job from before the clock was set back is looked after, too', async () =
     body_sha256: '00',
     inputs: ['image', 'face'].map((role) => ({ role, key: fileKey, kind: 'image' })),
   };
-  // Without its debt of a RenderJob, which a sweep alone finds.
+  // Without the debt of its RenderJob, which only a scan finds.
   await system.database.sql.begin(async (tx) => {
     await tx`select * from submit_jobs(${tx.json([request])}::jsonb)`;
     await tx`delete from outbox where job_id = ${id}`;

@@ -19,19 +19,19 @@ export interface JobWatcherOptions {
   readonly settler: Settler;
   readonly namespace: string;
   readonly logger: Logger;
-  /** Is told after the commit that made a job `processing`. */
+  /** Called after the commit that made a job `processing`. */
   readonly onBegun: (begun: { jobId: string; eventTask: bigint }) => void;
   /** Pause between two comparisons of all unsettled jobs with their RenderJobs. Default 15 s. */
   readonly sweepEveryMs?: number;
 }
 
 /**
- * Follows RenderJobs and ends the jobs they are of. Level-triggered: what counts is the present state of resource and
- * job, so an event may be missed, repeated or late, and a periodic sweep finds what no event told.
+ * Follows RenderJobs and ends their jobs. Level-triggered: only the present state of resource and job counts, so an
+ * event may be missed, repeated or late, and a periodic scan finds what no event reported.
  */
 export function createJobWatcher(options: JobWatcherOptions) {
   const { database, client, reflector, settler, namespace, logger, sweepEveryMs = 15_000 } = options;
-  /** Finished RenderJobs that were deleted before they were looked at. */
+  /** Finished RenderJobs that were deleted before they were examined. */
   const lastSeen = new Map<string, RenderJob>();
   const settled = createRecent(20_000);
   const begun = createRecent(20_000);
@@ -55,12 +55,12 @@ export function createJobWatcher(options: JobWatcherOptions) {
     const name = nameOf(renderJob);
     const kept = isKept(renderJob);
     if (name === undefined || settled.has(name)) {
-      // Without a job: a copy that somebody made of one, finalizer and all.
+      // The RenderJob has no job: a copy that somebody made, with the finalizer.
       if (kept && (isFinished(renderJob) || isWithdrawn(renderJob))) letGo.add(renderJob.metadata.name ?? '');
       return;
     }
-    // Of the many finished ones of the first list, only those still kept have a job that may not be settled yet; of
-    // those that nothing keeps, the first sweep finds the few.
+    // Of the many finished ones in the first list, only the kept ones may belong to unsettled jobs; the first scan
+    // finds the few others.
     if (isFinished(renderJob)) {
       if (kept || reflector.hasSynced) queue.add(name);
     } else if ((kept && isWithdrawn(renderJob)) || (hasBegun(renderJob) && !begun.has(name))) queue.add(name);
@@ -71,17 +71,17 @@ export function createJobWatcher(options: JobWatcherOptions) {
     if (settled.has(name)) letGo.add(name);
   }
 
-  /** Ends the job, or begins it, if it is time. */
+  /** Ends or begins the job if it is time. */
   async function end(name: string): Promise<void> {
     if (settled.has(name)) return;
     const renderJob = lastSeen.get(name) ?? reflector.get(name, namespace);
     if (!renderJob) return gone(name);
     const { uid } = renderJob.metadata;
     const finished = isFinished(renderJob);
-    // Deleted before it ended, and no agent has it or will: nothing can come of it any more.
+    // It was deleted before it ended, and no agent has it or will get it, so nothing can come of it.
     const withdrawn = !finished && isKept(renderJob) && isWithdrawn(renderJob);
     if (!finished && !withdrawn) return hasBegun(renderJob) ? begin(name, renderJob) : gone(name, uid);
-    // Cheaper than asking the object store and locking the job's row only to learn the same.
+    // Cheaper than asking the object store and locking the job's row.
     let outcome: Settlement = 'already';
     if (withdrawn) outcome = await settler.fail(name, uid, CANCELLED, renderJob.spec.capability);
     else if (!(await isSettled.submit(name))) outcome = await settler.settleFrom(renderJob);
@@ -109,8 +109,8 @@ export function createJobWatcher(options: JobWatcherOptions) {
   }
 
   /**
-   * Cancels a job whose own RenderJob is not there any more: a person deleted it. Asked only when the local copy says
-   * so; the API has the last word.
+   * Cancels a job whose own RenderJob is gone because a person deleted it. The local copy raises the suspicion; the
+   * API decides.
    * @param seen uid of the RenderJob that has the name now
    */
   async function gone(name: string, seen?: string): Promise<undefined> {
@@ -133,14 +133,14 @@ export function createJobWatcher(options: JobWatcherOptions) {
   }
 
   /**
-   * Compares every unsettled job with its RenderJob, but for those that may be too young to have appeared. The first
-   * time, right after the list, all. One from later than now was written before the database's clock was set back,
-   * and is not young.
+   * Compares every unsettled job with its RenderJob, except for those that may be too young to have appeared; the
+   * first time, right after the list, all. A job from the future was written before the database's clock was set
+   * back, and is not young.
    */
   async function sweep({ first = false } = {}): Promise<void> {
     if (!first && (!reflector.hasSynced || reflector.healthySince === undefined)) return;
     const youngest = first ? 0 : 3;
-    // In the order of the index on unsettled jobs, so that the settled ones cost nothing.
+    // In the order of the index on unsettled jobs, so that settled ones cost nothing.
     let after = { account: '', id: '' };
     for (;;) {
       const jobs = await database.sql<
@@ -202,7 +202,7 @@ export function createJobWatcher(options: JobWatcherOptions) {
   };
 }
 
-/** The job a RenderJob is of; undefined for one that a person made by hand. */
+/** Returns the job of a RenderJob; undefined for one that a person made. */
 function nameOf({ metadata: { name }, spec }: RenderJob): string | undefined {
   return name !== undefined && spec.account && isJobId(name) ? name : undefined;
 }

@@ -10,11 +10,11 @@ export interface MediaRow {
   readonly removed_by: string;
   readonly actor: string | null;
   readonly removed_at: Date;
-  /** Null while the object store has not yet been told, or did not answer. */
+  /** Null while the object store has not been asked yet, or did not answer. */
   readonly deleted_at: Date | null;
 }
 
-/** Files that were deleted, and those that are about to be; the newest first. @throws ApiError invalid_input */
+/** Lists deleted files and those to be deleted, newest first. @throws ApiError invalid_input */
 export async function listMedia(
   sql: Transaction,
   of: { accountId?: string; limit: number },

@@ -20,7 +20,7 @@ let system: TestSystem;
 const signal = new AbortController().signal;
 
 beforeAll(async () => {
-  // The control plane's own housekeeping, after its first round, leaves all to the test.
+  // After its first round, the control plane's own housekeeping leaves everything to the test.
   system = await startTestSystem({ jobSweepMs: 200, housekeepingMs: 3_600_000 });
 });
 afterAll(() => system.close());
@@ -114,7 +114,7 @@ describe('retention', () => {
     await age([fileKey], 400);
     await retentionOf(store(), () => [fileKey]).sweep(signal);
     expect(await isStored(fileKey)).toBe(true);
-    // Nor does any other, while it is not known which RenderJobs there are.
+    // No other file is deleted either while the RenderJobs are unknown.
     await retentionOf(store(), () => undefined).sweep(signal);
     expect(await isStored(fileKey)).toBe(true);
   });
@@ -162,7 +162,7 @@ describe('retention', () => {
     await retentionOf(failing).sweep(signal);
     expect(await isStored(fileKey)).toBe(true);
     expect(await deletions([fileKey])).toEqual([]);
-    // Killed between the deletion and its record: the object is gone, the debt is not.
+    // Killed between the deletion and its record: the object is gone, the debt remains.
     await store().delete(fileKey);
     const { sql } = system.database;
     const [owed] = await sql`select attempts, last_error from media_removals where object_key = ${fileKey}`;
@@ -180,7 +180,7 @@ describe('retention', () => {
     );
     await age(keys, 31);
     await Promise.all(Array.from({ length: 4 }, () => retentionOf().sweep(signal)));
-    // What one of them had just claimed, it deletes.
+    // It deletes what one of them had just claimed.
     await expect.poll(async () => (await deletions(keys)).length).toBe(30);
   });
 
@@ -196,7 +196,7 @@ describe('retention', () => {
       ]);
       if (submit.status === 'fulfilled') admitted++;
       if (gone.status === 'fulfilled') deleted++;
-      // Exactly one of the two had its way.
+      // Exactly one of the two succeeded.
       expect([submit.status, gone.status].sort()).toEqual(['fulfilled', 'rejected']);
       expect(await isStored(fileKey)).toBe(submit.status === 'fulfilled');
     }

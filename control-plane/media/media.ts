@@ -8,9 +8,9 @@ export interface RemovedMedia {
   readonly accountId: string;
   readonly outputDeleted: boolean;
   readonly deletedInputs: string[];
-  /** Inputs that stay: an unfinished job is made from them. */
+  /** Inputs that stay because an unfinished job uses them. */
   readonly keptInputs: string[];
-  /** Everything that is now owed to the object store. */
+  /** Objects whose deletion is now owed. */
   readonly objectKeys: string[];
 }
 
@@ -21,8 +21,8 @@ interface JobMedia {
 }
 
 /**
- * Takes a job's files out of use: its output and, with `inputs`, the uploads it was made from.
- * @param accountId whose job it must be; undefined: anyone's
+ * Takes a job's files out of use: its output and, with `inputs`, the uploads that it was made from.
+ * @param accountId owner of the job; undefined: anyone
  * @throws ApiError not_found; invalid_input while the job has not ended
  */
 export async function removeJobMedia(
@@ -40,7 +40,7 @@ export async function removeJobMedia(
   if (!found.ended)
     throw new ApiError('invalid_input', 'The job has not ended: its files can be deleted when it has.');
   const asked = job.inputs ? [...new Set(Object.values(found.inputs))] : [];
-  // The job's row first, then the account's: the order in which settlements lock them.
+  // The job's row first, then the account's, as settlements lock them.
   const output = await removeOutput(tx, jobId, remover);
   const deletedInputs = await removeUploads(tx, found.account_id, asked, remover);
   const kept = await tx<{ file_key: string }[]>`
@@ -56,8 +56,8 @@ export async function removeJobMedia(
 
 /**
  * Takes an upload out of use.
- * @param accountId whose upload it must be; undefined: anyone's
- * @throws ApiError not_found; invalid_input while an unfinished job or session is made from it
+ * @param accountId owner of the upload; undefined: anyone
+ * @throws ApiError not_found; invalid_input while an unfinished job or session uses it
  */
 export async function removeUpload(
   tx: Transaction,

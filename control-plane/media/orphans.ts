@@ -7,16 +7,16 @@ import { PREVIEWS_PREFIX } from '../voices/previews.ts';
 import type { Removals } from './removals.ts';
 
 /**
- * States what this service stores under: uploads, outputs by the uid of their RenderJob, previews of voices. Nothing
- * else is looked at.
+ * Prefixes under which this service stores: uploads, outputs by the uid of their RenderJob, previews of voices.
+ * Nothing else is examined.
  */
 const UPLOADS = 'api/up-';
 const OUTPUTS = 'out/';
-/** An object here names the database that the store belongs to. */
+/** An object under this prefix names the database that the store belongs to. */
 const INSTALLATIONS = 'installation/';
 /** Objects judged by one statement. */
 const BATCH = 5_000;
-/** After so many objects the listing rests, so that it never competes with uploads and renders. */
+/** Number of objects after which the listing rests, so that it does not compete with uploads and renders. */
 const REST_EVERY = 500;
 const REST_MS = 100;
 
@@ -26,14 +26,14 @@ export interface OrphansOptions {
   readonly objects: Pick<ObjectStore, 'list' | 'put'>;
   readonly removals: Removals;
   readonly logger: Logger;
-  /** uids of the RenderJobs there are; undefined while that is not known. */
+  /** uids of the existing RenderJobs; undefined while they are unknown. */
   readonly renderJobs: () => ReadonlySet<string> | undefined;
 }
 
 /**
- * Finds objects that nothing speaks of: outputs of attempts that lost, or of RenderJobs without a job that are gone;
- * files whose upload was swept while they were still being written; previews of voices that are offered no more. What
- * is younger than the setting may yet be spoken of.
+ * Finds objects without a reference: outputs of attempts that lost, or of deleted RenderJobs without a job; files
+ * whose upload was swept while they were being written; previews of removed voices. Objects younger than the
+ * setting may still get a reference.
  */
 export function createOrphans({ sql, objects, removals, logger, renderJobs }: OrphansOptions) {
   /** @returns why nothing must be deleted, if so */
@@ -52,7 +52,7 @@ export function createOrphans({ sql, objects, removals, logger, renderJobs }: Or
     return undefined;
   }
 
-  /** Those of the objects that no row speaks of and no RenderJob may still bring the outcome of, owed from here on. */
+  /** Returns the objects without a row whose outcome no RenderJob can bring, and owes their deletion. */
   async function take(found: readonly StoredObject[], uids: ReadonlySet<string>): Promise<string[]> {
     const candidates = found.filter(
       ({ key }) => !(key.startsWith(OUTPUTS) && uids.has(key.split('/')[1] ?? '')),

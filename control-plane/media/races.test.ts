@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => db.close());
 
-/** Whether the work is still waiting for something after a while. */
+/** Returns whether the work is still waiting after a while. */
 async function waits(work: Promise<unknown>): Promise<boolean> {
   const ended = work.then(
     () => true,
@@ -91,7 +91,7 @@ test('deleting the files of a job and settling others of its account never wait 
   await settle(db.sql, [jobId]);
   let deletion: Promise<unknown> = Promise.resolve();
   await db.sql.begin(async (tx) => {
-    // A batch as another process brings it, stopped between its jobs and its accounts.
+    // A batch of another process, stopped between its jobs and its accounts.
     await tx`select 1 from jobs where id = any(${[jobId, other]}::text[]) order by id for no key update`;
     deletion = db.sql.begin((second) =>
       removeJobMedia(

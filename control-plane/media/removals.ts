@@ -4,18 +4,18 @@ import type { ObjectStore } from '@semblance/objects/store';
 import type { Database } from '../storage/database.ts';
 import type { Transaction } from '../storage/sql.ts';
 
-/** On whose behalf a file goes. */
+/** On whose behalf a file is deleted. */
 export type Remover =
   | { readonly by: 'retention' }
   /** `actor`: the id of the key that asked. */
   | { readonly by: 'owner'; readonly actor: string }
-  /** `actor`: the name the service owner stated. */
+  /** `actor`: the name that the service owner stated. */
   | { readonly by: 'admin'; readonly actor: string };
 
 /** Objects deleted at once. */
 const CONCURRENCY = 16;
 const BATCH = 200;
-/** A removal claimed by a process that dies is free for others after this long. */
+/** Time after which a removal claimed by a dead process is free for others. */
 const LEASE_SECONDS = 60;
 
 interface Claimed {
@@ -26,9 +26,9 @@ interface Claimed {
 const actorOf = (remover: Remover) => ('actor' in remover ? remover.actor : null);
 
 /**
- * Takes an account's uploads out of use, all of them that no unfinished job or session is made from, and owes the
- * store their deletion. The row of balances is locked first, as a submit does: a job or a session is admitted before,
- * and then its inputs stay, or after, and then it finds them gone.
+ * Takes an account's uploads out of use, except those that an unfinished job or session uses, and owes their
+ * deletion. The row of balances is locked first, as in a submit: a job or session is admitted either before, and
+ * its inputs stay, or after, and finds them gone.
  * @returns the keys that were taken
  */
 export async function removeUploads(
@@ -58,7 +58,7 @@ export async function removeUploads(
 }
 
 /**
- * Takes the output of an ended job out of use and owes the store its deletion. The job stays as it was, without a link.
+ * Takes the output of an ended job out of use and owes its deletion. The job stays, without a link.
  * @returns the output's key; undefined when there is none
  */
 export async function removeOutput(
@@ -85,13 +85,13 @@ export interface RemovalsOptions {
   readonly database: Database;
   readonly objects: ObjectStore;
   readonly logger: Logger;
-  /** Is told of what was deleted, by kind and remover. */
+  /** Called for each deleted file, by kind and remover. */
   readonly onDeleted?: (deleted: { kind: string; removedBy: string; bytes: bigint }) => void;
 }
 
 /**
- * Deletes from the object store what `media_removals` says, and writes `media_deletions`. A crash in between has the
- * object deleted again, without effect, and the deletion recorded once: the row that goes is the one that is recorded.
+ * Deletes the objects in `media_removals` and writes `media_deletions`. After a crash in between the object is
+ * deleted again, without effect, and the deletion is recorded once: the record is made from the row that goes.
  */
 export function createRemovals({ database, objects, logger, onDeleted }: RemovalsOptions) {
   const { sql } = database;
@@ -132,7 +132,7 @@ export function createRemovals({ database, objects, logger, onDeleted }: Removal
   }
 
   return {
-    /** Deletes these now; what fails stays owed. Never throws. */
+    /** Deletes these now; failures stay owed. Never throws. */
     async payNow(objectKeys: readonly string[]): Promise<void> {
       if (objectKeys.length === 0) return;
       try {
@@ -145,7 +145,7 @@ export function createRemovals({ database, objects, logger, onDeleted }: Removal
       }
     },
 
-    /** Deletes everything that is due. @returns how many objects are gone */
+    /** Deletes everything that is due. @returns number of deleted objects */
     async payDue(signal: AbortSignal): Promise<number> {
       let total = 0;
       for (;;) {

@@ -8,20 +8,23 @@ export interface RetentionOptions {
   readonly database: Database;
   readonly removals: Removals;
   /**
-   * Inputs of unfinished RenderJobs, those that people made by hand among them. Undefined while that is not known: then no
+   * Inputs of unfinished RenderJobs, including those that people made. Undefined while they are unknown; then no
    * upload is taken out of use.
    */
   readonly keysInUse: () => readonly string[] | undefined;
 }
 
 /**
- * Takes out of use what has been kept long enough, and has it deleted. Any number of processes may sweep at once, and any
- * may die at any point: what was taken out of use is in `media_removals` until it is deleted.
+ * Takes files out of use whose retention is over, and deletes them. Any number of processes may run it at once, and
+ * any may die at any point: files out of use are in `media_removals` until they are deleted.
  */
 export function createRetention({ database, removals, keysInUse }: RetentionOptions) {
   const { sql } = database;
 
-  /** Uploads count from their completion; one that an unfinished job or session is made from stays until that has ended. */
+  /**
+   * Retention of an upload counts from its completion; one that an unfinished job or session uses stays until that
+   * has ended.
+   */
   async function expireUploads(): Promise<number> {
     const inUse = keysInUse();
     if (!inUse) return 0;
@@ -46,7 +49,7 @@ export function createRetention({ database, removals, keysInUse }: RetentionOpti
     return removed;
   }
 
-  /** Outputs count from the end of their job, whatever became of its webhook. */
+  /** Retention of an output counts from the end of its job, whatever became of its webhook. */
   async function expireOutputs(): Promise<number> {
     const rows = await sql`
       with picked as (
@@ -65,7 +68,7 @@ export function createRetention({ database, removals, keysInUse }: RetentionOpti
   }
 
   return {
-    /** @returns how many objects were deleted */
+    /** @returns number of deleted objects */
     async sweep(signal: AbortSignal): Promise<number> {
       for (const expire of [expireUploads, expireOutputs]) {
         while ((await expire()) >= BATCH) signal.throwIfAborted();

@@ -7,19 +7,19 @@ export interface SignedLinksOptions {
 
 export interface SignedLinks {
   /**
-   * A link for clients.
-   * @param since when the object came to be: windows are counted from there
+   * Returns a link for clients.
+   * @param since creation of the object, from which windows are counted
    * @param linkSeconds lifetime
    */
   to(key: string, since: Date, linkSeconds: number): Promise<string>;
 }
 
-/** Links kept so that the same one is not signed again. */
+/** Number of cached links. */
 const MAX_LINKS = 5_000;
 
 /**
- * Signs links so that asking again gives the same one: the signature dates from the beginning of a window that is counted
- * from a moment of the object's. A window is half a lifetime long, so every link given out is good for at least the other
+ * Signs links so that asking again gives the same one: the signature dates from the beginning of a window, counted
+ * from the creation of the object. A window is half a lifetime long, so every link is valid for at least the other
  * half.
  */
 export function createSignedLinks({ objects, now = Date.now }: SignedLinksOptions): SignedLinks {
@@ -42,7 +42,7 @@ export function createSignedLinks({ objects, now = Date.now }: SignedLinksOption
   };
 }
 
-/** The latest multiple of half a lifetime after `since` that is not in the future, to the second. */
+/** Returns the latest multiple of half a lifetime after `since` that is not in the future, to the second. */
 export function windowStart(since: Date, linkSeconds: number, now: number): Date {
   const start = Math.floor(since.getTime() / 1000);
   const half = Math.max(1, Math.floor(linkSeconds / 2));

@@ -1,14 +1,14 @@
 export interface CrowdOptions {
-  /** Calls under way at once that are no crowd yet. */
+  /** Most calls under way at once that are no crowd. */
   readonly most: number;
   /**
-   * How long it still counts as one after the last moment of it, in milliseconds. Calls come and go in batches: between
-   * two of them hardly any is under way, and what yields to a crowd must not take each gap for its end.
+   * Time for which it still counts as a crowd, in ms. Calls come in batches with hardly any in between, and work
+   * that yields to a crowd must not take each gap for its end.
    */
   readonly lingerMs: number;
 }
 
-/** The same function, telling whether its calls crowd, or have a moment ago. */
+/** Wraps a function so that it tells whether its calls crowd, or did a moment ago. */
 export function watchCrowd<Args extends unknown[], Answer>(
   work: (...args: Args) => Promise<Answer>,
   { most, lingerMs }: CrowdOptions,

@@ -64,7 +64,7 @@ test('several relays share what is due, each debt paid once while nothing fails'
     seen.push(task.jobId);
   };
   await Promise.all(Array.from({ length: 60 }, (_, i) => owe(`job ${i}`)));
-  // A lease that no pause of this process outlasts: what outlasts it is paid twice.
+  // A lease longer than any pause of this process; otherwise the debt would be paid twice.
   for (let i = 0; i < 3; i++) relay(handle, { leaseMs: 60_000 }).run();
   await paid();
   expect(seen).toHaveLength(60);
@@ -124,7 +124,7 @@ test('what a dead relay had claimed is free after its lease', async () => {
     return new Promise(() => {});
   });
   await owe('job');
-  // Never ends, and claims nothing more: as if its process had been killed between the deed and the record of it.
+  // Never ends and claims nothing more, as if its process had been killed between the payment and its record.
   const killed = new AbortController();
   void dead.outbox.run(killed.signal);
   await untilTrue(() => entered > 0, 'it is claimed');
@@ -177,7 +177,8 @@ test('what is left to the table is paid from there in the order it was owed in, 
   };
   const { outbox, run } = relay(handle, {
     lanes: { renderjob: { handle, concurrency: () => 1 }, event: { handle, concurrency: () => 1 } },
-    // Neither runs out while this process stands still: what falls due while it is in hand is paid twice.
+    // Neither expires while this process stands still; a debt that falls due while it is being paid would be paid
+    // twice.
     leaseMs: 60_000,
     ownMs: 60_000,
   });
@@ -188,7 +189,7 @@ test('what is left to the table is paid from there in the order it was owed in, 
     outbox.handOver('event', await owe(String(i), due()));
     while (seen.length <= i) await delay(1);
   }
-  // The first pass through memory: one at work, and so many that wait.
+  // The first pass through memory: one at work, and those that wait.
   const burst: Awaited<ReturnType<typeof owe>>[] = [];
   for (let i = 150; i < 300; i++) burst.push(await owe(String(i), due()));
   for (const task of burst) outbox.handOver('event', task);
@@ -196,7 +197,7 @@ test('what is left to the table is paid from there in the order it was owed in, 
   expect(seen.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 300 }, (_, i) => i));
   const late = seen.filter((i) => i >= 200);
   expect(late).toEqual(late.toSorted((a, b) => a - b));
-  // Caught up: what comes now is paid at once again, though it falls due in an hour.
+  // Caught up: a new debt is paid at once again, although it falls due in an hour.
   outbox.handOver('event', await owe('300', new Date(Date.now() + 3_600_000)));
   await paid();
 });

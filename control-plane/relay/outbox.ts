@@ -10,28 +10,28 @@ export type TaskKind = 'renderjob' | 'event';
 export interface Task {
   readonly id: bigint;
   readonly jobId: string;
-  /** Of an event: the status reached. */
+  /** For an event: the reached status. */
   readonly status: string | null;
   readonly createdAt: Date;
-  /** How often it was tried before by a poll. */
+  /** Number of earlier tries by a poll. */
   readonly attempts: number;
 }
 
-/** Holds what paying a debt brought that is to be kept with it: the uid of the RenderJob. */
+/** Result of a payment that is stored with the debt: the uid of the RenderJob. */
 export interface TaskResult {
   readonly renderJobUid?: string;
 }
 
 export interface Lane<Context> {
   /**
-   * Pays one debt; called again, perhaps by another process, until it has resolved once, so it must be harmless to
-   * repeat. Throws when it is to be tried again.
+   * Pays one debt. It may be called again, also by another process, until it has resolved once, so it must be
+   * idempotent. Throws when it is to be tried again.
    */
   // biome-ignore lint/suspicious/noConfusingVoidType: most handlers have nothing to say
   readonly handle: (task: Task, context: Context | undefined) => Promise<TaskResult | void>;
   /**
-   * Debts just handed over, and debts found by a poll, that this process pays at once: so many of each. Asked anew
-   * before each, so that it may follow the load; at least 1.
+   * Number of new debts, and of debts found by a poll, that this process pays at once. Read before each payment, so
+   * that it may follow the load; at least 1.
    */
   readonly concurrency: () => number;
 }
@@ -41,9 +41,9 @@ export interface OutboxOptions<Contexts extends Record<TaskKind, unknown>> {
   readonly logger: Logger;
   readonly lanes: { readonly [K in TaskKind]: Lane<Contexts[K]> };
   readonly pollMs?: number;
-  /** A debt claimed by a process that dies is free for others after this long. Default 10 s. */
+  /** Time after which a debt claimed by a dead process is free for others. Default 10 s. */
   readonly leaseMs?: number;
-  /** How long after its commit a debt falls due for everyone. Default: that of `outbox.due_at`, 2 s. */
+  /** Time after its commit at which a debt falls due for every process. Default: that of `outbox.due_at`, 2 s. */
   readonly ownMs?: number;
   /** Pause after the n-th failed attempt. */
   readonly backoffMs?: (attempts: number) => number;
@@ -52,30 +52,30 @@ export interface OutboxOptions<Contexts extends Record<TaskKind, unknown>> {
 
 export interface Outbox<Contexts extends Record<TaskKind, unknown>> {
   /**
-   * Pays, at once and in this process, a debt that has just been committed. Nothing depends on it: a debt not paid
-   * within its first two seconds is found by the poll of any process.
+   * Pays a debt that has just been committed, at once and in this process. Nothing depends on it: the poll of any
+   * process finds a debt that is not paid within two seconds.
    */
   handOver<K extends TaskKind>(kind: K, task: Omit<Task, 'attempts'>, context?: Contexts[K]): void;
-  /** Polls for debts that are due, until aborted; then waits for those being paid. */
+  /** Polls for due debts until aborted; then waits for running payments. */
   run(signal: AbortSignal): Promise<void>;
 }
 
 /** Debts claimed in one statement. */
 const CLAIM = 32;
-/** Debts just handed over that wait in memory for their turn. */
+/** New debts that wait in memory for their turn. */
 const WAITING = 32;
-/** How long after its commit a debt falls due for everyone: the default of `outbox.due_at`. */
+/** Time after its commit at which a debt falls due for every process: the default of `outbox.due_at`. */
 const OWN_MS = 2_000;
 
 type Handed = { readonly task: Task; readonly context: unknown };
 
 /**
- * Pays what committed transactions owe to other systems. Lanes do not wait for each other, nor debts of a lane: a
- * failing one is put off with backoff while the others go on.
+ * Pays what committed transactions owe to other systems. Neither kinds nor debts wait for each other: a failing
+ * debt is put off with backoff while the others go on.
  *
- * A debt is paid at once when there is room, and waits a little in memory when there is not. When more come than can
- * be paid, they are left to the table, and paid from there in the order in which they were made, until it has been
- * emptied: so the old do not stand back behind the new.
+ * A debt is paid at once when there is room, and otherwise waits a little in memory. When more arrive than can be
+ * paid, they are left to the table and paid from there in order until the table is empty, so that old debts do not
+ * wait behind new ones.
  */
 export function createOutbox<Contexts extends Record<TaskKind, unknown>>(
   options: OutboxOptions<Contexts>,
@@ -83,7 +83,7 @@ export function createOutbox<Contexts extends Record<TaskKind, unknown>>(
   const { database, logger, lanes, pollMs = 500, leaseMs = 10_000, backoffMs = defaultBackoff } = options;
   const { ownMs = OWN_MS } = options;
   const receipts = createReceipts({ database });
-  /** States what has been paid, until it is recorded. */
+  /** Paid debts that are not recorded yet. */
   const unrecorded = new Set<Promise<void>>();
   let ended = false;
 
@@ -92,7 +92,7 @@ export function createOutbox<Contexts extends Record<TaskKind, unknown>>(
     const failed = async (error: unknown) => {
       const reason = describeError(error);
       logger.debug({ task: task.id.toString(), kind, jobId: task.jobId, attempts: task.attempts }, reason);
-      // Of a debt just handed over nothing is written: it falls due by itself.
+      // A debt that was just handed over needs no write: it falls due by itself.
       if (task.attempts > 0) await putOff(task, reason).catch(() => {});
     };
     try {
@@ -115,7 +115,10 @@ export function createOutbox<Contexts extends Record<TaskKind, unknown>>(
         where id = ${task.id}`;
   }
 
-  /** The oldest that are due; `early`: and those that are not yet, but for what this process has in hand. */
+  /**
+   * Claims the oldest due debts; `early`: and those that are not due yet, except the ones that this process has in
+   * hand.
+   */
   async function claim(kind: TaskKind, early: readonly bigint[] | undefined): Promise<Task[]> {
     const horizonMs = early ? ownMs : 0;
     const inHand = (early ?? []).map(String);
@@ -142,17 +145,17 @@ export function createOutbox<Contexts extends Record<TaskKind, unknown>>(
 
   function openLane(kind: TaskKind) {
     const { concurrency } = lanes[kind];
-    // Handed over and claimed debts have room of their own: a rush of new ones does not starve the old.
+    // New and claimed debts have separate room, so a rush of new ones does not starve the old.
     const handed = { waiting: [] as Handed[], running: 0 };
     const claimed = { waiting: [] as Handed[], running: 0 };
-    /** States when others may claim again what waits here. */
+    /** Time at which others may claim again what waits here. */
     let claimedUntil = 0;
-    /** The last claim has not brought all there was. */
+    /** The last claim has not returned everything. */
     let more = false;
     /** Ids handed over and not recorded yet. */
     const inHand = new Set<bigint>();
     const running = new Set<Promise<void>>();
-    /** Debts have been left to the table, and not all of them have been claimed since. */
+    /** Debts were left to the table, and not all of them have been claimed since. */
     let behind = false;
     let left = 0;
     const alarm = createBell();
@@ -215,7 +218,7 @@ export function createOutbox<Contexts extends Record<TaskKind, unknown>>(
         handed.waiting.push({ task, context });
         fill(handed);
       },
-      /** Begins nothing more, and waits for what has been begun. */
+      /** Begins nothing more, and waits for everything that has begun. */
       async end(): Promise<void> {
         handed.waiting.length = 0;
         claimed.waiting.length = 0;

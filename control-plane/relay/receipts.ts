@@ -1,23 +1,23 @@
 import type { Database } from '../storage/database.ts';
 
-/** A debt that was paid. */
+/** A paid debt. */
 export interface Receipt {
-  /** Of the debt. */
+  /** Id of the debt. */
   readonly id: bigint;
   readonly jobId: string;
-  /** Of the RenderJob, when the debt was to create it. */
+  /** uid of the RenderJob, when the debt was to create it. */
   readonly renderJobUid: string | undefined;
 }
 
 export interface ReceiptsOptions {
   readonly database: Database;
-  /** How long the first of a statement waits for others. Default 20. */
+  /** Time for which the first of a statement waits for others, in ms. Default 20. */
   readonly lingerMs?: number;
   readonly maxSize?: number;
 }
 
 /**
- * Records what was paid, many debts in one statement: nobody waits for it, and until it is recorded a debt is merely
+ * Records payments, many in one statement. Nobody waits for it, and until a payment is recorded the debt is merely
  * paid again.
  */
 export function createReceipts({ database, lingerMs = 20, maxSize = 256 }: ReceiptsOptions) {
@@ -45,12 +45,12 @@ export function createReceipts({ database, lingerMs = 20, maxSize = 256 }: Recei
     const ids = paid.map(({ id }) => id.toString());
     const jobs = created.map(({ jobId }) => jobId);
     const uids = created.map((receipt) => receipt.renderJobUid as string);
-    // Losing this to a crash of the server loses nothing: the debt is paid again, without effect.
+    // Losing this in a crash of the server loses nothing: the debt is paid again, without effect.
     await database.fast`select record_payments(${ids}::bigint[], ${jobs}::text[], ${uids}::text[])`;
   }
 
   return {
-    /** Resolves when it is recorded. @throws what kept the database from it */
+    /** Resolves when it is recorded. @throws the error of the database */
     record(receipt: Receipt): Promise<void> {
       return new Promise((resolve, reject) => {
         waiting.push({ receipt, resolve, reject });

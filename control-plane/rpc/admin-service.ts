@@ -25,17 +25,17 @@ import { type DeliveryView, listDeliveries } from '../webhooks/deliveries.ts';
 export interface AdminServiceOptions {
   readonly logger: Logger;
   readonly database: Database;
-  /** States what `authorization: Bearer …` must carry. */
+  /** Required value of `authorization: Bearer …`. */
   readonly token: string;
   readonly metrics: Metrics;
   readonly removals: Pick<Removals, 'payNow'>;
-  /** Has the LiveSession of a session whose end was asked for deleted. */
+  /** Deletes the LiveSession of a session whose end was requested. */
   readonly endSession: (sessionId: string) => void;
-  /** Voices of files, by id. */
+  /** Voices from files, by id. */
   readonly voices: ReadonlyMap<string, Voice>;
 }
 
-/** Returns what the service owner may do. */
+/** Creates the service of the service owner. */
 export function createAdminService(options: AdminServiceOptions): GrpcService {
   const { logger, database, token, metrics, removals, endSession } = options;
   const { sql, slow } = database;
@@ -44,7 +44,7 @@ export function createAdminService(options: AdminServiceOptions): GrpcService {
 
   function authorize(metadata: Metadata): void {
     const sent = metadata.get('authorization')[0]?.toString() ?? '';
-    // Digests have one length, so that comparing them tells nothing, not even how long the token is.
+    // Digests have one length, so comparing them reveals nothing, not even the length of the token.
     if (!timingSafeEqual(digest(sent), expected))
       throw new ApiError('unauthorized', 'The admin token is missing or wrong.');
   }
@@ -58,7 +58,7 @@ export function createAdminService(options: AdminServiceOptions): GrpcService {
       }),
     );
 
-  /** A method that changes something: the change and the row of the audit that tells of it are one transaction. */
+  /** Wraps a changing method: the change and its audit row are one transaction. */
   const changing = <Request, Made, Response = Made>(
     method: string,
     change: (tx: Transaction, request: Request, actor: string) => Promise<changes.Changed<Made>>,
@@ -82,10 +82,10 @@ export function createAdminService(options: AdminServiceOptions): GrpcService {
 
   const implementation: AdminServiceServer = {
     createAccount: changing('CreateAccount', changes.accountCreated),
-    // Recomputing the books is for later: nobody's submits wait for it, and what it meets undoes no top-up.
+    // The books are recomputed afterwards: nobody's submits wait for it, and an error in it undoes no top-up.
     topUpAccount: changing('TopUpAccount', changes.accountToppedUp, async (accountId) => ({
       account: await showAccount(slow, accountId).catch((cause: unknown) => {
-        // Whoever reads that nothing was billed, as after other failures, books it again.
+        // A reader of an error would assume that nothing was booked, and book it again.
         logger.error(
           { err: cause, accountId },
           `booked a top-up, but cannot show its account: ${describeError(cause)}`,

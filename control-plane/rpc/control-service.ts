@@ -37,11 +37,11 @@ export interface ControlServiceOptions {
   readonly watchJobs: ControlServiceServer['watchJobs'];
   readonly readJobs: ControlServiceServer['readJobs'];
   readonly submitJobs: ControlServiceServer['submitJobs'];
-  /** The moment whose week, month and year a balance speaks of. Default: the database's clock. */
+  /** Moment whose week, month and year a balance contains. Default: the database's clock. */
   readonly now?: () => Date;
 }
 
-/** Returns what the gateway asks. Every method but the pricing of strangers begins at the gate. */
+/** Creates the service of the gateway. Every method except pricing without a key begins at the gate. */
 export function createControlService(options: ControlServiceOptions): GrpcService {
   const { logger, database, gate, uploads, submit, view, jobCalls, mediaCalls, sessionCalls, metrics, now } =
     options;

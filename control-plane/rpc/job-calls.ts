@@ -27,7 +27,7 @@ export interface JobCallsOptions {
   readonly webhooks: boolean;
 }
 
-/** Returns what accounts ask about their jobs besides submitting and reading them. */
+/** Creates the calls of accounts about their jobs besides submitting and reading them. */
 export function createJobCalls({ database, gate, view, canceller, webhooks }: JobCallsOptions) {
   return {
     async cancelJob(

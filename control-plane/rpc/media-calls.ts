@@ -16,7 +16,10 @@ export interface MediaCallsOptions {
   readonly removals: Pick<Removals, 'payNow'>;
 }
 
-/** Owners delete their files: out of use with the commit, out of the store before the answer, if the store answers. */
+/**
+ * Creates the calls by which owners delete their files: out of use with the commit, out of the store before the
+ * answer, if the store answers.
+ */
 export function createMediaCalls({ database, gate, removals }: MediaCallsOptions) {
   return {
     async deleteJobMedia(

@@ -46,7 +46,7 @@ async function serve(
     method: 'ReadJobs',
     answer: readTogether(gate, createJobView({ objects: {} as ObjectStore })),
     logger: pino({ level: 'error' }, { write: (line: string) => void lines.push(line) }),
-    // In seconds: no longer than since it was asked.
+    // In seconds, no longer than since the request.
     onAnswered: (seconds, code) =>
       answered.push(`${code} ${seconds >= 0 && seconds * 1000 <= performance.now() - asked}`),
   });
@@ -62,7 +62,7 @@ async function serve(
   });
   client = createClient(ControlServiceClient, `127.0.0.1:${server.port}`);
   const stream = client.readJobs();
-  // The end of a test cuts what is open still.
+  // The end of a test cuts open streams.
   stream.on('error', () => {});
   return { stream, streams };
 }
@@ -182,7 +182,7 @@ test('a stream nobody uses ends at once, and one whose gateway is gone is forgot
   const before = performance.now();
   streams.end();
   await over;
-  // Not by the server's patience with what is still open.
+  // Not by the server's limit for open streams.
   await server?.close(25_000);
   expect(performance.now() - before).toBeLessThan(20_000);
 });

@@ -4,7 +4,7 @@ import type { Answered, Asked } from '@semblance/common/grpc/messages';
 import type { Logger } from '@semblance/common/logging';
 import type { Refusal } from '@semblance/proto/semblance/control/v1/control';
 
-/** Holds what became of one request that was refused, as in GetJobResult. */
+/** The answer to one refused request, as in GetJobResult. */
 export interface Refused {
   outcome: { $case: 'refusal'; value: Refusal };
   rateLimit: string;
@@ -13,20 +13,20 @@ export interface Refused {
 export interface MessageStreamsOptions<Request, Result> {
   /** Name of the call, for logs. */
   readonly method: string;
-  /** Answers all requests of a message, in their order. What it throws refuses every one of them. */
+  /** Answers all requests of a message, in their order. An error refuses every one of them. */
   readonly answer: (requests: readonly Request[]) => Promise<Result[]>;
   readonly logger: Logger;
-  /** Is told of each message: how long it took in seconds, and `ok` or the code with which all of it failed. */
+  /** Called for each message with its time in seconds, and `ok` or the code with which all of it failed. */
   readonly onAnswered: (seconds: number, code: string) => void;
 }
 
 export interface MessageStreams<Request, Result> {
   readonly handle: handleBidiStreamingCall<Asked<Request>, Answered<Result>>;
-  /** Ends every stream as soon as what it took is answered: gateways open it again, elsewhere if need be. */
+  /** Ends every stream after its accepted requests are answered; gateways open it again, elsewhere if needed. */
   end(): void;
 }
 
-/** Answers requests that come many in a message. */
+/** Answers requests that come in messages of many. */
 export function createMessageStreams<Request, Result>(
   options: MessageStreamsOptions<Request, Result | Refused>,
 ): MessageStreams<Request, Result | Refused> {
@@ -41,7 +41,7 @@ export function createMessageStreams<Request, Result>(
     const entry = {
       end() {
         ending = true;
-        // What is not taken any more goes unanswered, so that it may be asked of another.
+        // Requests that are not taken stay unanswered, so that another process may be asked.
         stream.pause();
         if (underWay === 0) stream.end();
       },
@@ -56,7 +56,7 @@ export function createMessageStreams<Request, Result>(
       void answer(message).then((response) => {
         underWay--;
         if (!streams.has(entry)) return;
-        // A gateway that reads slowly is asked for less, not remembered for more.
+        // A gateway that reads slowly is asked for less instead of using more memory.
         if (!stream.write(response) && !ending) {
           stream.pause();
           stream.once('drain', () => ending || stream.resume());

@@ -23,12 +23,12 @@ export interface SessionCallsOptions {
   readonly gate: Gate;
   readonly opener: Opener;
   readonly report: Reports;
-  /** Voices of files, by id. */
+  /** Voices from files, by id. */
   readonly voices: ReadonlyMap<string, Voice>;
   readonly links: SignedLinks;
 }
 
-/** Returns what the gateway asks about live sessions. */
+/** Creates the calls of the gateway about live sessions. */
 export function createSessionCalls(options: SessionCallsOptions) {
   const { database, gate, opener, report, voices, links } = options;
   return {

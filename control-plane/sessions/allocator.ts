@@ -12,7 +12,7 @@ import {
   AllocationServiceClient,
 } from '@semblance/proto/semblance/operator/v1/operator';
 
-/** Lease that the operators compete for; its annotation says where the one that leads takes calls. */
+/** Lease for which the operators compete; its annotation has the address of the leader. */
 export const OPERATOR_LEASE = 'semblance-operator';
 export const ADDRESS_ANNOTATION = 'semblance.dev/address';
 
@@ -24,7 +24,7 @@ export interface AllocatorOptions {
   /** Sent to the operator. */
   readonly internalToken?: string | undefined;
   readonly tls?: Tls | undefined;
-  /** How long an operator that leads is looked for. Default 5 s. */
+  /** Time for which a leading operator is searched. Default 5 s. */
   readonly patienceMs?: number;
 }
 
@@ -37,18 +37,19 @@ export interface AllocateCall {
 
 export interface Allocator {
   /**
-   * Has a session bound to a warm slot. Asked again while no operator leads or the one that did is gone: the
-   * session's id makes it one allocation.
-   * @throws ApiError capacity_unavailable, capacity_warming: no slot; internal_error: whether there is one is not
-   *   known. The signal's reason when it aborts first.
+   * Binds a session to a warm slot. Repeated while no operator leads or the leader is gone; the session's id makes
+   * it one allocation.
+   * @throws ApiError capacity_unavailable, capacity_warming: no slot; internal_error: unknown whether there is one.
+   * The
+   *   signal's reason when it aborts first.
    */
   allocate(request: AllocateRequest, call: AllocateCall): Promise<AllocateResponse>;
   close(): void;
 }
 
-/** Pauses between two attempts. */
+/** Pause between two attempts, in ms. */
 const PAUSE_MS = 150;
-/** The least time an attempt is given, however late it is: an operator waits a moment for a slot that is given free. */
+/** Least time of an attempt, however late it is, in ms: an operator waits a moment for a slot that becomes free. */
 const LEAST_MS = 1_000;
 
 export function createAllocator(options: AllocatorOptions): Allocator {
@@ -67,7 +68,7 @@ export function createAllocator(options: AllocatorOptions): Allocator {
     return entry;
   }
 
-  /** Those of former leaders, once nothing is asked of them any more. */
+  /** Closes the connections to former leaders after their last call. */
   function forgetOthers(address: string): void {
     for (const [former, { client, calls }] of clients) {
       if (former === address || calls > 0) continue;
@@ -118,7 +119,7 @@ export function createAllocator(options: AllocatorOptions): Allocator {
           const why = last === undefined ? 'no operator leads' : describeError(last);
           logger.warn({ sessionId }, `cannot get a slot for a session: ${why}`);
           const message = 'Live sessions cannot be placed at present. Try again.';
-          // An attempt that was not answered may have been carried out.
+          // An attempt without an answer may have been carried out.
           if (last === undefined) throw new ApiError('capacity_unavailable', message);
           throw new ApiError('internal_error', message, { cause: last, upstream: true });
         }
@@ -132,10 +133,7 @@ export function createAllocator(options: AllocatorOptions): Allocator {
   };
 }
 
-/**
- * States what a call ends with when nobody answered it, the one who did does not lead, or the connection broke under
- * it.
- */
+/** Codes of a call that nobody answered, whose server does not lead, or whose connection broke. */
 const PASSING: ReadonlySet<number> = new Set([
   status.UNAVAILABLE,
   status.DEADLINE_EXCEEDED,
@@ -143,7 +141,7 @@ const PASSING: ReadonlySet<number> = new Set([
   status.INTERNAL,
 ]);
 
-/** Worth another try. A failure that the operator itself states, by its code, is not. */
+/** Returns whether another try may succeed. A failure that the operator itself reports, by its code, may not. */
 function isPassing({ code, metadata }: ServiceError): boolean {
   return PASSING.has(code) && metadata?.get(CODE_KEY).length === 0;
 }

@@ -19,16 +19,17 @@ interface ConnectedRow {
   readonly timeout_seconds: number;
 }
 
-/** Compared with where there is no session, so that the answer takes as long. */
+/** Compared when there is no session, so that the answer takes equally long. */
 const NOBODYS_TOKEN = Buffer.alloc(32);
 
 /**
- * Admits the one connection of a session: the first that shows its token before the session is ended for want of one.
- * That is for expiry alone to judge, which knows when the clock was set. The same connection may ask again, in case the
+ * Admits the one connection of a session: the first with its token before the session is ended for want of one.
+ * Only expiry judges that, because it knows when the clock was set. The same connection may ask again, in case the
  * answer was lost.
  *
- * The silence that ends it is kept with it: its gateway reports as often as it was told at this moment, whatever is set
- * later. Of two answers to the same connection nobody knows which arrived, so the longer counts.
+ * The silence limit is stored with the session: its gateway reports as often as it was told at this moment,
+ * whatever is set later. Nobody knows which of two answers to the same connection arrived, so the longer limit
+ * counts.
  * @throws ApiError unauthorized: no such session, or not its token; not_found: it has ended, or has or had another
  * connection; invalid_input
  */

@@ -15,7 +15,7 @@ import { createExpiry } from './expiry.ts';
 let rig: SessionRig;
 let clock: SettableClock;
 let accountId: string;
-/** The clock of the process. Like that of the database it goes on only as the test says, whatever the machine takes. */
+/** The clock of the process. Like that of the database it advances only as the test says. */
 let steadyMs = 0;
 let opening: string;
 let waiting: string;
@@ -41,7 +41,7 @@ beforeEach(async () => {
   live = await rig.streaming(accountId);
 });
 
-/** The expiry of a control plane, whose statements take so many seconds before or after they are at the database. */
+/** The expiry of a control plane whose statements take this many seconds before or after they reach the database. */
 function plane(slow = { before: 0, after: 0 }) {
   const sql = (async (text: TemplateStringsArray, ...values: unknown[]) => {
     await pass(slow.before);
@@ -59,14 +59,14 @@ function plane(slow = { before: 0, after: 0 }) {
 
 type Expiry = ReturnType<typeof plane>;
 
-/** Time passes for the process and the database. */
+/** Advances the clocks of process and database. */
 async function pass(seconds: number): Promise<void> {
   if (seconds === 0) return;
   steadyMs += seconds * 1_000;
   await clock.set(seconds);
 }
 
-/** One second after the other; the live session is reported every other one. */
+/** One second at a time; the live session is reported every other one. */
 async function watch(planes: readonly Expiry[], seconds: number): Promise<void> {
   for (let second = 1; second <= seconds; second++) {
     await pass(1);
@@ -84,7 +84,7 @@ async function states(): Promise<Record<string, unknown>> {
 
 const ALL = { opening: 'opening', waiting: 'open', silent: 'connected', live: 'connected' };
 
-/** Each to its second, within the second or two between reports. */
+/** Each within the second or two between reports. */
 async function endsAfter(planes: readonly Expiry[], { silentFor }: { silentFor: number }): Promise<void> {
   await watch(planes, silentFor - 3);
   expect(await states()).toEqual(ALL);
@@ -178,7 +178,7 @@ test.each([20, 3_600])('a clock that is set back by %i s keeps nobody for longer
   await clock.set(-step);
   for (const { look } of planes) await look();
   expect(await states()).toEqual(ALL);
-  // What began before begins then.
+  // Openings from before begin then.
   await watch(planes, 30);
   expect(await states()).toMatchObject({ silent: 'ended', live: 'connected' });
   await watch(planes, 35);
@@ -207,7 +207,7 @@ test('report settings that are lowered end no session that was told the former o
     await twentySeconds();
     await twentySeconds();
     expect([await of(slow), await of(mute)]).toEqual(['connected', 'connected']);
-    // Those of before have what was set when they connected.
+    // Earlier ones keep the settings from their connection.
     expect(await states()).toMatchObject({ silent: 'ended', live: 'connected' });
     await twentySeconds();
     await watch([expiry], 5);

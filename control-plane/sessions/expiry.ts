@@ -11,25 +11,25 @@ export interface ExpiryOptions {
   readonly logger: Logger;
   readonly now?: (() => Date) | undefined;
   readonly onEnded?: (facts: EndedFacts) => void;
-  /** Pause between two looks. Default 1 s. */
+  /** Pause between two scans. Default 1 s. */
   readonly everyMs?: number | undefined;
-  /** A clock that nobody sets, in milliseconds. Default: the process's. */
+  /** A monotonic clock, in ms. Default: the process's. */
   readonly steady?: (() => number) | undefined;
 }
 
-/** Sessions that one statement ends at most. */
+/** Most sessions that one statement ends. */
 const BATCH = 200;
-/** Longer than this and a pause between two answers, and reports may have had nobody to go to. */
+/** Pause between two answers above which reports may have failed, in ms. */
 const GAP_MS = 5_000;
 
 /** Without a session: nothing was ended. */
 type LookRow = (EndRow | { readonly session: null }) & { readonly clock_ms: number };
 
 /**
- * Ends sessions that nobody else will: openings whose process is gone, those nobody connected to, those no gateway speaks
- * of. Any number of processes may do it. The silence of a gateway counts only for as long as this process has heard the
- * database without a gap: when everything was away for a while, gateways are given the time to report again. And so they
- * are when the database's clock was set forwards, by which nothing that was written before can be judged.
+ * Ends sessions that nobody else will end: openings of dead processes, sessions without a connection, sessions
+ * without reports. Any number of processes may run it. The silence of a gateway counts only while this process has
+ * heard the database without a gap: after an outage gateways get the time to report again. The same holds after the
+ * database's clock was set forwards, because earlier times can then not be judged.
  */
 export function createExpiry(options: ExpiryOptions) {
   const { database, logger, now, onEnded, everyMs = 1_000, steady = () => performance.now() } = options;
@@ -37,13 +37,13 @@ export function createExpiry(options: ExpiryOptions) {
   const heard = createHeard(GAP_MS + everyMs, steady);
   const clock = createSteppedClock();
 
-  /** @returns how many were ended */
+  /** @returns number of ended sessions */
   async function look(): Promise<number> {
     const at = steady();
     const sinceStep = clock.sinceStep(at);
     let rows: LookRow[];
     try {
-      // The clock is held against what it can show in the statement that judges by it: a step has no moment between.
+      // The clock is compared in the statement that judges by it, so that it cannot be set in between.
       rows = await sql<LookRow[]>`
         select (extract(epoch from now()) * 1000)::float8 as clock_ms, e.session, (e.result).*
         from (select) once left join expire_sessions(

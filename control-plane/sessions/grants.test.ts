@@ -30,9 +30,9 @@ test('a balance that covers a part of the minutes opens for that part, to the se
   expect(await granted(0, 60_000n)).toEqual(['insufficient_balance', null, 5_000n]);
   // Rounded half up: at 7 micro-dollars a minute 47 s are 5.48, 48 s are 5.6.
   expect(await granted(0.000005, 7n)).toEqual(['reserved', 47, 5n]);
-  // What is free needs no balance, and sets nothing aside.
+  // A free session needs no balance and reserves nothing.
   expect(await granted(0, 0n, 120)).toEqual(['reserved', 7_200, 0n]);
-  // As dear as it gets.
+  // The highest possible price.
   expect(await granted(9_000_000, 10_000_000_000n, 120)).toEqual(['reserved', 7_200, 1_200_000_000_000n]);
 });
 
@@ -43,7 +43,7 @@ test('what is held for jobs and set aside for sessions is not granted again, how
   const opened = await Promise.all(
     Array.from({ length: 12 }, () => reserveSession(db.sql, accountId, { minutes: 1 })),
   );
-  // 40,000 micro-dollars are left by the hold: one session of 40 s.
+  // The hold leaves 40,000 micro-dollars: one session of 40 s.
   expect(opened.map(({ max_seconds }) => max_seconds).filter((seconds) => seconds !== null)).toEqual([40]);
   expect(new Set(opened.map(({ outcome }) => outcome))).toEqual(
     new Set(['reserved', 'insufficient_balance']),
@@ -58,7 +58,7 @@ test('the rate of the opening holds, own rates first, whatever becomes of them',
   const id = await streaming(accountId);
   await setRates(db.sql, { capability: 'voice', accountId, rateMicros: 1n, minimumMicros: 0n });
   await report([told(id, 30_001, { ended: true })]);
-  // No minimum on sessions: 30.001 s at 0.12 USD a minute.
+  // Sessions have no minimum: 30.001 s at 0.12 USD a minute.
   expect(await rowOf(id)).toMatchObject({ charged_micros: 60_002n });
   expect(await db.faults(accountId)).toEqual([]);
 });

@@ -6,7 +6,7 @@ function start() {
   const heard = createHeard(3_000, () => at);
   return {
     heard,
-    /** Answers come at these moments. */
+    /** Records answers at these moments. */
     answers(...moments: number[]) {
       for (const moment of moments) {
         at = moment;

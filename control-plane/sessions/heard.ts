@@ -1,7 +1,7 @@
 /**
- * Since when something has answered without a gap. Silence of those who speak through it counts from then on only: before,
- * they may have had nobody to speak to. By the process's own clock, which no change of the date moves.
- * @param gapMs longer than this between two answers is a gap
+ * Tracks since when something has answered without a gap. The silence of others who report through it counts only
+ * from then on, because before they may not have been able to report. Uses the process's monotonic clock.
+ * @param gapMs a longer pause between two answers is a gap
  */
 export function createHeard(gapMs: number, steady: () => number = () => performance.now()) {
   let began: number | undefined;
@@ -12,7 +12,7 @@ export function createHeard(gapMs: number, steady: () => number = () => performa
       if (began === undefined || at - last > gapMs) began = at;
       last = at;
     },
-    /** It did not answer, or what was heard so far says nothing any more. */
+    /** Records that it did not answer, or that earlier answers no longer count. */
     beginAnew(): void {
       began = undefined;
     },

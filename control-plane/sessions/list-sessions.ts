@@ -18,7 +18,7 @@ export interface SessionRow {
   readonly reason: string | null;
 }
 
-/** Sessions of an account, the newest first, at most 500; openings that were refused are none. @throws ApiError not_found */
+/** Lists sessions of an account, newest first, at most 500, without refused openings. @throws ApiError not_found */
 export async function listSessions(
   sql: Transaction,
   { accountId, open }: { readonly accountId: string; readonly open: boolean },
@@ -32,7 +32,7 @@ export async function listSessions(
 }
 
 /**
- * Notes that a session is to end; what ends it is the deletion of its LiveSession. Asking again changes nothing.
+ * Records that a session is to end; the deletion of its LiveSession ends it. Repeating it changes nothing.
  * @throws ApiError not_found; invalid_input when it has ended
  */
 export async function requestEnd(tx: Transaction, sessionId: string): Promise<SessionRow> {

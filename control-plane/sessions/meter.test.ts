@@ -109,7 +109,7 @@ test('what never streamed failed, costs nothing, and says why', async () => {
   ] as const)
     expect(await because(reason)).toMatchObject({ status: 'failed', reason: shown, charged_micros: 0n });
   expect(await moneyOf(accountId)).toEqual({ available: 10_000_000n, reserved: 0n, spent: 0n });
-  // A reason is no failure: what was streamed before is paid.
+  // A reason is no failure: streamed time is paid.
   const id = await streaming(accountId);
   await report([told(id, 1_000, { ended: true, reason: 'render_failed' })]);
   expect(await rowOf(id)).toMatchObject({
@@ -184,7 +184,7 @@ test('what nobody ends ends by itself: a hanging opening, no connection, no repo
   await db.sql`update sessions set asked_at = now() - interval '31 seconds' where id = ${hangs}`;
   await db.sql`update sessions set connect_by = now() - interval '1 second' where id = ${waits}`;
   await db.sql`update sessions set reported_at = now() - interval '16 seconds' where id = ${silent}`;
-  // Who has not heard for so long cannot tell silence from having been away.
+  // A process without answers for so long cannot tell silence from an outage.
   expect((await expire(14.9)).filter((id) => mine.includes(id)).sort()).toEqual([hangs, waits].sort());
   expect((await expire(15)).filter((id) => mine.includes(id))).toEqual([silent]);
   expect(await expire(3_600)).toEqual([]);
@@ -195,7 +195,7 @@ test('what nobody ends ends by itself: a hanging opening, no connection, no repo
     reason: 'timed_out',
     charged_micros: 3_000n,
   });
-  // The opening comes to its slot too late, the gateway to its report.
+  // The opening gets its slot too late, and the gateway's report comes too late.
   expect(await holdSlot(db.sql, hangs)).toBe(false);
   expect(await report([told(silent, 9_000)])).toEqual([{ over: true, reason: 'timed_out' }]);
   expect(await moneyOf(accountId)).toEqual({ available: 9_997_000n, reserved: 0n, spent: 3_000n });
@@ -259,7 +259,7 @@ test('the database itself refuses what no statement may do', async () => {
     db.sql`update sessions set state = 'ended', ended_at = now(), streamed_ms = 1000, charged_micros = 5 where id = ${first}`,
   ).rejects.toMatchObject({ constraint: 'charged_what_was_streamed' });
 
-  // And the books notice what is done behind their back.
+  // The books detect changes made behind their back.
   expect(await db.faults(accountId)).toEqual([]);
   await db.sql`select release_block(${first})`;
   expect((await db.faults(accountId)).map(({ fault }) => fault)).toEqual([

@@ -8,7 +8,7 @@ export interface SessionMetrics {
   ended(facts: EndedFacts): void;
 }
 
-/** @param onRevenue told of each charge, in micro-dollars */
+/** @param onRevenue called for each charge, in micro-dollars */
 export function createSessionMetrics(
   registers: Registry[],
   onRevenue: (capability: string, micros: bigint) => void,

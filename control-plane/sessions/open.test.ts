@@ -19,7 +19,7 @@ import { sha256 } from './order.ts';
 let db: TestDatabase;
 type Operator = Awaited<ReturnType<typeof startScriptedOperator>>;
 let operator: Operator;
-/** Where the Lease says that the leading operator is. */
+/** Address of the leading operator in the Lease. */
 let leader: string | undefined;
 const deleted: string[] = [];
 const outcomes: string[] = [];
@@ -42,7 +42,7 @@ afterEach(async () => {
   outcomes.length = 0;
 });
 
-/** @param patienceMs short only where no answer comes: any other comes late on a busy machine */
+/** @param patienceMs short only where no answer comes, because answers come late on a busy machine */
 const allocatorFor = (patienceMs: number) =>
   createAllocator({ leases, namespace: 'n', logger: silentLogger(), patienceMs });
 
@@ -172,7 +172,7 @@ test('whether the capability is offered is judged before what an opening names',
   try {
     for (const wish of [unknownVoice, unknownFace, swap(accountId, files.video)])
       await expect(open(wish, call())).rejects.toMatchObject({ code: 'capability_unavailable' });
-    // What is wrong with a field is wrong whatever is offered.
+    // A faulty field is refused whatever is offered.
     const many = voice(accountId, { durationMinutes: 121, voiceId: 'no-such-voice' });
     await expect(open(many, call())).rejects.toMatchObject({ code: 'invalid_input' });
   } finally {
@@ -182,7 +182,7 @@ test('whether the capability is offered is judged before what an opening names',
     code: 'invalid_input',
     message: '`voice_profile_id` is not a voice: take an `id` from GET /voices.',
   });
-  // And before what the account has left.
+  // It is also refused before the balance is checked.
   const poor = voice((await db.account(0)).accountId, { voiceId: 'no-such-voice' });
   await expect(open(poor, call())).rejects.toMatchObject({ code: 'invalid_input' });
   expect(await booked(accountId)).toEqual({ reserved: 0n, states: [] });
@@ -236,7 +236,7 @@ test('an operator that does not lead yet, dies or moves is asked again, for the 
   const { sessionId } = await open(voice(accountId), call());
   expect(operator.asked.map((one) => one.sessionId)).toEqual([sessionId, sessionId, sessionId]);
 
-  // It dies with the call under way; the next one leads at another address.
+  // It dies during the call; the next one leads at another address.
   const next = await startScriptedOperator();
   operator.does(() => new Promise(() => {}));
   const opening = open(voice(accountId), call());

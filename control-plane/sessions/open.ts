@@ -12,7 +12,7 @@ import { type OpenOutcome, orderOf, refusal, type SessionOrder, type SessionWish
 
 export interface OpenedSession {
   readonly sessionId: string;
-  /** Shown this once. */
+  /** Shown only now. */
   readonly token: string;
   readonly maxSeconds: number;
   readonly maxCostMicros: bigint;
@@ -20,15 +20,15 @@ export interface OpenedSession {
 
 export interface OpenerOptions {
   readonly database: Database;
-  /** Voices of files, by id. */
+  /** Voices from files, by id. */
   readonly voices: ReadonlyMap<string, Voice>;
   readonly allocator: Pick<Allocator, 'allocate'>;
   readonly kube: Pick<KubeClient, 'delete'>;
   readonly namespace: string;
   readonly logger: Logger;
-  /** Is told of every opening: `opened`, or why not. */
+  /** Called for every opening with `opened` or the reason of the refusal. */
   readonly onOutcome?: (outcome: string, capability: string) => void;
-  /** Is told how long the operator took, in seconds. */
+  /** Called with the operator's time, in seconds. */
   readonly onAllocated?: (seconds: number, outcome: string) => void;
 }
 
@@ -41,9 +41,9 @@ interface Slot extends AllocateResponse {
 }
 
 /**
- * Opens sessions: one transaction that sets the block aside, a warm slot from the operator, one that says so. Openings
- * that wait for the database at the same time share its transactions. A process that dies in between leaves an opening
- * that is given up by itself (see expiry); what fails here is given up at once, block and slot.
+ * Opens sessions: one transaction that reserves the block, a warm slot from the operator, one transaction that
+ * records it. Openings that wait for the database at the same time share its transactions. A process that dies in
+ * between leaves an opening that expires by itself (see expiry); on a failure block and slot are released at once.
  */
 export function createOpener(options: OpenerOptions) {
   const { database, voices, allocator, kube, namespace, logger, onOutcome, onAllocated } = options;
@@ -114,7 +114,7 @@ export function createOpener(options: OpenerOptions) {
     }
   }
 
-  /** Gives block and slot free. What fails here is done by the sweeps. */
+  /** Releases block and slot. The sweeps repeat what fails here. */
   async function withdraw(sessionId: string, mayHaveSlot: boolean): Promise<void> {
     await refuse
       .submit(sessionId)

@@ -9,23 +9,23 @@ import type { VoiceCatalogue } from '../voices/catalogue.ts';
 import { findVoice } from '../voices/find-voice.ts';
 import { newSessionId } from './session-id.ts';
 
-/** A session as it is asked for. */
+/** A requested session. */
 export interface SessionWish {
   readonly accountId: string;
   /** `voice` or `full-live-swap`. */
   readonly capability: string;
   readonly durationMinutes: number;
-  /** Live Swap Pro: the default filled in. */
+  /** Live Swap Pro, with the default filled in. */
   readonly prompt: string;
-  /** Voice Swap: undefined, sound passes through. */
+  /** Voice Swap; undefined: sound passes unchanged. */
   readonly voiceId: string | undefined;
 }
 
-/** The same, checked as far as it can be before the transaction that decides. */
+/** A requested session, checked as far as possible before the transaction that decides. */
 export interface SessionOrder {
   readonly sessionId: string;
   readonly wish: SessionWish;
-  /** For the client alone. */
+  /** For the client only. */
   readonly token: string;
   /** For the relay between gateway and agent. */
   readonly ticket: Buffer;
@@ -42,10 +42,13 @@ export function sha256(of: string | Buffer): Buffer {
   return createHash('sha256').update(of).digest();
 }
 
-/** An input that no upload matches: the transaction then refuses a session that names an unknown voice, in the words of the API. */
+/**
+ * An input that no upload matches, so that the transaction refuses a session with an unknown voice in the words of
+ * the API.
+ */
 const NO_VOICE = { role: 'voice', key: '', kind: 'voice' };
 
-/** @throws ApiError invalid_input: a field that is wrong whatever there is */
+/** @throws ApiError invalid_input for a faulty field */
 export async function orderOf(voices: VoiceCatalogue, wish: SessionWish): Promise<SessionOrder> {
   const { capability, durationMinutes: minutes, prompt, voiceId } = wish;
   const most = MAX_MINUTES[capability];
@@ -76,7 +79,7 @@ function lookOf(prompt: string): Details {
   return { settings: { prompt }, inputs };
 }
 
-/** Holds what became of an order in its transaction. */
+/** Result of an order in its transaction. */
 export interface OpenOutcome {
   readonly outcome: string;
   readonly detail: string | null;
@@ -85,7 +88,7 @@ export interface OpenOutcome {
   readonly connect_seconds: number | null;
 }
 
-/** Why a session is not opened. */
+/** Returns why a session is not opened. */
 export function refusal({ outcome, detail, max_cost_micros: cost }: OpenOutcome, capability: string): Error {
   const title = isCapability(capability) ? CAPABILITIES[capability].title : capability;
   switch (outcome) {

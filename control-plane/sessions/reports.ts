@@ -4,7 +4,7 @@ import type { Database } from '../storage/database.ts';
 import { isStorable } from '../storage/sql.ts';
 import { isSessionId } from './session-id.ts';
 
-/** Holds what became of a session that ended. */
+/** The result of an ended session. */
 export interface EndedFacts {
   readonly sessionId: string;
   readonly capability: string;
@@ -25,7 +25,7 @@ export interface EndRow {
   readonly charged_micros: bigint | null;
 }
 
-/** The facts of a session that this call settled; undefined: it did not. */
+/** Returns the facts of a session that this call settled; undefined: it did not. */
 export function endedBy(row: EndRow): EndedFacts | undefined {
   if (row.outcome !== 'settled') return undefined;
   return {
@@ -38,7 +38,7 @@ export function endedBy(row: EndRow): EndedFacts | undefined {
   };
 }
 
-/** True for text that may name a connection. */
+/** Returns true for text that may name a connection. */
 export function isConnectionId(text: string): boolean {
   return text.length > 0 && text.length <= 128 && isStorable(text);
 }
@@ -49,16 +49,16 @@ export function isEndReason(text: string | undefined): text is SessionEndReason 
 
 export interface ReportsOptions {
   readonly database: Database;
-  /** States what charges are dated by. Default: the database's clock. */
+  /** Date of charges. Default: the database's clock. */
   readonly now?: (() => Date) | undefined;
   readonly onEnded?: (facts: EndedFacts) => void;
 }
 
-/** Takes in what gateways say of their sessions, all of a message in one transaction. */
+/** Stores the reports of gateways about their sessions, all of a message in one transaction. */
 export function createReports({ database: { sql }, now, onEnded }: ReportsOptions) {
   return async function report(reports: readonly SessionReport[]): Promise<SessionVerdict[]> {
     if (reports.length === 0) return [];
-    // What cannot be a session is none: it takes no place in the statement, and is over.
+    // An invalid id takes no place in the statement, and its session is over.
     const rows = await sql<(EndRow & { is_over: boolean; over_reason: string | null })[]>`
       select r.session, r.is_over, r.over_reason, (r.result).* from report_sessions(
         ${sql.json(reports.map(asStored))}::jsonb, ${now?.().toISOString() ?? null}::timestamptz) r order by r.place`;

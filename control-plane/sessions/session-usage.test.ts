@@ -37,7 +37,7 @@ test('usage tells of sessions as of jobs, and its sums agree across hours and mi
   await db.sql`select settle_job(${jobId}, null, ${db.sql.json(output())}::jsonb, null, null, null, null)`;
   const open = await openSession(db.sql, accountId);
   const running = await streaming(accountId);
-  // Neither an opening nor one that was refused is a call that was made.
+  // Neither an opening nor a refused one is a call.
   await reserveSession(db.sql, accountId);
   await db.sql`select refuse_sessions(array[${(await reserveSession(db.sql, accountId)).id}])`;
 

@@ -45,7 +45,7 @@ afterAll(async () => {
 });
 beforeEach(() => operator.does(bind));
 
-/** What the operator does: the LiveSession is there, bound, before it answers. */
+/** As the operator: the LiveSession exists, bound, before the answer. */
 async function bind({ sessionId, account, maxDurationSeconds }: AllocateRequest): Promise<AllocateResponse> {
   await system.kube.create(LIVESESSION_RESOURCE, {
     metadata: { name: sessionId, namespace: system.kubernetes.namespace },
@@ -178,7 +178,7 @@ test('a LiveSession that ended, with nobody to report it, ends its session for i
     { status: 'succeeded', reason: 'render_failed', chargedMicros: 1_500n },
   ]);
   expect(await usageOf(unused)).toMatchObject([{ status: 'failed', reason: 'no_stream', chargedMicros: 0n }]);
-  // They are kept to be looked at.
+  // They are kept for inspection.
   expect([await find(lost.sessionId), await find(unused.sessionId)]).not.toContain(undefined);
 });
 
@@ -201,7 +201,7 @@ test('a slot whose session ended before the clock was set back is given back, to
 
 test('a session that nobody connects to, and one that nobody reports, end by themselves', async () => {
   const { sql } = system.database;
-  // Before it connects: it keeps what held then.
+  // Before it connects: it keeps the settings from then.
   await sql`update settings set session_report_seconds = 1, session_report_timeout_seconds = 5`;
   const [waits, silent] = [await opened(), await streaming(700)];
   await sql`update sessions set connect_by = now() where id = ${waits.sessionId}`;
@@ -237,7 +237,7 @@ test('the owner of the service sees sessions and ends one', async () => {
   ]);
   await expect(end(sessionId)).rejects.toMatchObject({ code: 'invalid_input' });
   await expect(end('ses-none')).rejects.toMatchObject({ code: 'not_found' });
-  // One whose end was asked for takes no connection any more.
+  // A session whose end was requested accepts no connection.
   const waiting = await opened();
   operator.does(bind);
   await system.database.sql`update sessions set end_requested_at = now() where id = ${waiting.sessionId}`;
@@ -261,7 +261,7 @@ async function serveAnew(more: Parameters<TestSystem['startPlane']>[0] = {}) {
   return plane;
 }
 
-// These two last: each has a control plane of its own do the work.
+// For these two last tests, a new control plane does the work.
 let next: Awaited<ReturnType<typeof serveAnew>>;
 test('what happens while no control plane runs is found by the next', async () => {
   const [deleted, ended, goesOn] = [await streaming(1_000), await streaming(2_000), await streaming(3_000)];
@@ -280,7 +280,7 @@ test('what happens while no control plane runs is found by the next', async () =
 
 test('the last report of the gateway, if it comes in time, is what counts', async () => {
   await next.close();
-  // A grace that no pause of a busy machine outlasts.
+  // A grace that no pause of a busy machine exceeds.
   await serveAnew({ sessions: { ...TIMING, graceMs: 60_000 } });
   const session = await streaming(3_000);
   await system.kube.delete(LIVESESSION_RESOURCE, ref(session.sessionId));

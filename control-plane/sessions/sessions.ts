@@ -17,13 +17,13 @@ export interface SessionTiming {
   readonly sweepEveryMs?: number;
   readonly graceMs?: number;
   readonly expireEveryMs?: number;
-  /** How long an operator that leads is looked for. */
+  /** Time for which a leading operator is searched. */
   readonly patienceMs?: number;
 }
 
 export interface SessionsOptions extends SessionTiming {
   readonly database: Database;
-  /** Voices of files, by id. */
+  /** Voices from files, by id. */
   readonly voices: ReadonlyMap<string, Voice>;
   readonly kube: KubeClient;
   readonly namespace: string;
@@ -35,7 +35,7 @@ export interface SessionsOptions extends SessionTiming {
   readonly now?: (() => Date) | undefined;
 }
 
-/** All that the control plane does for live sessions: opening, reports, and the ends that nobody reports. */
+/** Creates the control plane's part of live sessions: opening, reports, and ends that nobody reports. */
 export function createSessions(options: SessionsOptions) {
   const { database, voices, kube, namespace, logger, registry, metrics, now } = options;
   const leases = createReflector<Lease>({

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { createSteppedClock, STEP_MS } from './stepped-clock.ts';
 
-/** Readings: what it showed, when it was asked, when it had answered. */
+/** Readings: what the clock showed, when it was asked, when it had answered. */
 const STEPS: Record<
   string,
   { readings: [shown: number, asked: number, answered: number][]; steps: boolean[] }

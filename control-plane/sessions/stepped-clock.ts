@@ -1,22 +1,23 @@
 /**
- * A clock that goes this much further than the process's own between two readings was set. Less does no harm: gateways
- * report several times in the silence that ends a session.
+ * A clock that advances this much more than the process's own between two readings was set. Less does no harm:
+ * gateways report several times within the silence that ends a session.
  */
 export const STEP_MS = 2_000;
-/** A reading that took longer says too little about the clock to compare later ones with. */
+/** A reading that took longer is too imprecise for later comparisons, in ms. */
 const PRECISE_MS = 1_000;
 
 /**
- * Tells whether another machine's clock is set forwards while it is watched, by the process's own clock, which nobody
- * sets. Each reading was made at some moment while it was under way; what took long is no step.
+ * Detects whether another machine's clock is set forwards, by the process's monotonic clock. Each reading was made
+ * at some moment while it was under way, so a slow reading is no step.
  */
 export function createSteppedClock() {
-  /** How far it is ahead of the process's own: at least and at most. */
+  /** Lead over the process's own clock: least and most. */
   let ahead: { readonly least: number; readonly most: number } | undefined;
   let steppedAt: number | undefined;
   return {
     /**
-     * The latest it can show at a moment of the process's clock unless it was set; undefined: nothing is known of it.
+     * Returns the latest possible reading at a moment of the process's clock unless the clock was set; undefined
+     * when nothing is known about it.
      */
     latest(at: number): number | undefined {
       return ahead && at + ahead.most + STEP_MS;
@@ -30,7 +31,7 @@ export function createSteppedClock() {
       if (!ahead || forwards || back || now.most - now.least < PRECISE_MS) ahead = now;
       return forwards;
     },
-    /** Time since it was set forwards, ms; undefined: never, as far as is known. */
+    /** Time since it was set forwards, in ms; undefined: never, as far as is known. */
     sinceStep: (at: number): number | undefined => (steppedAt === undefined ? undefined : at - steppedAt),
   };
 }

@@ -6,7 +6,7 @@ import { openSession, told } from '@semblance/testkit/control-plane/sessions';
 import { testPostgres } from '@semblance/testkit/servers/shared';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-/** Longer than a machine stands still: else the report would come too late. */
+/** Longer than a machine stands still; otherwise the report would come too late. */
 const GRACE_MS = 7_000;
 
 let system: TestSystem;
@@ -18,11 +18,11 @@ beforeAll(async () => {
   line = await startTcpProxy({ host: url.hostname, port: Number(url.port) });
   url.port = String(line.port);
   system = await startTestSystem(
-    // Sessions are looked at again as soon as the database is back.
+    // Sessions are checked again as soon as the database is back.
     { sessions: { graceMs: GRACE_MS, sweepEveryMs: 200 } },
     { pg: { url: url.href, close: pg.close } },
   );
-  // None is to end for the silence of its gateway, however long the machine stands still.
+  // No session may end for the silence of its gateway, however long the machine stands still.
   await system.database.sql`update settings set session_report_timeout_seconds = 120`;
 });
 afterAll(async () => {
@@ -33,7 +33,7 @@ afterAll(async () => {
 
 const ask = () => system.client.ask;
 
-/** A session that has streamed for a second, as far as is reported. */
+/** Returns a session with a reported second of streaming. */
 async function streaming() {
   const { admin, asAdmin, control } = system.client;
   const { accountId } = await asAdmin(admin.createAccount.bind(admin), {
@@ -86,7 +86,7 @@ test.each(['refuse', 'hang'] as const)(
     await untilTrue(async () => (await telling()) !== undefined, 'the report is taken');
     expect(await endOf(reported)).toEqual({ reason: 'render_failed', charged_micros: 9_000n });
     expect(await endOf(unreported)).toBeUndefined();
-    // One of which nobody says more does not wait for ever.
+    // A session without further reports does not wait for ever.
     await untilTrue(async () => (await endOf(unreported)) !== undefined, 'it is settled');
     expect(await endOf(unreported)).toEqual({ reason: 'render_failed', charged_micros: 1_000n });
   },

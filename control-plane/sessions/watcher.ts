@@ -20,13 +20,13 @@ export interface SessionWatcherOptions {
   /** Pause between two comparisons of all open sessions with their LiveSessions. Default 15 s. */
   readonly sweepEveryMs?: number | undefined;
   /**
-   * Time between the end of one side and what is done to the other: the gateway's last report is to come first, and the
-   * operator's last word. Default 6 s, which is three reports. Time in which the database did not answer is none.
+   * Time between the end of one side and the action on the other, for the gateway's last report and the operator's
+   * last write. Default 6 s, which is three reports. Time in which the database did not answer does not count.
    */
   readonly graceMs?: number | undefined;
 }
 
-/** Pause between two questions whether the database answers, and what is a gap between two answers. */
+/** Pause between two pings of the database, and longest gap between two answers, in ms. */
 const LISTEN_EVERY_MS = 1_000;
 const GAP_MS = 3_000;
 
@@ -37,15 +37,15 @@ interface SessionRow {
 }
 
 /**
- * Keeps sessions and their LiveSessions from outliving each other. A LiveSession that is deleted or has ended takes its
- * session with it, billed as it stands if its gateway says no more; one whose session has ended is deleted if nothing
- * else ends it. Level-triggered, as the watcher of jobs is.
+ * Keeps sessions and their LiveSessions from outliving each other. A deleted or ended LiveSession ends its session,
+ * billed as reported if its gateway says no more. The LiveSession of an ended session is deleted if nothing else
+ * ends it. Level-triggered, like the watcher of jobs.
  */
 export function createSessionWatcher(options: SessionWatcherOptions) {
   const { database, client, reflector, namespace, logger, now, onEnded } = options;
   const { sweepEveryMs = 15_000, graceMs = 6_000 } = options;
   const { sql } = database;
-  /** LiveSessions that are over, by name: since when this process has known it, and why. */
+  /** LiveSessions that are over, by name: since when this process knows it, and why. */
   const over = new Map<string, { readonly since: number; readonly reason: string | undefined }>();
   const heard = createHeard(GAP_MS);
   const queue = createWorkQueue({ name: 'sessions', concurrency: 8, logger, process, maxDelayMs: 5_000 });
@@ -65,7 +65,7 @@ export function createSessionWatcher(options: SessionWatcherOptions) {
   function observe(session: LiveSession): void {
     const name = nameOf(session);
     if (name === undefined || !hasEnded(session)) return;
-    // Those that are kept after their end come with every list.
+    // Ended ones that are kept come with every list.
     if (!reflector.hasSynced) return;
     noteOver(name, reasonOf(session));
     queue.addAfter(name, graceMs);
@@ -87,11 +87,11 @@ export function createSessionWatcher(options: SessionWatcherOptions) {
       over.delete(name);
       // A slot that nobody pays for.
       if (row?.ended_ms != null && session && !hasEnded(session))
-        // An end that is still to come was written before the clock was set back.
+        // An end in the future was written before the clock was set back.
         return withdraw(name, row.ended_ms < 0 ? 0 : graceMs - row.ended_ms);
       return;
     }
-    // Whoever opens it has it in hand, or it is given up by its age.
+    // The opening process handles it, or it expires by its age.
     if (row.state === 'opening') return;
     if (session && !hasEnded(session)) {
       over.delete(name);
@@ -101,7 +101,7 @@ export function createSessionWatcher(options: SessionWatcherOptions) {
     const wait = settleAt(since) - performance.now();
     if (wait > 0) return { requeueAfterMs: wait };
     if (!session) {
-      // The local copy may be behind; the API has the last word.
+      // The local copy may be behind; the API decides.
       const found = await client.find(LIVESESSION_RESOURCE, { name, namespace });
       if (found) {
         over.delete(name);
@@ -119,8 +119,8 @@ export function createSessionWatcher(options: SessionWatcherOptions) {
   }
 
   /**
-   * Returns when the gateway's last report has had its time. After an outage that is twice the grace: a report that
-   * was under way may hang for as long as a statement is waited for, and only then is it sent again.
+   * Returns when the gateway's last report has had its time. After an outage that is twice the grace: a report
+   * under way may hang for the time limit of a statement, and is sent again only then.
    */
   function settleAt(since: number): number {
     const heardSince = heard.since() ?? performance.now();
@@ -134,7 +134,7 @@ export function createSessionWatcher(options: SessionWatcherOptions) {
     return;
   }
 
-  /** Compares what is open on one side with the other. */
+  /** Compares the open ones of both sides. */
   async function sweep(): Promise<void> {
     if (!reflector.hasSynced || reflector.healthySince === undefined) return;
     let after = { account: '', id: '' };
@@ -165,7 +165,7 @@ export function createSessionWatcher(options: SessionWatcherOptions) {
     sweep().catch((error) => logger.warn(`cannot sweep sessions: ${describeError(error)}`));
 
   return {
-    /** Has the LiveSession of a session looked at now: its end was asked for. */
+    /** Checks the LiveSession of a session now, because its end was requested. */
     nudge: (sessionId: string) => queue.add(sessionId),
 
     /** Works until aborted. */
@@ -187,7 +187,7 @@ export function createSessionWatcher(options: SessionWatcherOptions) {
   };
 }
 
-/** The session a LiveSession is of; undefined for one that a person made by hand. */
+/** Returns the session of a LiveSession; undefined for one that a person made. */
 function nameOf({ metadata: { name }, spec }: LiveSession): string | undefined {
   return name !== undefined && spec.account && isSessionId(name) ? name : undefined;
 }

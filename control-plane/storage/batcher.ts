@@ -1,21 +1,19 @@
 import { StorageError, withDeadline } from './sql.ts';
 
 export interface BatcherOptions<Request, Answer> {
-  /** Answers all requests of a batch, in their order. An Error in the place of an answer refuses that request alone. */
+  /** Answers all requests of a batch, in their order. An Error instead of an answer refuses only that request. */
   readonly run: (requests: readonly Request[]) => Promise<readonly (Answer | Error)[]>;
   /** Batches under way at once. Default 1. */
   readonly concurrency?: number;
   /** Requests in one batch. Default 256. */
   readonly maxSize?: number;
-  /**
-   * States what a request counts for in the size of its batch; one that is larger than a batch goes alone. Default 1.
-   */
+  /** Returns the weight of a request in the size of its batch; one larger than a batch goes alone. Default 1. */
   readonly sizeOf?: (request: Request) => number;
   /** Requests that may wait; more are refused at once. Default 10000. */
   readonly maxWaiting?: number;
-  /** Time after which a request is given up, waiting included. */
+  /** Time after which a request is given up, including its wait. */
   readonly deadlineMs: number;
-  /** True when a failed batch had no effect and each of its requests may be tried alone. Default: never. */
+  /** Returns true when a failed batch had no effect and each of its requests may be tried alone. Default: never. */
   readonly divisible?: (error: unknown) => boolean;
 }
 
@@ -27,13 +25,13 @@ interface Waiting<Request, Answer> {
   readonly request: Request;
   readonly resolve: (answer: Answer) => void;
   readonly reject: (error: unknown) => void;
-  /** Its caller has been told that it took too long: what was not begun by then is not begun any more. */
+  /** Its caller was told that it took too long, so it is not begun any more. */
   givenUp: boolean;
 }
 
 /**
- * Group commit: requests that arrive while a batch is under way form the next one. An idle batcher starts at once, so
- * there is no added delay; a busy one does as few round trips as the database can answer.
+ * Group commit: requests that arrive while a batch is under way form the next one. An idle batcher starts at once,
+ * without added delay; a busy one makes as few round trips as possible.
  */
 export function createBatcher<Request, Answer>(
   options: BatcherOptions<Request, Answer>,
@@ -50,7 +48,7 @@ export function createBatcher<Request, Answer>(
     while (underWay < concurrency && waiting.length > 0) {
       const batch = waiting.splice(0, fitting(waiting));
       underWay++;
-      // A batch that hangs gives its place free at the deadline: the callers in it have been answered by then.
+      // A hanging batch frees its place at the deadline, when its callers have been answered.
       withDeadline(execute(batch), deadlineMs)
         .catch(() => {})
         .finally(() => {
@@ -60,7 +58,7 @@ export function createBatcher<Request, Answer>(
     }
   }
 
-  /** How many of the first that wait make a batch. */
+  /** Returns how many of the first waiting requests make a batch. */
   function fitting(entries: readonly Entry[]): number {
     if (!sizeOf) return maxSize;
     let count = 0;
@@ -83,7 +81,7 @@ export function createBatcher<Request, Answer>(
       });
     } catch (error) {
       if (batch.length > 1 && options.divisible?.(error)) {
-        // One request that the database cannot take must not fail those that happened to arrive with it.
+        // A request that the database refuses must not fail those that arrived with it.
         for (const entry of batch) if (!entry.givenUp) await execute([entry]);
         return;
       }
@@ -100,7 +98,8 @@ export function createBatcher<Request, Answer>(
         entry = { request, resolve, reject, givenUp: false };
         waiting.push(entry);
       });
-      // Requests decoded from one network read are submitted in one turn of the loop: let them travel together.
+      // Requests decoded from one network read are submitted in one turn of the loop, so they wait for its end and
+      // travel together.
       if (!scheduled && underWay < concurrency) {
         scheduled = true;
         queueMicrotask(start);

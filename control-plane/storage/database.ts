@@ -4,11 +4,11 @@ export interface DatabaseOptions {
   readonly url: string;
   /** Connections for transactions that move money. Default 10. */
   readonly maxConnections?: number;
-  /** The server ends a statement that takes longer, milliseconds. Default 4000. */
+  /** Time after which the server ends a statement, in ms. Default 4000. */
   readonly statementTimeoutMs?: number;
-  /** A statement is given up when it has not been answered by then, whatever became of the server. Default 5000. */
+  /** Time after which a statement without an answer is given up, whatever the server does, in ms. Default 5000. */
   readonly deadlineMs?: number;
-  /** Longest wait for a connection, milliseconds. Default 3000. */
+  /** Longest wait for a connection, in ms. Default 3000. */
   readonly connectMs?: number;
 }
 
@@ -16,16 +16,16 @@ export interface Database {
   /** Full durability: an answered commit survives the loss of the server. */
   readonly sql: Sql;
   /**
-   * Connections of their own for authentication, the rate limit and reads, so that they never queue behind submits.
-   * Commits do not wait for the disk: nothing that must survive a crash of the server is written here.
+   * Separate connections for authentication, the rate limit and reads, so that they never queue behind submits.
+   * Commits do not wait for the disk, so nothing that must survive a crash of the server is written here.
    */
   readonly fast: Sql;
   /**
-   * Connections for statements over whole tables, which may take {@link SLOW_MS}: two for the chores, of which there
-   * are two, and as many for people who have the books of an account recomputed. More of them wait for their turn.
+   * Connections for statements over whole tables, which may take {@link SLOW_MS}: two for the two chores, and two
+   * for people who have the books of an account recomputed. Others wait for their turn.
    */
   readonly slow: Sql;
-  /** States when a statement of {@link sql} or {@link fast} is given up, and so what waits for one. */
+  /** Time after which a statement of {@link sql} or {@link fast}, and everything that waits for it, is given up. */
   readonly deadlineMs: number;
   close(): Promise<void>;
 }
@@ -35,7 +35,7 @@ const SLOW_MS = 300_000;
 /** Longest wait for one of these connections. */
 const SLOW_TURN_MS = 60_000;
 
-/** Connects when first used and again after every loss; nothing here throws because the server is away. */
+/** Connects on first use and again after every loss; nothing here throws because the server is away. */
 export function openDatabase(options: DatabaseOptions): Database {
   const { statementTimeoutMs = 4_000, deadlineMs = 5_000 } = options;
   const settings = {

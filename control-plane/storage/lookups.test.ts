@@ -7,12 +7,15 @@ import { createSettler } from '../jobs/settle.ts';
 import { createReceipts } from '../relay/receipts.ts';
 import { runScript } from './sql.ts';
 
-/** Ended before the test begins. To the planner, reading this many is cheaper than looking up a batch of guessed size. */
+/**
+ * Rows that ended before the test begins. For the planner, reading this many is cheaper than looking up a batch of
+ * guessed size.
+ */
 const OTHERS = 150;
-/** Rows of a table that may be read for what is done to one of them: it is found, locked, written and looked at again. */
+/** Rows of a table that may be read for an operation on one of them: find, lock, write and read it. */
 const ENOUGH = 25;
 
-/** After so many runs of a statement its plan is kept. */
+/** After this many runs of a statement its plan is kept. */
 const RUNS = 12;
 
 let rig: SessionRig;
@@ -23,7 +26,7 @@ beforeAll(async () => {
   rig = await sessionRig();
   account = await rig.db.account(1_000);
   submit = rig.db.submitter();
-  // Nobody gathers statistics meanwhile: the planner knows as much as it does in the first minutes.
+  // No statistics are gathered meanwhile: the planner knows as much as in the first minutes.
   const unwatched = ['jobs', 'outbox', 'sessions'].map(
     (table) => `alter table ${table} set (autovacuum_enabled = off);`,
   );
@@ -42,7 +45,7 @@ const jobsMade = async (count: number) =>
   Promise.all(Array.from({ length: count }, async () => (await submit(account.submission())).jobId));
 const FAILED = { code: 'processing_failed', message: 'It failed.', reason: 'render_failed' } as const;
 
-/** What is done again and again to one of many, by the table that it is about. */
+/** Repeated operations on one of many rows, by table. */
 const operations: Record<string, [table: string, begin: () => Promise<() => Promise<unknown>>]> = {
   'a settlement': [
     'jobs',
@@ -102,7 +105,7 @@ test.for(Object.entries(operations))(
   '%s reads what it is about, however much else there is',
   async ([, [table, begin]]) => {
     const work = await begin();
-    // When plans are kept.
+    // By then plans are kept.
     for (let run = 1; run < RUNS; run++) await work();
     const before = await rig.db.rowsRead(table);
     await work();

@@ -31,7 +31,7 @@ afterEach(async () => {
   await pg.close();
 });
 
-/** A start of the release that brought this migration. */
+/** Starts the release that brought this migration. */
 const start = (release: number) => migrate(pg.url, all.slice(0, release));
 const nameOf = (version: number) => all[version - 1]?.name ?? '';
 const recorded = () =>
@@ -93,14 +93,14 @@ describe('an older release', () => {
 test('releases that start together, in whatever order, apply each migration once', async () => {
   for (let round = 0; round < 3; round++) {
     const starts = await Promise.all([2, 3, 2, 3, 2, 3].map(start));
-    // Which of them comes to which is chance.
+    // Which of them applies which migration is chance.
     const applied = starts.flatMap((each) => each.applied).sort();
     expect(applied).toEqual(round === 0 ? all.slice(0, 3).map(({ name }) => name) : []);
   }
 });
 
 describe('a release that knew no marks', () => {
-  /** As it made the table, and as it recorded. */
+  /** The table and the records of that release. */
   const withoutColumn = () => sql`
     create table schema_migrations (
       version int primary key, name text not null, digest text not null,

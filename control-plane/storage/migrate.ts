@@ -7,20 +7,20 @@ import { createRefusals } from '@semblance/common/refusals';
 import { openSql, runScript, sqlState, type Transaction } from './sql.ts';
 
 const FOLDER = join(import.meta.dirname, 'migrations');
-/** One number for the whole database: whoever holds this advisory lock migrates. */
+/** Number of the advisory lock that a migrating process holds. */
 const LOCK = 7_362_652_636_266_223n;
 
-/** No such user or no way in for it, and the wrong password. */
+/** SQLSTATEs of an unknown user, a refused one, and a wrong password. */
 const NOT_LET_IN = ['28000', '28P01'];
 
-/** A newer release migrated the database to what older ones could damage the books on. */
+/** A newer release migrated the database to a schema on which older ones could damage the books. */
 export class SchemaTooNewError extends Error {
   override readonly name = 'SchemaTooNewError';
   readonly code = 'schema_too_new';
   readonly retryable = false;
 }
 
-/** A migration that was applied has been edited since. */
+/** An applied migration was edited afterwards. */
 export class MigrationChangedError extends Error {
   override readonly name = 'MigrationChangedError';
   readonly code = 'migration_changed';
@@ -33,9 +33,9 @@ export interface Migration {
   readonly sql: string;
 }
 
-/** Holds what a start found and did. */
+/** What a start found and did. */
 export interface Migrated {
-  /** Names of the migrations applied by it. */
+  /** Names of the migrations that it applied. */
   readonly applied: readonly string[];
   /** Names of migrations of newer releases, on whose schema this one may run. */
   readonly ahead: readonly string[];
@@ -44,9 +44,9 @@ export interface Migrated {
 const MARK = /^-- compatible-from: (\d{4})$/;
 
 /**
- * The oldest schema whose releases may run on what a migration makes, by its first line, `-- compatible-from: 0012`.
- * Without such a line it is its own: no release from before it may.
- * @throws Error when the line is one that was meant and is none
+ * Returns the oldest schema whose releases may run on a migration's result, from its first line, `--
+ * compatible-from: 0012`. Without this line it is its own: no older release may.
+ * @throws Error when the line is malformed
  */
 export function compatibleFrom({ version, name, sql }: Migration): number {
   const [first = ''] = sql.split(/\r?\n/, 1);
@@ -59,7 +59,7 @@ export function compatibleFrom({ version, name, sql }: Migration): number {
   return from;
 }
 
-/** The numbered files of a folder, `0001-name.sql`, in order and without gaps. */
+/** Reads the numbered files of a folder, `0001-name.sql`, in order and without gaps. */
 export async function readMigrations(folder = FOLDER): Promise<Migration[]> {
   const names = (await readdir(folder)).filter((name) => name.endsWith('.sql')).sort();
   return Promise.all(
@@ -76,8 +76,8 @@ export async function readMigrations(folder = FOLDER): Promise<Migration[]> {
 type Applied = { version: number; name: string; digest: string; compatible_from: number | null };
 
 /**
- * Brings the schema forward to what this release needs. Each migration runs in one transaction with its record, all
- * of them under an advisory lock, so that any number of processes, of this release and of others, may start at once.
+ * Migrates the schema to what this release needs. Each migration runs in one transaction with its record, all of
+ * them under an advisory lock, so any number of processes, of any release, may start at once.
  * @throws SchemaTooNewError, MigrationChangedError
  */
 export async function migrate(url: string, migrations?: readonly Migration[]): Promise<Migrated> {
@@ -85,7 +85,8 @@ export async function migrate(url: string, migrations?: readonly Migration[]): P
   const sql = openSql({ url, maxConnections: 1, settings: { TimeZone: 'UTC' }, deadlineMs: 0 });
   try {
     return await sql.begin(async (tx) => {
-      // Should this process be killed, the server stops at once and gives the lock back, not when its statement is done.
+      // If this process is killed, the server must stop at once and release the lock, not at the end of its
+      // statement.
       await tx`
         select set_config(name, '1s', true) from pg_settings where name = 'client_connection_check_interval'`;
       await tx`select pg_advisory_xact_lock(${LOCK})`;
@@ -125,11 +126,11 @@ async function prepareRecords(tx: Transaction): Promise<void> {
       digest text not null,
       applied_at timestamptz not null default now()
     )`;
-  // Looked for first: even a column that is there is not added without waiting for a backup that reads the table.
+  // Checked first, because even adding an existing column waits for a backup that reads the table.
   const [column] = await tx`
     select 1 from pg_attribute
     where attrelid = 'schema_migrations'::regclass and attname = 'compatible_from' and not attisdropped`;
-  // Null in records of a release that knew no marks.
+  // Null in records of a release without these marks.
   if (!column) await tx`alter table schema_migrations add column compatible_from int`;
 }
 
@@ -144,8 +145,8 @@ function refuseUnlessCompatible({ version, name, compatible_from: from }: Applie
 }
 
 /**
- * Migrates, trying again for as long as the server cannot be reached. Gives up only on what retrying cannot mend.
- * @param onFault told why it has not been done yet
+ * Migrates, and retries while the server cannot be reached. Gives up only on errors that retrying cannot fix.
+ * @param onFault called with the reason for the delay
  */
 export async function migrateWhenReachable(
   url: string,

@@ -1,8 +1,11 @@
-/** Moments with four digits for the year: nothing that is stored lies beyond them. */
+/** Moments with a four-digit year; nothing stored lies beyond them. */
 const EARLIEST = BigInt(Date.parse('0001-01-01T00:00:00Z')) * 1000n;
 const LATEST = BigInt(Date.parse('9999-12-31T00:00:00Z')) * 1000n;
 
-/** A moment in microseconds since 1970, UTC, as Postgres reads it; one far from the present as `-infinity` or `infinity`. */
+/**
+ * Returns a moment in microseconds since 1970, UTC, in Postgres's form; one far from the present as `-infinity` or
+ * `infinity`.
+ */
 export function timestampOf(micros: bigint): string {
   if (micros < EARLIEST) return '-infinity';
   if (micros > LATEST) return 'infinity';

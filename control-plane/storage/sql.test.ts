@@ -74,7 +74,7 @@ test('a connection whose server takes no writes any more is replaced, however it
       control.begin((tx) =>
         runScript(tx, `alter database ${name} set default_transaction_read_only = ${value}`),
       );
-    // As after a failover: what was connected before the address moved is at a standby.
+    // As after a failover: connections from before the address moved are to a standby.
     await readOnly('on');
     const one = open({ maxConnections: 1 });
     await one`select 1`;
@@ -90,7 +90,7 @@ test('whatever connections are cut, every statement has an answer and the next o
   const finish = Date.now() + 3_000;
   let answered = 0;
   let failed = 0;
-  // For a while, and for longer on a machine so slow that little would have happened by then.
+  // Runs for a while, and longer on a machine so slow that little happened by then.
   const going = () => Date.now() < finish || failed <= 10 || answered <= failed;
   const worker = async () => {
     while (going()) {
@@ -120,7 +120,7 @@ test('whatever connections are cut, every statement has an answer and the next o
     }
   };
   await Promise.all([...Array.from({ length: 16 }, worker), saboteur()]);
-  // The last that were cut are gone; a moment for the pool to hear of it.
+  // The last cut connections are gone; the pool needs a moment to notice.
   await delay(100);
   expect(failed).toBeGreaterThan(10);
   expect(answered).toBeGreaterThan(failed);

@@ -9,15 +9,17 @@ export class StorageError extends ApiError {
   }
 }
 
-/** No connection was to be had: nothing was sent, so nothing took effect. */
+/** There was no connection: nothing was sent, so nothing took effect. */
 export class NoConnectionError extends StorageError {}
 
 type Rows = readonly object[];
 
-/** Runs statements. Values in the template become parameters; int8 comes and goes as bigint, bytea as Buffer. */
+/**
+ * Runs statements. Values in the template become parameters; int8 is a bigint, bytea a Buffer, in both directions.
+ */
 export interface Statements {
   <R extends Rows = Record<string, unknown>[]>(text: TemplateStringsArray, ...values: unknown[]): Promise<R>;
-  /** A value as the text of a json or jsonb parameter. */
+  /** Returns a value as the text of a json or jsonb parameter. */
   json(value: unknown): string;
 }
 
@@ -27,7 +29,7 @@ export interface Sql extends Statements {
   /** Commits when the work resolves, rolls back when it throws. Lost with its connection. */
   begin<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
   end(): Promise<void>;
-  /** Connections of the pool, those nobody uses among them, and how many statements wait for one. */
+  /** Returns the connections of the pool, the idle ones among them, and the statements that wait for one. */
   pressure(): { readonly open: number; readonly idle: number; readonly waiting: number };
 }
 
@@ -36,9 +38,9 @@ export interface SqlOptions {
   readonly maxConnections: number;
   /** Session settings, by name. */
   readonly settings: Readonly<Record<string, string | number>>;
-  /** Longest wait for an answer. A connection that does not answer by then is cut. 0: none. */
+  /** Longest wait for an answer; a connection without one is cut. 0: no limit. */
   readonly deadlineMs: number;
-  /** Longest wait for a connection, be it a new one or one that others give back. Default 3000. */
+  /** Longest wait for a connection, new or returned by others. Default 3000. */
   readonly connectMs?: number | undefined;
 }
 
@@ -49,11 +51,11 @@ const types = {
 };
 
 /**
- * A pool of connections that is opened when first used and mends itself after every loss. Statements are prepared once
- * on each connection. A statement never waits longer than the deadline, whatever became of the server.
+ * Opens a pool of connections on first use, which reconnects after every loss. Statements are prepared once per
+ * connection. A statement never waits longer than the deadline, whatever the server does.
  *
- * The client is `pg`: of `postgres` 3.4.9 a connection that is cut ends the process by an exception nobody can catch
- * (writing to a socket that is null), or leaves queries without an answer for ever.
+ * The client is `pg`: when a connection of `postgres` 3.4.9 is cut, it ends the process with an exception that
+ * cannot be caught (writing to a socket that is null), or leaves queries without an answer for ever.
  */
 export function openSql(options: SqlOptions): Sql {
   const { deadlineMs } = options;
@@ -68,7 +70,7 @@ export function openSql(options: SqlOptions): Sql {
       .join(' '),
     types,
   });
-  // A connection that is lost while idle is replaced on the next use; while in use its statement fails.
+  // A connection lost while idle is replaced on the next use; while in use its statement fails.
   pool.on('error', () => {});
   pool.on('connect', (client) => client.on('error', () => {}));
 
@@ -90,7 +92,7 @@ export function openSql(options: SqlOptions): Sql {
     } catch (error) {
       const rolledBack = error instanceof RolledBack;
       const cause = rolledBack ? error.cause : error;
-      // After an error that the server answered the connection is as good as before.
+      // After an error that the server answered the connection is usable.
       broken = takesNoWrites(cause) || !(rolledBack || error instanceof pg.DatabaseError);
       throw rolledBack ? cause : storageError(error);
     } finally {
@@ -127,10 +129,12 @@ export function openSql(options: SqlOptions): Sql {
   return Object.assign(statement, { json, begin, pressure, end: () => pool.end() });
 }
 
-/** After a failover a connection may lead to what is a standby now, and would for ever; a new one leads to the primary. */
+/**
+ * After a failover a connection may lead to a former primary that is a standby now; a new one leads to the primary.
+ */
 const takesNoWrites = (error: unknown) => sqlState(error) === '25006';
 
-/** Carries what a transaction's work threw past the question whether the connection is still good. */
+/** Carries the error of a transaction's work past the check of the connection. */
 class RolledBack extends Error {}
 
 /** Runs a script of several statements, without parameters, on a connection of its own. */
@@ -164,8 +168,8 @@ async function run<R extends Rows>(
 }
 
 /**
- * Asks by callback. The promises that pg makes itself are moved to the old space, and slow down the small garbage
- * collections ten times.
+ * Uses callbacks, because the promises that pg makes are moved to the old space and slow minor garbage collections
+ * ten times.
  */
 function ask(client: pg.PoolClient, query: string | pg.QueryConfig): Promise<pg.QueryResult> {
   return new Promise((resolve, reject) => {
@@ -191,7 +195,7 @@ function storageError(error: unknown): unknown {
   return new StorageError('the database does not answer', { cause: error });
 }
 
-/** @throws StorageError when the work is not done in time; the work itself is not stopped by it. */
+/** @throws StorageError when the work is not done in time; the work itself is not stopped. */
 export function withDeadline<T>(work: Promise<T>, deadlineMs: number): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(
@@ -211,17 +215,17 @@ export function withDeadline<T>(work: Promise<T>, deadlineMs: number): Promise<T
   });
 }
 
-/** SQLSTATE of an error the server answered; undefined when it did not answer at all. */
+/** Returns the SQLSTATE of an error that the server answered; undefined when it did not answer. */
 export function sqlState(error: unknown): string | undefined {
   return error instanceof pg.DatabaseError ? error.code : undefined;
 }
 
-/** Name of the violated constraint, if the error is such a violation. */
+/** Returns the name of the violated constraint, if the error is such a violation. */
 export function violatedConstraint(error: unknown): string | undefined {
   return sqlState(error)?.startsWith('23') ? (error as pg.DatabaseError).constraint : undefined;
 }
 
-/** True for text that a Postgres text or jsonb value can hold: no NUL and no lone surrogate. */
+/** Returns true for text that a Postgres text or jsonb value can contain: no NUL and no lone surrogate. */
 export function isStorable(text: string): boolean {
   return !text.includes('\0') && text.isWellFormed();
 }

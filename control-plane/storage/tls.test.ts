@@ -10,7 +10,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { controlPlaneShape } from '../config.ts';
 import { openDatabase } from './database.ts';
 
-/** A real server that takes TLS, with a certificate for its address of an authority that nobody knows. */
+/** Folder of a real server with TLS, whose certificate is for its address and from an unknown authority. */
 let folder: string;
 let server: Awaited<ReturnType<typeof startPostgres>>;
 const guard = createGuard();
@@ -23,7 +23,7 @@ beforeAll(async () => {
   await writeFile(file('ca.crt'), authority.pem);
   await writeFile(file('other.crt'), (await createAuthority()).pem);
   const { certificate, key } = await authority.issue({ names: ['127.0.0.1'] });
-  // The server may run as another user, whose folder of data this is.
+  // The server may run as another user, who owns its data folder.
   const { uid, gid } = await stat(file('data'));
   for (const [name, text] of [
     ['server.crt', certificate],

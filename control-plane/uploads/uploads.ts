@@ -13,10 +13,10 @@ const KINDS: Partial<Record<MediaKind, string>> = {
   [MediaKind.MEDIA_KIND_VIDEO]: 'video',
 };
 
-/** Objects that one sweep fails to delete before it gives up. */
+/** Failed deletions after which one sweep gives up. */
 const MAX_FAILURES = 5;
 
-/** States what every key of an upload begins with; no other object's does. */
+/** Prefix of the keys of uploads; no other object has it. */
 const KEY_PREFIX = 'api/up-';
 
 export interface UploadsOptions {
@@ -25,11 +25,11 @@ export interface UploadsOptions {
   readonly logger: Logger;
 }
 
-/** File keys, from their reservation until the bytes behind them are usable or gone. */
+/** Manages file keys from their reservation until their bytes are usable or gone. */
 export function createUploads({ database, objects, logger }: UploadsOptions) {
   const { sql } = database;
 
-  /** Reserves a key: unguessable, and saying nothing of whose it is. */
+  /** Reserves a key that is unguessable and does not reveal its owner. */
   async function begin(accountId: string): Promise<string> {
     const fileKey = newId(KEY_PREFIX);
     await sql`insert into uploads (file_key, account_id) values (${fileKey}, ${accountId})`;
@@ -37,8 +37,8 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
   }
 
   /**
-   * Makes the stored bytes usable. Completing again with the same facts answers the same. Bytes that come too late to
-   * be made usable are deleted.
+   * Makes the stored bytes usable. Completing again with the same facts gives the same answer. Bytes that come too
+   * late are deleted.
    * @returns signed link to the bytes
    * @throws ApiError not_found (never reserved, given up, or reserved too long ago), invalid_input
    */
@@ -66,7 +66,7 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
   }
 
   /**
-   * Gives a reservation up at once and deletes its bytes, also when it has been given up before. A complete upload, or
+   * Gives a reservation up at once and deletes its bytes, also when it was given up before. A complete upload, or
    * another account's, is left alone.
    */
   async function abort(fileKey: string, accountId: string, requestId?: string): Promise<void> {
@@ -78,9 +78,9 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
   }
 
   /**
-   * Deletes the bytes behind a key that can never become usable: it was given up, or so long ago that its row is gone
-   * and no sweep will come upon it. A key is reserved once and its row never comes back, nor does a given-up one
-   * become complete; so what is read here still holds when the bytes go.
+   * Deletes the bytes of a key that can never become usable: it was given up, or so long ago that its row is gone
+   * and no sweep will find it. A key is reserved once and its row never comes back, nor is a given-up one
+   * completed; so this still holds when the bytes go.
    */
   async function deleteOrphan(fileKey: string, accountId: string, requestId?: string): Promise<void> {
     if (!fileKey.startsWith(KEY_PREFIX) || !isObjectKey(fileKey)) return;
@@ -93,9 +93,9 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
   }
 
   /**
-   * Abandons what was reserved too long ago, and ends what was abandoned a while ago. Rows are claimed before their
-   * objects are deleted, so that no key can be completed whose bytes are going.
-   * @returns how many keys are gone
+   * Abandons old reservations, and ends those abandoned a while ago. Rows are claimed before their objects are
+   * deleted, so no key can be completed while its bytes are deleted.
+   * @returns number of deleted keys
    */
   async function sweep(signal: AbortSignal, graceSeconds = 900): Promise<number> {
     const late = await sql<{ file_key: string }[]>`
@@ -106,7 +106,7 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
         order by reserved_at limit 500 for update skip locked
       ) returning file_key`;
     let failures = 0;
-    /** One that cannot be deleted waits for the next sweep; several, and the store has failed. */
+    /** An object that cannot be deleted waits for the next sweep; after several the store has failed. */
     const erased = async (fileKey: string): Promise<boolean> => {
       signal.throwIfAborted();
       try {
@@ -119,7 +119,8 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
       }
     };
     for (const { file_key } of late) await erased(file_key);
-    // None was abandoned before it was reserved: the age of reservations has an index, that of abandonments none.
+    // No reservation is abandoned before it is made, so the index on the age of reservations also finds old
+    // abandonments.
     const gone = await sql<{ file_key: string }[]>`
       select file_key from uploads
       where completed_at is null and abandoned_at < now() - ${graceSeconds} * interval '1 second'

@@ -14,7 +14,7 @@ const all = undefined;
 
 type Ending = 'succeeded' | 'render_failed' | 'timed_out' | 'cancelled' | undefined;
 
-/** Submits a job that was made at `at` and ends it so. */
+/** Submits a job dated `at` and ends it in this way. */
 async function job(account: Awaited<ReturnType<TestDatabase['account']>>, ending: Ending, at?: string) {
   const { jobId } = await db.submitter()(account.submission());
   if (at !== undefined) await db.sql`update jobs set created_at = ${at} where id = ${jobId}`;

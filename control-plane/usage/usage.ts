@@ -7,8 +7,8 @@ import type { Sql } from '../storage/sql.ts';
 const MAX_USAGE_ENTRIES = 500;
 
 /**
- * Calls of an account, the newest first. Their moments are all different, so that a reader comes to the next page by
- * asking for what was before the last entry of the former one.
+ * Lists calls of an account, newest first. Their times all differ, so a reader gets the next page by asking for
+ * calls before the last entry.
  * @throws ApiError invalid_input
  */
 export async function readUsage(
@@ -45,7 +45,7 @@ export async function readUsage(
   }));
 }
 
-/** Sums over the calls of an account, all of one moment: what is counted as under way is not counted as ended. */
+/** Sums the calls of an account at one moment: a call counted as under way is not counted as ended. */
 export async function summarizeUsage(
   sql: Sql,
   accountId: string,
@@ -71,7 +71,7 @@ export async function summarizeUsage(
   };
 }
 
-/** The ends of a range as Postgres reads them. @throws ApiError invalid_input */
+/** Returns the ends of a range in Postgres's form. @throws ApiError invalid_input */
 function boundsOf(range: UsageRange | undefined): { from: string; to: string } {
   const { fromMicros, toMicros } = range ?? {};
   if (fromMicros !== undefined && toMicros !== undefined && fromMicros > toMicros)

@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto';
 import { readVoice, type Voice } from '@semblance/common/voices/voice';
 import type { Transaction } from '../storage/sql.ts';
 
-/** Holds where the voices of the service are. */
+/** Sources of the service's voices. */
 export interface VoiceCatalogue {
-  /** Those of files, by id: shipped, or of the owner's directory. They stay as they were at the start. */
+  /** Voices from files, by id: shipped, or from the owner's directory. They stay as they were at the start. */
   readonly files: ReadonlyMap<string, Voice>;
-  /** Through which those are read that the owner added by command; a transaction, where it is to see them. */
+  /** Connection to read the voices that the owner added by command; a transaction that should see its own changes. */
   readonly sql: Transaction;
 }
 
@@ -16,7 +16,7 @@ export interface OfferedVoice {
   readonly source: 'file' | 'added';
 }
 
-/** Every voice, sorted by id. One that was added takes the place of a file's with the same id. */
+/** Returns every voice, sorted by id. An added one replaces a file's with the same id. */
 export async function offeredVoices({ files, sql }: VoiceCatalogue): Promise<OfferedVoice[]> {
   const rows = await sql<{ id: string; definition: unknown }[]>`select id, definition from voices`;
   const offered = new Map<string, OfferedVoice>();
@@ -26,10 +26,10 @@ export async function offeredVoices({ files, sql }: VoiceCatalogue): Promise<Off
   return [...offered.values()].sort((a, b) => (a.voice.id < b.voice.id ? -1 : 1));
 }
 
-/** Counts up when previews of voices that did not change are to be made anew: they have other words, another length. */
+/** Incremented when previews of unchanged voices must be made again, for other words or another length. */
 const PREVIEWS = 1;
 
-/** SHA-256, in hex, of all that decides on how the preview of a voice sounds; what it is called is none of it. */
+/** Returns the SHA-256, in hex, of everything that determines the sound of a voice's preview; its name does not. */
 export function soundOf({ pitchHz: { low, high }, formantShift, timbre, model }: Voice): string {
   const points = timbre.map(({ hz, db }) => [hz, db]);
   const sound = JSON.stringify([PREVIEWS, low, high, formantShift, points, model ?? null]);

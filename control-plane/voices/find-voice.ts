@@ -3,8 +3,8 @@ import { isStorable } from '../storage/sql.ts';
 import type { VoiceCatalogue } from './catalogue.ts';
 
 /**
- * Returns what a caller may name as `voice_profile_id`, as an agent reads it (`parseVoice` of its JSON). A session
- * carries it along, so that it keeps its voice whatever becomes of the catalogue.
+ * Returns the voice of a `voice_profile_id` in the form of an agent (`parseVoice` of its JSON). A session carries
+ * it along, so its voice does not change with the catalogue.
  * @returns undefined: there is no such voice
  */
 export async function findVoice(

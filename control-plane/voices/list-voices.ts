@@ -21,7 +21,8 @@ async function readPreviews(
 }
 
 /**
- * The voices a caller may choose from, each with a link to a sample. One whose sample is not made yet is not among them.
+ * Lists the voices that a caller may choose, each with a link to a sample, without voices whose sample is not made
+ * yet.
  * @param linkSeconds lifetime of signed links
  */
 export async function listVoices(
@@ -43,7 +44,7 @@ export async function listVoices(
   return (await Promise.all(listed)).flat();
 }
 
-/** The voices as the service owner sees them. @param only the one with this id */
+/** Lists the voices for the service owner. @param only the one with this id */
 export async function listOffered(catalogue: VoiceCatalogue, only?: string): Promise<VoiceView[]> {
   const all = await offeredVoices(catalogue);
   const offered = only === undefined ? all : all.filter(({ voice }) => voice.id === only);

@@ -24,7 +24,7 @@ const WAV = Buffer.concat([Buffer.from('RIFF\0\0\0\0WAVE'), Buffer.alloc(100)]);
 let db: TestDatabase;
 let folder: string;
 let objects: ReturnType<typeof openObjectStore>;
-/** What agents are asked, as `<address> <voice>`. */
+/** Requests to agents, as `<address> <voice>`. */
 let asked: string[];
 let agents: GpuAgent[];
 
@@ -136,7 +136,7 @@ test('only agents that are ready to carry voices are asked', async () => {
   ];
   expect(await work(NEVER)).toEqual({ made: 0 });
   expect(asked).toEqual([]);
-  // Nothing was tried, so that nothing is put off.
+  // Nothing was tried, so nothing is put off.
   agents.push(agent('ready'));
   expect(await work(NEVER)).toEqual({ made: 2, left: 0 });
 });
@@ -197,7 +197,7 @@ test('what was put off before the clock was set back is tried now, what is put o
   await ahead(3_600);
   await work(NEVER);
   expect(asked).toHaveLength(2);
-  // The clock is back by less than a pause: it waits no longer than twice as long.
+  // The clock is back by less than a pause, so it waits at most twice as long.
   await ahead(60);
   await work(NEVER);
   expect(asked).toHaveLength(2);

@@ -14,7 +14,7 @@ import type { Chore } from '../chores/chores.ts';
 import type { Database } from '../storage/database.ts';
 import { offeredVoices, soundOf } from './catalogue.ts';
 
-/** States where previews are in the object store; housekeeping removes those that no row names. */
+/** Prefix of previews in the object store; housekeeping removes those without a row. */
 export const PREVIEWS_PREFIX = 'voices/';
 const CONTENT_TYPE = 'audio/wav';
 /** Far more than four seconds take. */
@@ -24,18 +24,18 @@ const MAX_RETRY_MS = 3_600_000;
 /** Agents asked for one preview before it is put off. */
 const MAX_AGENTS = 3;
 const CALL_MS = 70_000;
-/** A round ends after so long, so that its lease need not be longer. */
+/** Longest time of a round, which bounds its lease. */
 const ROUND_MS = 120_000;
-/** A preview that no process has wanted for so long is forgotten. */
+/** Time after which a preview that no process wants is forgotten. */
 const UNWANTED_SECONDS = 3_600;
 
-/** Asks one agent for a preview: the file. */
+/** Asks one agent for a preview; returns the file. */
 export type AskForPreview = (address: string, definition: string, signal: AbortSignal) => Promise<Uint8Array>;
 
 export interface PreviewsOptions {
   readonly database: Database;
   readonly objects: ObjectStore;
-  /** Voices of files, by id. */
+  /** Voices from files, by id. */
   readonly voices: ReadonlyMap<string, Voice>;
   readonly agents: Pick<Reflector<GpuAgent>, 'list' | 'hasSynced'>;
   readonly logger: Logger;
@@ -48,19 +48,19 @@ export interface PreviewsOptions {
 }
 
 export interface PreviewPace {
-  /** Pause after the first failure of a preview; it doubles up to an hour. Default 30 s. */
+  /** Pause after the first failure of a preview, doubled up to an hour. Default 30 s. */
   readonly retryMs?: number;
   /** Pause between two rounds. Default {@link PREVIEW_LOOK_MS}. */
   readonly everyMs?: number;
 }
 
-/** A voice that was added is listed so much later, and a second for each that waits with it. */
+/** Delay after which an added voice is listed, plus a second for each that waits with it, in ms. */
 export const PREVIEW_LOOK_MS = 5_000;
 
 /**
- * Has every voice sampled that has no sample yet, one after the other, by any agent that is ready to carry voices.
- * What there is to do is read anew in each round: a voice that was added or changed is found, and whoever dies at it
- * has left nothing half done but an object that no row names.
+ * Makes the missing samples of voices, one after the other, with any agent that is ready to carry voices. Each
+ * round reads anew what is missing: an added or changed voice is found, and a dead process leaves nothing but an
+ * object without a row.
  */
 export function createPreviewChore(options: PreviewsOptions): Chore {
   const { database, objects, voices, agents, logger } = options;
@@ -68,7 +68,7 @@ export function createPreviewChore(options: PreviewsOptions): Chore {
   const { sql } = database;
   const ask = options.ask ?? askOverGrpc(options.internalToken, options.tls);
 
-  /** Voices by how they sound. Notes what is wanted, and forgets what was not for long. */
+  /** Returns voices by their sound. Records what is wanted, and forgets what was not for long. */
   async function wanted(): Promise<ReadonlyMap<string, Voice>> {
     const bySound = new Map<string, Voice>();
     for (const { voice } of await offeredVoices({ files: voices, sql })) bySound.set(soundOf(voice), voice);
@@ -80,7 +80,7 @@ export function createPreviewChore(options: PreviewsOptions): Chore {
     return bySound;
   }
 
-  /** From the agents, in any order, what the first answers that can. @throws what the last said */
+  /** Returns the first answer of the agents, in any order. @throws the last error */
   async function askAgents(voice: Voice, signal: AbortSignal): Promise<Uint8Array> {
     const definition = JSON.stringify(voiceDefinition(voice));
     let failure: unknown = new Error('no agent is ready to carry voices');
@@ -99,7 +99,7 @@ export function createPreviewChore(options: PreviewsOptions): Chore {
 
   async function make(sound: string, voice: Voice, signal: AbortSignal): Promise<void> {
     const wav = await askAgents(voice, signal);
-    // A name of its own: what an earlier one left may be on its way out.
+    // A new name, because an earlier object may be on its way out.
     const key = `${PREVIEWS_PREFIX}${sound}-${randomBytes(4).toString('hex')}.wav`;
     await objects.put(key, Readable.from([Buffer.from(wav)]), { contentType: CONTENT_TYPE, signal });
     await sql`
@@ -124,7 +124,7 @@ export function createPreviewChore(options: PreviewsOptions): Chore {
     async work(signal) {
       const bySound = await wanted();
       if (!agents.hasSynced || readyForVoice(agents.list()).length === 0) return { made: 0 };
-      // Put off for longer than so many failures put it off, it was so before the clock was set back.
+      // A pause longer than its failures cause dates from before the clock was set back.
       const due = await sql<{ sound: string; attempts: number }[]>`
         select sound, attempts from voice_previews
         where object_key is null
@@ -152,7 +152,7 @@ export function createPreviewChore(options: PreviewsOptions): Chore {
   };
 }
 
-/** Addresses of agents that could carry a voice session. */
+/** Returns the addresses of agents that can carry a voice session. */
 function readyForVoice(all: readonly GpuAgent[]): string[] {
   return all.flatMap(({ status }) => {
     const ready = status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True');

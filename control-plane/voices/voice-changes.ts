@@ -13,7 +13,10 @@ import { listOffered } from './list-voices.ts';
 /** Most voices that may be added by command. */
 const MAX_ADDED = 500;
 
-/** Returns what the service owner may do to the voices. @param files voices of files, which no command removes */
+/**
+ * Creates the changes that the service owner can make to voices. @param files voices from files, which no command
+ * removes
+ */
 export function createVoiceChanges(files: ReadonlyMap<string, Voice>) {
   return {
     async voiceAdded(

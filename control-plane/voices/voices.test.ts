@@ -160,7 +160,7 @@ describe('voices of the service', () => {
     expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(2);
     for (const outcome of outcomes)
       if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ code: 'invalid_input' });
-    // One that is there already is replaced all the same.
+    // An existing one is replaced nevertheless.
     expect((await add({ ...OWN, id: 'v-1', name: 'Again' })).answer).toMatchObject({ name: 'Again' });
   });
 });
@@ -202,7 +202,7 @@ describe('what callers are shown', () => {
       expect(Number(url.searchParams.get('expires')) - Date.now() / 1000).toBeGreaterThan(43_000);
     }
     expect(await list(caller)).toEqual(first);
-    // Another name is not another sound; another pitch is one, and its preview is not made yet.
+    // Another name is the same sound; another pitch is a new one, whose preview is not made yet.
     await add({ ...OWN, name: 'Renamed', description: 'Told otherwise.' });
     expect((await list(caller)).map(({ name }) => name)).toEqual(['Calm alto', 'Renamed']);
     await add({ ...OWN, pitch_hz: { low: 110, high: 150 } });

@@ -2,21 +2,21 @@ import { describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
 
 export interface KeyChecksOptions {
-  /** Those of the keys that may still be used. */
+  /** Returns those of the keys that are still valid. */
   readonly usable: (keyIds: readonly string[]) => Promise<ReadonlySet<string>>;
   readonly logger: Logger;
-  /** How often all keys are looked at, together. Default 2 s. */
+  /** Interval at which all keys are checked together. Default 2 s. */
   readonly everyMs?: number;
 }
 
 export interface KeyChecks {
-  /** @param revoked called once, soon after the key cannot be used any more @returns ends it */
+  /** @param revoked called once, soon after the key is no longer valid @returns the function that ends it */
   follow(keyId: string, revoked: () => void): () => void;
 }
 
 /**
- * Looks after the keys by which something is open for long. All of them are one statement, whatever they opened: so it
- * costs next to nothing, and needs no word from the process that revoked a key.
+ * Checks the keys of everything that stays open for long. One statement covers all of them, so it costs almost
+ * nothing and needs no message from the process that revoked a key.
  */
 export function createKeyChecks({ usable, logger, everyMs = 2_000 }: KeyChecksOptions): KeyChecks {
   const followers = new Map<string, Set<() => void>>();
@@ -34,7 +34,7 @@ export function createKeyChecks({ usable, logger, everyMs = 2_000 }: KeyChecksOp
         for (const revoked of [...(followers.get(keyId) ?? [])]) revoked();
       }
     } catch (error) {
-      // The next look finds it.
+      // The next check repeats it.
       logger.debug(`cannot look at the keys of open watches: ${describeError(error)}`);
     } finally {
       looking = false;

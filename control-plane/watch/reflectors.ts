@@ -5,7 +5,7 @@ import { GPUAGENT_RESOURCE, type GpuAgent } from '@semblance/crds/gen/gpuagents'
 import { RENDERJOB_RESOURCE, type RenderJob } from '@semblance/crds/gen/renderjobs';
 import type { Registry } from 'prom-client';
 
-/** Local copies of what the control plane follows in the cluster. */
+/** Creates the local copies of the resources that the control plane follows. */
 export function createReflectors(options: {
   readonly kube: KubeClient;
   readonly namespace: string;

@@ -1,10 +1,7 @@
 import type { RenderJob } from '@semblance/crds/gen/renderjobs';
 import type { JobProgress, JobQueue } from '@semblance/proto/semblance/control/v1/control';
 
-/**
- * States what the operator's reasons mean to the owner of a job that waits; any other reason is of no interest to
- * them.
- */
+/** The operator's reasons in the terms of the owner of a waiting job; other reasons are not shown. */
 const WAITING: Readonly<Record<string, string>> = {
   SlotsBusy: 'busy',
   MemoryBusy: 'busy',
@@ -20,7 +17,7 @@ const WAITING: Readonly<Record<string, string>> = {
   Suspended: 'suspended',
 };
 
-/** How far the present attempt is; undefined while there is none. */
+/** Returns the progress of the present attempt; undefined without one. */
 export function progressOf({ status }: RenderJob): JobProgress | undefined {
   const { phase, attempt = 0, progress, etaSeconds } = status ?? {};
   if (attempt < 1 || phase === undefined || phase === 'Pending' || phase === 'Suspended') return undefined;
@@ -28,7 +25,7 @@ export function progressOf({ status }: RenderJob): JobProgress | undefined {
   return { attempt, percent: Number.isFinite(percent) ? Math.min(100, Math.max(0, percent)) : 0, etaSeconds };
 }
 
-/** Returns where the job stands among those that wait; undefined when it does not, or nothing is known of it yet. */
+/** Returns the job's place among the waiting ones; undefined when it does not wait or its place is unknown. */
 export function queueOf({ status }: RenderJob): JobQueue | undefined {
   const { phase, queuePosition: position, queueLength = 0 } = status ?? {};
   if (phase !== 'Pending' && phase !== 'Suspended') return undefined;

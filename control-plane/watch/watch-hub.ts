@@ -21,30 +21,30 @@ export interface WatchHubOptions {
   readonly namespace: string;
   readonly logger: Logger;
   readonly registry: Registry;
-  /** How often all watched jobs are read, whatever was heard of them. Default 5 s. */
+  /** Interval at which all watched jobs are read, whatever events came. Default 5 s. */
   readonly sweepEveryMs?: number;
 }
 
-/** Hears of the present state of a job; undefined: there is no such job of that account. */
+/** Receives the present state of a job; undefined: the account has no such job. */
 export type JobListener = (state: JobState | undefined) => void;
 
 export interface WatchHub {
-  /** Tells the present state soon, and again whenever it changed. @returns ends it */
+  /** Reports the present state soon, and again at each change. @returns the function that ends it */
   watch(jobId: string, accountId: string, listener: JobListener): () => void;
-  /** Something about the job was committed. */
+  /** Reports that something about the job was committed. */
   nudge(jobId: string): void;
   run(signal: AbortSignal): Promise<void>;
 }
 
 interface Watched {
   readonly jobId: string;
-  /** With the account that each asks for. */
+  /** Each with the account that it asks for. */
   readonly listeners: Map<JobListener, string>;
   found?: { readonly job: Job; readonly accountId: string; readonly begun: boolean };
-  /** Of what was told last. */
+  /** Summary of the last reported state. */
   told: string;
   reading: boolean;
-  /** Heard of while it was being read: what is read may be older than that. */
+  /** An event came during the read, so what is read may be older. */
   again: boolean;
   readonly unlisten: () => void;
 }
@@ -57,9 +57,9 @@ type Found = {
 };
 
 /**
- * Knows the present state of every job that is watched, and tells it when it changes. The record comes from the
- * database, read whenever an event or this process says that it changed; progress and place come from the RenderJob,
- * of which there is a local copy. Events may be lost, so all watched jobs are read now and then.
+ * Knows the present state of every watched job, and reports its changes. The record comes from the database, which
+ * is read whenever an event or this process reports a change. Progress and place come from the local copy of the
+ * RenderJob. Events may be lost, so all watched jobs are also read periodically.
  */
 export function createWatchHub(options: WatchHubOptions): WatchHub {
   const { database, view, events, reflector, namespace, logger, sweepEveryMs = 5_000 } = options;
@@ -96,13 +96,13 @@ export function createWatchHub(options: WatchHubOptions): WatchHub {
     return {
       job,
       begun,
-      // An attempt that the record does not tell of yet would come before the status it belongs to.
+      // An attempt that the record does not contain yet would precede its status.
       progress: job.status === 'processing' ? progressOf(renderJob) : undefined,
       queue: queueOf(renderJob),
     };
   }
 
-  /** @param newcomer is told in any case; the others only what is new */
+  /** @param newcomer is told in any case, the others only news */
   function tell(entry: Watched, newcomer?: JobListener) {
     const state = stateOf(entry);
     if (!state) return;
@@ -110,7 +110,7 @@ export function createWatchHub(options: WatchHubOptions): WatchHub {
     const isNew = summary !== entry.told;
     entry.told = summary;
     for (const [listener, accountId] of [...entry.listeners]) {
-      // It is nobody's business whether the job of another account exists.
+      // Nobody may learn whether another account's job exists.
       if (accountId !== entry.found?.accountId) listener(undefined);
       else if (isNew || listener === newcomer) listener(state);
     }
@@ -185,7 +185,7 @@ export function createWatchHub(options: WatchHubOptions): WatchHub {
   };
 }
 
-/** Returns what of a state makes it another one: a link that was signed anew does not. */
+/** Returns the part of a state whose change counts; a link that was signed anew does not. */
 function summaryOf({ job, begun, progress, queue }: JobState): string {
   const place = queue ? `${queue.position}/${queue.of}/${queue.reason}` : '';
   return `${job?.status} ${begun} ${progress ? `${progress.attempt}:${progress.percent}` : ''} ${place}`;

@@ -22,11 +22,11 @@ export interface WatchStreamsOptions {
 
 export interface WatchStreams {
   readonly handle: handleBidiStreamingCall<WatchJobsRequest, WatchJobsResponse>;
-  /** Ends every stream: their gateways open them again, elsewhere if need be. */
+  /** Ends every stream; gateways open them again, elsewhere if needed. */
   end(): void;
 }
 
-/** Watches on one stream: more than any gateway holds. */
+/** Watches on one stream: more than any gateway has. */
 const MAX_WATCHES = 20_000;
 
 type Stream = ServerDuplexStream<WatchJobsRequest, WatchJobsResponse>;
@@ -89,13 +89,13 @@ export function createWatchStreams({ gate, database, hub, logger }: WatchStreams
         const unwatch = hub.watch(jobId, accountId, (state) =>
           state ? outgoing.tell(watch, state) : refuse(noSuchJob()),
         );
-        // A gateway of the release before does not say which key it was.
+        // A gateway of the release before does not name its key.
         const unfollow = keyId ? keys.follow(keyId, () => refuse(revoked())) : undefined;
         entry.close = () => {
           unwatch();
           unfollow?.();
         };
-        // Refused while it was being opened: nobody else would end it.
+        // Refused while it was being opened, so nobody else would end it.
         if (!isOpen()) entry.close();
       } catch (error) {
         refuse(refusalOf(error, asked));
@@ -138,8 +138,8 @@ function noSuchJob(): ApiError {
 }
 
 /**
- * Returns what is to be sent on a stream, no faster than the other side takes it. Of a watch's states only the newest
- * waits; so what waits is bounded by the number of watches.
+ * Creates the queue of a stream, which sends no faster than the other side reads. Only the newest state of each
+ * watch waits, so memory is bounded by the number of watches.
  */
 function createOutgoing(stream: Stream) {
   const answers: WatchJobsResponse[] = [];

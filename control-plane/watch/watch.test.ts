@@ -24,7 +24,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 
 const registry = new Registry();
 let system: TestSystem;
-/** Another process over the same database, events and resources. */
+/** Another process with the same database, events and resources. */
 let second: TestClient;
 
 beforeAll(async () => {
@@ -32,7 +32,7 @@ beforeAll(async () => {
   second = connectTo((await system.startPlane({ registry: new Registry() })).port, system.adminToken);
 });
 afterAll(() => system.close());
-// What one test watched is not counted in the next.
+// Watches of one test must not count in the next.
 afterEach(() => untilTrue(async () => (await watched()) === '0', 'nothing is watched'));
 
 const watched = async () =>
@@ -169,7 +169,7 @@ test('a watch that is opened again by its account is not counted, and closed one
   await untilTrue(() => watch.states(1).length > 0 && watch.states(2).length > 0, 'both states');
   expect(watch.opened(1)[0]?.rateLimit).toBe('');
   watch.close(1);
-  // What the stream says is heeded in its order: by this refusal the first watch is closed.
+  // Messages of the stream are handled in order: this refusal closes the first watch.
   watch.open({ watch: 3, jobId: newId('job-'), caller });
   await untilTrue(() => watch.refusals(3).length === 1, 'the refusal');
   const before = watch.states(1).length;
@@ -186,7 +186,7 @@ test('a change that nobody told of is found all the same', async () => {
   const watch = follow(system.client);
   watch.open({ jobId: id, caller });
   await untilTrue(() => watch.states(1).length > 0, 'the present state');
-  // As if the event had been lost and the RenderJob were not seen.
+  // As if the event had been lost and the RenderJob were not visible.
   await system.database.sql`update jobs set status = 'processing', processing_at = now() where id = ${id}`;
   await untilTrue(() => watch.states(1).at(-1)?.job?.status === 'processing', 'the sweep');
   watch.stream.end();

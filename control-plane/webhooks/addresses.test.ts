@@ -44,7 +44,7 @@ test.each([
     '2002:7f00:1::',
     '2001::1',
   ],
-  // The same hosts in disguise: mapped, compatible, NAT64.
+  // The same hosts in other forms: mapped, compatible, NAT64.
   ...[
     '::ffff:127.0.0.1',
     '::ffff:7f00:1',

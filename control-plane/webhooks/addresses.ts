@@ -1,6 +1,6 @@
 import { BlockList, isIP, isIPv4 } from 'node:net';
 
-/** The URL leads where webhooks must not go. */
+/** The URL leads to a forbidden address. */
 class ForbiddenAddressError extends Error {
   override readonly name = 'ForbiddenAddressError';
   readonly code = 'forbidden_address';
@@ -8,8 +8,8 @@ class ForbiddenAddressError extends Error {
 }
 
 /**
- * IPv4 that is not the public Internet: IANA's special-purpose registry (RFC 6890 and successors) without the anycast
- * ranges that are, plus multicast and the reserved rest.
+ * Non-public IPv4: IANA's special-purpose registry (RFC 6890 and successors) without its public anycast ranges,
+ * plus multicast and the reserved rest.
  */
 const SPECIAL_IPV4 = [
   '0.0.0.0/8',
@@ -29,12 +29,14 @@ const SPECIAL_IPV4 = [
 ];
 
 /**
- * IPv6 is public only inside 2000::/3; these are the parts of it that are not, or that hide another address: protocol
+ * IPv6 is public only inside 2000::/3. These parts of it are not public, or hide another address: protocol
  * assignments with Teredo, documentation, 6to4. NAT64, mapped and local addresses lie outside 2000::/3.
  */
 const SPECIAL_IPV6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20'];
 
-/** Ports of other protocols, some of whose servers can be made to act by what looks like HTTP: those that fetch refuses. */
+/**
+ * Ports of other protocols that the fetch standard blocks, because some servers act on input that looks like HTTP.
+ */
 const OTHER_PROTOCOLS = new Set(
   (
     '1 7 9 11 13 15 17 19 20 21 22 23 25 37 42 43 53 69 77 79 87 95 101 102 103 104 109 110 111 113 115 117 119 123 ' +
@@ -43,7 +45,9 @@ const OTHER_PROTOCOLS = new Set(
   ).split(' '),
 );
 
-/** @param port of a URL, '' for the scheme's own @throws ForbiddenAddressError for one of another protocol */
+/**
+ * @param port of a URL, '' for the default of its scheme @throws ForbiddenAddressError for one of another protocol
+ */
 export function checkPort(port: string): void {
   if (port === '0' || OTHER_PROTOCOLS.has(port))
     throw new ForbiddenAddressError(`port ${port} is one of another protocol`);
@@ -55,9 +59,9 @@ export interface AddressGuard {
 }
 
 /**
- * Decides which addresses webhooks may be sent to: public ones, and what the service owner allows besides.
+ * Decides to which addresses webhooks may be sent: public ones, and those that the service owner allows.
  * @param allowed ranges such as `10.1.0.0/16` or `::1/128`
- * @throws RangeError for a range that is none
+ * @throws RangeError for an invalid range
  */
 export function createAddressGuard(allowed: readonly string[]): AddressGuard {
   const own = toBlockList(allowed);
@@ -75,7 +79,7 @@ export function createAddressGuard(allowed: readonly string[]): AddressGuard {
   };
 }
 
-/** True for `address/prefix`. */
+/** Returns true for `address/prefix`. */
 export function isRange(text: string): boolean {
   const [, address = '', prefix = ''] = /^([0-9a-fA-F.:]+)\/(\d{1,3})$/.exec(text) ?? [];
   const bits = { 0: -1, 4: 32, 6: 128 }[isIP(address)] ?? -1;
@@ -92,7 +96,7 @@ function toBlockList(ranges: readonly string[]): BlockList {
   return list;
 }
 
-/** The IPv4 address that an IPv4-mapped IPv6 address stands for, however it is written; any other address as it is. */
+/** Returns the IPv4 address of an IPv4-mapped IPv6 address in any notation; any other address unchanged. */
 function unmapped(address: string): string {
   if (isIP(address) !== 6 || address.includes('%')) return address;
   const canonical = new URL(`http://[${address}]`).hostname.slice(1, -1);

@@ -10,7 +10,7 @@ import { testNats } from '@semblance/testkit/servers/shared';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { deliveryIdOf, listDeliveries } from './deliveries.ts';
 
-/** The control plane, as the process it is in operation, killed with kill -9 around an attempt at a delivery. */
+/** The control plane as a process, killed with kill -9 around an attempt at a delivery. */
 let db: TestDatabase;
 let nats: Awaited<ReturnType<typeof testNats>>;
 let dir: string;
@@ -67,7 +67,7 @@ async function kill(child: ChildProcess) {
   await gone;
 }
 
-/** An endpoint that keeps each call until it is told what to answer. */
+/** Returns an endpoint that holds each call until it is told what to answer. */
 async function endpoint() {
   const calls: { id: string; body: string; answer: (status: number) => void }[] = [];
   const server = createServer(async (request, response) => {
@@ -84,7 +84,7 @@ async function endpoint() {
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, calls };
 }
 
-/** Settles a job with the callback; its delivery is owed from that commit on. Answers with the delivery's id. */
+/** Settles a job with the callback, which owes its delivery from that commit on. Returns the delivery's id. */
 async function settledJob(callbackUrl: string): Promise<string> {
   const account = await db.account();
   const submission = account.submission({ callbackUrl });
@@ -95,12 +95,14 @@ async function settledJob(callbackUrl: string): Promise<string> {
 
 /** A process under `npm test` may take many seconds to start. */
 const PATIENCE_MS = 60_000;
-/** Sessions in which the record of an attempt waits for a lock. Other tests have databases of their own. */
+/**
+ * Returns the sessions in which the record of an attempt waits for a lock. Other tests have databases of their own.
+ */
 const waiting = () => db.sql<{ pid: number }[]>`
   select pid from pg_stat_activity
   where datname = current_database() and wait_event_type = 'Lock' and query like '%update deliveries%'`;
 const view = async (deliveryId: string) => (await listDeliveries(db.sql, { deliveryId }))[0];
-/** What the lease of a dead process does by itself after half a minute. */
+/** Does what the lease of a dead process does by itself after half a minute. */
 const endLease = (id: string) => db.sql`update deliveries set leased_until = now() where id = ${id}`;
 const data = (body: string) => JSON.parse(body).data as unknown;
 
@@ -138,7 +140,7 @@ test('killed during an attempt, and after a 2xx that was not recorded: delivered
   await endLease(id);
   const second = startProcess();
   await untilTrue(() => calls.length === 2, 'another process tries it', PATIENCE_MS);
-  // The row is held, so that the answer arrives and its record cannot.
+  // The row is locked, so the answer arrives and its record cannot.
   await db.sql.begin(async (tx) => {
     await tx`select 1 from deliveries where id = ${id} for update`;
     calls[1]?.answer(200);

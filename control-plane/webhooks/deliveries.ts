@@ -7,7 +7,7 @@ import type { Answer } from './sender.ts';
 
 const MAX_ATTEMPTS = 6;
 
-/** The id of a job's delivery: the same for ever, however often it is made. See owe_delivery in migration 6. */
+/** Returns the id of a job's delivery, which is always the same. See owe_delivery in the migrations. */
 export function deliveryIdOf(jobId: string): string {
   return jobId.replace('job-', 'dlv-');
 }
@@ -19,11 +19,11 @@ export interface Claimed {
   readonly event: string;
   readonly url: string;
   readonly origin: string;
-  /** Attempts made before. */
+  /** Number of earlier attempts. */
   readonly attempts: number;
   readonly job: JobRow;
   readonly linkSeconds: number;
-  /** That sign it, the newest first; none when the account never asked for its secret. */
+  /** Secrets that sign it, newest first; none when the account never asked for its secret. */
   readonly secrets: readonly string[];
 }
 
@@ -31,11 +31,11 @@ export interface Result {
   readonly delivery: Claimed;
   readonly at: Date;
   readonly answer: Answer;
-  /** Pause before the next attempt, should there be one. */
+  /** Pause before a further attempt. */
   readonly pauseMs: number;
 }
 
-/** One that could be claimed. */
+/** A delivery that can be claimed. */
 export interface Due {
   readonly id: string;
   readonly origin: string;
@@ -53,14 +53,17 @@ interface ClaimRow {
   readonly secrets: string[] | null;
 }
 
-/** Deliveries as stored: claimed for a while by the process that tries them, each attempt recorded. */
+/** Manages stored deliveries: the process that tries them claims them for a while, and each attempt is recorded. */
 export function createDeliveries(database: Database, leaseSeconds: number) {
   const { sql, deadlineMs } = database;
 
-  /** Of those named, the ones that are due and that nobody tries; they are this process's until the lease runs out. */
+  /**
+   * Claims those of the given deliveries that are due and that nobody tries; they are this process's until the
+   * lease expires.
+   */
   async function claim(ids: readonly string[]): Promise<Claimed[]> {
     if (ids.length === 0) return [];
-    // A claim that a crash of the server loses is made again: its commit need not wait for the disk.
+    // A claim lost in a crash of the server is made again, so its commit need not wait for the disk.
     const rows = await sql<ClaimRow[]>`
       with claimed as (
         update deliveries set leased_until = now() + ${leaseSeconds} * interval '1 second'
@@ -88,8 +91,8 @@ export function createDeliveries(database: Database, leaseSeconds: number) {
   }
 
   /**
-   * Deliveries that are due, of none of the closed origins: of each origin as many as it could be tried with at once,
-   * the first of each account and origin before the second of any.
+   * Returns due deliveries of all origins except the closed ones: of each origin as many as could be tried at once,
+   * and the first of each account and origin before the second of any.
    */
   async function findDue(closed: readonly string[], perOrigin: number, limit: number): Promise<Due[]> {
     return sql<Due[]>`
@@ -166,10 +169,10 @@ export function createDeliveries(database: Database, leaseSeconds: number) {
   return {
     findDue,
     claim,
-    /** The delivery, if it is due and nobody is trying it. */
+    /** Returns the delivery, if it is due and nobody is trying it. */
     claimOne: (id: string) => claims.submit(id),
     record: (result: Result) => records.submit(result),
-    /** Gives a claim back untried. */
+    /** Releases a claim without an attempt. */
     release: (id: string) => releases.submit(id),
   };
 }
@@ -190,7 +193,7 @@ interface ViewRow {
   readonly attempts: { at: string; status: number | null; error: string | null }[] | null;
 }
 
-/** Deliveries with every attempt, the newest first. */
+/** Lists deliveries with every attempt, newest first. */
 export async function listDeliveries(
   sql: Transaction,
   of: { accountId: string } | { deliveryId: string },
@@ -218,7 +221,7 @@ export async function listDeliveries(
   }));
 }
 
-/** Has a delivery tried again from the first attempt on, under the same id. @throws ApiError not_found */
+/** Restarts a delivery from the first attempt, under the same id. @throws ApiError not_found */
 export async function replayDelivery(sql: Transaction, deliveryId: string): Promise<DeliveryView> {
   if (isStorable(deliveryId)) {
     await sql`

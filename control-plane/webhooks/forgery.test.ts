@@ -12,7 +12,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
-/** Counts the requests it gets; the last one tells the host it asked for. */
+/** Counts its requests, and records the host of the last one. */
 async function target(host = '127.0.0.1', port = 0) {
   const seen: string[] = [];
   const server: Server = createServer((request, response) => {
@@ -26,7 +26,7 @@ async function target(host = '127.0.0.1', port = 0) {
 
 type Zone = (name: string, asked: number) => { a?: string[]; aaaa?: string[] };
 
-/** A name server of two record types, without caching: `asked` counts the questions for the name's A records. */
+/** A name server of two record types, without caching; `asked` counts the questions for the name's A records. */
 async function nameServer(zone: Zone) {
   const questions: string[] = [];
   const socket = createSocket('udp4');
@@ -71,7 +71,7 @@ function bytesOfV6(address: string): Buffer {
   return bytes;
 }
 
-/** Sends as the control plane does, but for the name server it asks. */
+/** Sends as the control plane does, except for the name server. */
 function sender(servers: readonly string[], allow = ['127.0.0.1/32']) {
   const made = createSender({
     guard: createAddressGuard(allow),
@@ -205,7 +205,7 @@ test('a proxy of the environment is not used', async () => {
 });
 
 describe('receivers that take their time', () => {
-  /** Sends a byte at a time, for ever. */
+  /** Sends one byte at a time, for ever. */
   async function dripping(begin: string, more: string) {
     const server = createTcpServer((socket) => {
       socket.on('error', () => {});

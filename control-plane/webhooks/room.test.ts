@@ -6,7 +6,7 @@ afterEach(() => vi.useRealTimers());
 
 const GRACE = 500;
 const CAPACITY = { new: 12, prompt: 20, slow: 40 };
-/** A room in which every attempt goes out at once; `enter` answers how to leave. */
+/** A room in which every attempt begins at once; `enter` returns how to leave. */
 const room = (more = {}) => {
   const made = createRoom({ capacity: CAPACITY, perOrigin: 8, graceMs: GRACE, ...more });
   return {
@@ -20,7 +20,7 @@ const room = (more = {}) => {
 };
 type Place = ReturnType<typeof room>;
 
-/** Enters as often as is admitted; the answer leaves all of them. */
+/** Enters as often as is admitted; the returned function leaves all of them. */
 function fill(place: Place, origin: string, account: string) {
   const leave: (() => void)[] = [];
   while (place.admits(origin, account) && leave.length < 1000) leave.push(place.enter(origin, account));
@@ -86,11 +86,11 @@ test('an origin that answers at once again is prompt again', () => {
   const leave = place.enter('http://a', 'one');
   vi.advanceTimersByTime(GRACE);
   leave();
-  // Slow: eight places in the room of the slow.
+  // Slow: eight places in the room of the slow ones.
   const slow = fill(place, 'http://a', 'one');
   expect(slow.count).toBe(8);
   slow.leave();
-  // Had it still been slow, the room of the slow being full would close it.
+  // If it were still slow, the full room of the slow ones would close it.
   for (let i = 0; i < 60; i++) {
     place.enter(`http://hangs-${i}`, 'one');
     vi.advanceTimersByTime(GRACE);

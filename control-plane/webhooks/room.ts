@@ -1,6 +1,6 @@
 /**
- * How an origin has behaved: `new`, nothing is known of it; `prompt`, its latest attempt to end did so at once; `slow`,
- * an attempt at it has been under way for long.
+ * Behaviour of an origin: `new`, nothing is known about it; `prompt`, its latest ended attempt was fast; `slow`, an
+ * attempt at it takes long.
  */
 export type Standing = 'new' | 'prompt' | 'slow';
 
@@ -9,7 +9,7 @@ export interface RoomOptions {
   readonly capacity?: Readonly<Record<Standing, number>>;
   /** Attempts under way at one origin. Default 16. */
   readonly perOrigin?: number;
-  /** An attempt that takes longer makes its origin slow. Default 500 ms. */
+  /** Time above which an attempt makes its origin slow. Default 500 ms. */
   readonly graceMs?: number;
   /** Origins whose standing is remembered. Default 10000. */
   readonly remembered?: number;
@@ -17,31 +17,32 @@ export interface RoomOptions {
 
 interface Origin {
   standing: Standing;
-  /** Attempts it may have under way. Few at first, doubled by each that ends at once. */
+  /** Attempts that it may have under way: few at first, doubled by each fast one. */
   allowance: number;
   running: number;
-  /** Whose delivery was the latest. */
+  /** Account of its latest delivery. */
   account: string;
 }
 
-/** A place that was taken. */
+/** A taken place. */
 export interface Stay {
-  /** The attempt goes out: from now on it counts how long it takes. */
+  /** Starts the attempt; its time counts from now on. */
   begin(): void;
-  /** Gives the place back; once is enough. */
+  /** Returns the place; once is enough. */
   leave(): void;
 }
 
 const CAPACITY = { new: 128, prompt: 256, slow: 1_024 };
 const FIRST_ALLOWANCE = 2;
-/** States what an account may have under way in a room however many others crowd it. */
+/** Attempts that an account may have under way in a room, however crowded it is. */
 const LEAST = 2;
 
 /**
- * Returns who may try a delivery now. Origins that hang have room of their own, so they take none of those that
- * answer; newcomers have, too, until they have answered once. Within each room an account may have as much under way
- * as is left free (the dynamic threshold of Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory
- * packet switches", 1998): alone half of it, n accounts 1/(n+1) each, and whoever comes next always finds a place.
+ * Decides who may try a delivery now. Slow origins have a room of their own, so they take no place from those that
+ * answer; so do new ones, until they have answered once. Within each room an account may have as many attempts
+ * under way as places are free (the dynamic threshold of Choudhury and Hahne, "Dynamic queue length thresholds for
+ * shared-memory packet switches", 1998): alone half of the room, n accounts 1/(n+1) each, so a new one always finds
+ * a place.
  */
 export function createRoom(options: RoomOptions = {}) {
   const { capacity = CAPACITY, perOrigin = 16, graceMs = 500, remembered = 10_000 } = options;
@@ -61,7 +62,7 @@ export function createRoom(options: RoomOptions = {}) {
     return made;
   }
 
-  /** The one longest known of those that have nothing under way. */
+  /** Forgets the origin that has been known longest without attempts under way. */
   function forgetOne() {
     for (const [name, { running }] of origins) {
       if (running > 0) continue;
@@ -75,12 +76,12 @@ export function createRoom(options: RoomOptions = {}) {
     !rooms[origin?.standing ?? 'new'].has(account);
 
   return {
-    /** Tells whether an attempt for the account may begin at the origin. */
+    /** Returns whether an attempt for the account may begin at the origin. */
     admits: (origin: string, account: string) => !isClosed(origins.get(origin), account),
 
     standing: (origin: string): Standing => origins.get(origin)?.standing ?? 'new',
 
-    /** Takes a place, whether admitted or not. */
+    /** Takes a place, admitted or not. */
     enter(name: string, account: string): Stay {
       const origin = originOf(name, account);
       origin.account = account;
@@ -95,14 +96,12 @@ export function createRoom(options: RoomOptions = {}) {
         origin.standing = 'slow';
         origin.allowance = perOrigin;
         if (inRoom === 'slow') return;
-        // Full or not: the other rooms must empty quickly, and how fast they fill bounds what can gather here.
+        // Full or not: the other rooms must empty quickly, and their rate bounds what can gather here.
         rooms[inRoom].give(account);
         inRoom = 'slow';
         rooms.slow.take(account);
       };
-      /**
-       * A look that comes late itself says that this process stood still: answers that came meanwhile are read first.
-       */
+      /** A late check shows that this process stood still, so answers that came meanwhile are read first. */
       const waitFor = (look: (lateMs: number) => void) => {
         const due = performance.now() + graceMs;
         timer = setTimeout(() => look(performance.now() - due), graceMs);
@@ -124,10 +123,10 @@ export function createRoom(options: RoomOptions = {}) {
       };
     },
 
-    /** Tells whether half of the places that empty quickly are taken. */
+    /** Returns whether half of the places that empty quickly are taken. */
     crowded: () => rooms.new.taken() + rooms.prompt.taken() >= (capacity.new + capacity.prompt) / 2,
 
-    /** Origins at which nothing may begin at present, those that nothing is known of aside. */
+    /** Returns the origins at which nothing may begin now, without unknown ones. */
     closed(): string[] {
       return [...origins].filter(([, origin]) => isClosed(origin, origin.account)).map(([name]) => name);
     },

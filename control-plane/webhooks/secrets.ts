@@ -2,10 +2,10 @@ import { newSecret } from '@semblance/common/ids';
 import { requireAccount } from '../accounts/accounts.ts';
 import type { Transaction } from '../storage/sql.ts';
 
-/** Time a secret stays valid beside the one that replaced it. */
+/** Hours for which a secret stays valid after it was replaced. */
 export const OVERLAP_HOURS = 24;
 
-/** The account's signing secret, made when it asks for the first time. @throws ApiError not_found */
+/** Returns the account's signing secret, created on the first request. @throws ApiError not_found */
 export async function showSecret(sql: Transaction, accountId: string): Promise<string> {
   await requireAccount(sql, accountId);
   await sql`
@@ -18,8 +18,8 @@ export async function showSecret(sql: Transaction, accountId: string): Promise<s
 }
 
 /**
- * Replaces the secret; deliveries carry signatures of both for a day, so that a receiver can change over in its own
- * time. To be called in a transaction. @throws ApiError not_found
+ * Replaces the secret. Deliveries carry signatures of both for a day, so that a receiver can change over. Must run
+ * in a transaction. @throws ApiError not_found
  */
 export async function rotateSecret(tx: Transaction, accountId: string): Promise<string> {
   await requireAccount(tx, accountId);

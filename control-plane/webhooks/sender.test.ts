@@ -24,7 +24,7 @@ async function receiver(listener: RequestListener) {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return (server.address() as AddressInfo).port;
 }
-/** Gives up late, so that only what hangs is given up, on whatever machine. */
+/** Has long limits, so that only what hangs is given up, on any machine. */
 function sender(more: Partial<Parameters<typeof createSender>[0]> = {}, allow = ['127.0.0.0/8']) {
   const made = createSender({ guard: createAddressGuard(allow), timeoutMs: 20_000, ...more });
   senders.push(made);

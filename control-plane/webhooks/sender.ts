@@ -7,22 +7,22 @@ import { type AddressGuard, checkPort } from './addresses.ts';
 
 export interface SenderOptions {
   readonly guard: AddressGuard;
-  /** From looking up the name to the head of the answer. Default 10 s. */
+  /** From the lookup of the name to the head of the answer. Default 10 s. */
   readonly timeoutMs?: number;
-  /** Addresses of a host name; the signal says when nobody waits for them any more. Default: DNS. */
+  /** Returns the addresses of a host name; the signal aborts when nobody waits for them. Default: DNS. */
   readonly lookup?: (hostname: string, signal: AbortSignal) => Promise<readonly string[]>;
 }
 
 export interface Answer {
-  /** Undefined when there was no answer. */
+  /** Undefined without an answer. */
   readonly status: number | undefined;
-  /** Why the attempt did not succeed; undefined for a 2xx. */
+  /** Why the attempt failed; undefined for a 2xx. */
   readonly error: string | undefined;
   readonly milliseconds: number;
 }
 
 export interface Sender {
-  /** POSTs a body and reports how it went, within the time limit whatever the receiver does; never throws. */
+  /** POSTs a body and returns the result, within the time limit whatever the receiver does; never throws. */
   send(url: string, body: string, headers: Readonly<Record<string, string>>): Promise<Answer>;
   close(): Promise<void>;
 }
@@ -31,14 +31,14 @@ export interface Sender {
 const BODY_MS = 1_000;
 
 /**
- * POSTs to URLs that strangers chose. The host name is resolved here, the address checked, and that very address
- * connected to, so that a name which changes its mind (DNS rebinding) gains nothing. Redirects are not followed, answers
- * are not read.
+ * POSTs to URLs that strangers chose. The host name is resolved here, the address is checked, and that address is
+ * connected to, so a name that changes in between (DNS rebinding) gains nothing. Redirects are not followed,
+ * answers are not read.
  */
 export function createSender({ guard, timeoutMs = 10_000, lookup = resolve }: SenderOptions): Sender {
   const closing = new AbortController();
-  // Over HTTP/2 a receiver says how many requests it takes at once: with 0 they would wait for ever. undici looks at
-  // both settings: the connector's decides what is offered to the receiver.
+  // Over HTTP/2 a receiver sets the number of simultaneous requests: with 0 they would wait for ever. undici reads
+  // both settings; the connector's decides what is offered to the receiver.
   const connector = buildConnector({ timeout: timeoutMs, allowH2: false });
   const agent = new Agent({
     allowH2: false,
@@ -55,7 +55,7 @@ export function createSender({ guard, timeoutMs = 10_000, lookup = resolve }: Se
     connections: 64,
     pipelining: 1,
     keepAliveTimeout: 4_000,
-    // The limits of `send` hold instead, so that a failure has one wording.
+    // The limits of `send` apply instead, so that a failure has one wording.
     headersTimeout: 0,
     bodyTimeout: 0,
     maxHeaderSize: 16 * 1024,
@@ -66,7 +66,7 @@ export function createSender({ guard, timeoutMs = 10_000, lookup = resolve }: Se
     const addresses = isIP(hostname) ? [hostname] : await raceAbort(limit, lookup(hostname, limit));
     const [first] = addresses;
     if (first === undefined) throw new Error(`${hostname} has no address`);
-    // One forbidden address is enough to refuse the name: it says what the name is for.
+    // One forbidden address refuses the name, because it shows its purpose.
     for (const address of addresses) guard.check(address);
     return first;
   }
@@ -81,13 +81,13 @@ export function createSender({ guard, timeoutMs = 10_000, lookup = resolve }: Se
       try {
         const target = new URL(url);
         checkPort(target.port);
-        // undici heeds the signal only once the request has a connection: the limit must hold before that too.
+        // undici obeys the signal only when the request has a connection; the limit must hold before that too.
         const answer = await raceAbort(
           signal,
           request(target, { method: 'POST', body, headers, dispatcher: agent, signal }),
         );
         const { statusCode: status, body: said } = answer;
-        // What it says does not matter; a little is read, for a moment, so that the connection can be used again.
+        // Its content does not matter; a little is read, for a moment, so that the connection can be reused.
         const cut = setTimeout(() => said.destroy(), BODY_MS);
         await said.dump({ limit: 16_384, signal }).catch(() => {});
         clearTimeout(cut);
@@ -108,8 +108,8 @@ export function createSender({ guard, timeoutMs = 10_000, lookup = resolve }: Se
 }
 
 /**
- * The addresses of a name, asked of the name servers directly. `dns.lookup` would hold one of the few threads that all
- * lookups of this process share for as long as a stranger's name server likes to be silent.
+ * Resolves a name by asking the name servers directly. `dns.lookup` would occupy one of the few threads that all
+ * lookups of this process share while a stranger's name server is silent.
  * @param servers `address:port` of the name servers. Default: the system's
  */
 export async function resolve(
@@ -118,7 +118,7 @@ export async function resolve(
   servers?: readonly string[],
 ): Promise<readonly string[]> {
   if (/(^|\.)localhost\.?$/.test(hostname)) return ['127.0.0.1'];
-  // One for each name: it can be cancelled alone, and it heeds a resolv.conf that has changed.
+  // One resolver per name, because it can be cancelled alone and reads a changed resolv.conf.
   const resolver = new Resolver({ timeout: 2_000, tries: 2 });
   if (servers) resolver.setServers(servers);
   const cancel = () => resolver.cancel();

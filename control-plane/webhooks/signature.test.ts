@@ -2,7 +2,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { signatureHeader } from './signature.ts';
 
-/** As a receiver verifies: any v1 that fits, over the raw bytes. */
+/** Verifies as a receiver does: any matching v1, over the raw bytes. */
 function verify(header: string, body: string, secret: string): boolean {
   const parts = header.split(',').map((part) => part.split('=') as [string, string]);
   const t = parts.find(([name]) => name === 't')?.[1];

@@ -18,7 +18,7 @@ import {
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { webhookBackoff } from './worker.ts';
 
-/** Long enough for an endpoint that answers to do so on a machine that stands still for seconds. */
+/** Long enough for an endpoint on a machine that stands still for seconds. */
 const TIMEOUT_MS = 8_000;
 
 let system: TestSystem;
@@ -41,7 +41,9 @@ afterEach(async () => {
   }
 });
 
-/** An endpoint that answers each call with the next status; 0 hangs. The last one is for all calls after it. */
+/**
+ * Returns an endpoint that answers each call with the next status; 0 hangs. The last status is for all later calls.
+ */
 async function endpoint(...statuses: number[]) {
   const received: Received[] = [];
   const server = createServer(async (request, response) => {
@@ -190,7 +192,7 @@ test('after six attempts it is abandoned; the result stays; a replay delivers it
 });
 
 test('an endpoint that hangs does not delay another', async () => {
-  // One that waits for longer than this test may take, however slow the machine.
+  // Longer limits than this test may take on any machine.
   const webhooks = { allow: ['127.0.0.0/8'], timeoutMs: 600_000, pollMs: 30, backoffMs: () => 40 };
   const at = await startTestSystem({ webhooks });
   try {
@@ -199,7 +201,7 @@ test('an endpoint that hangs does not delay another', async () => {
     await Promise.all(Array.from({ length: 24 }, () => finishedJob(account, slow.url, { at })));
     const id = await finishedJob(account, quick.url, { at });
     await untilTrue(() => quick.received.length === 1, 'the quick one is delivered');
-    // Not behind the others: all of these are still waited for, or have not been tried yet.
+    // Not behind the others: all of these are still under way or not tried yet.
     const others = (await deliveries(account.accountId, at)).filter(({ jobId }) => jobId !== id);
     expect(others.flatMap(({ attempts }) => attempts)).toEqual([]);
   } finally {
@@ -219,7 +221,7 @@ test('two control planes, and an event that came twice, deliver once', async () 
     (await sql`select 1 from jobs where id = any(${ids}::text[]) and status = 'succeeded'`).length;
   const owed = async () =>
     (await sql`select 1 from outbox where job_id = any(${ids}::text[]) and kind = 'event'`).length;
-  // In this order: a job that is settled owes its own event, and an event that is no longer owed was published.
+  // In this order: a settled job owes its event, and an event that is no longer owed was published.
   await untilTrue(async () => (await settled()) === ids.length, 'all jobs are settled');
   await untilTrue(async () => (await owed()) === 0, 'every event is published, twice');
   await untilTrue(async () => {
@@ -240,7 +242,7 @@ test('a delivery whose process died is made by another when its lease has run ou
     ...photoSwap(account.caller, fileKey),
     callbackUrl: url,
   });
-  // Settled and claimed, in one step, by nobody who lives: no event tells of it.
+  // Settled and claimed in one step by no living process: no event reports it.
   await system.database.sql.begin(async (sql) => {
     await sql`select * from settle_job(${id}, null, null, 'processing_failed', 'x', 'render_failed', null)`;
     await sql`update deliveries set leased_until = now() + interval '1 hour' where job_id = ${id}`;

@@ -29,7 +29,7 @@ let work: Promise<void>;
 beforeAll(async () => {
   [db, nats] = await Promise.all([testDatabase(), testNats()]);
   bus = createNatsBus({ url: nats.url, name: 'test', logger: silentLogger() });
-  // The jobs of the first test are many and run for ever.
+  // The first test has many jobs, which run for ever.
   await db.sql`update settings set jobs_in_flight = 1000000`;
   const objects = openObjectStore({
     url: 'file:///nowhere',
@@ -39,7 +39,7 @@ beforeAll(async () => {
   const worker = createWebhookWorker({
     database: db.database,
     events: bus,
-    // Attempts at what hangs outlast the test.
+    // Attempts at hanging endpoints outlast the test.
     sender: createSender({ guard: createAddressGuard(['127.0.0.0/8']), timeoutMs: 600_000 }),
     view: createJobView({ objects }),
     logger: silentLogger(),
@@ -73,7 +73,7 @@ test('300 endpoints that hang delay neither the endpoint that answers, of their 
   };
   const hanging = await Promise.all(Array.from({ length: HANGING }, () => listen(hang)));
   const [own, others, newcomer] = await Promise.all([listen(answer), listen(answer), listen(answer)]);
-  // Two accounts take turns: even jobs are of the first, which has all the endpoints that hang.
+  // Two accounts alternate: even jobs belong to the first, which has all hanging endpoints.
   const of = (even: readonly string[], odd: string) => even.flatMap((url) => [url, odd]);
   const many = Array.from({ length: EACH }, () => of(hanging, others)).flat();
   const callbacks = [...many, ...of(Array(GOOD).fill(own), others), newcomer, newcomer];
@@ -103,7 +103,7 @@ test('300 endpoints that hang delay neither the endpoint that answers, of their 
     'those that answer have theirs',
     30_000,
   );
-  // All of it while the others went on hanging.
+  // All of it while the others still hang.
   await untilTrue(async () => {
     const rows = await db.sql<{ n: bigint }[]>`select count(*) n from delivery_attempts`;
     return rows[0]?.n === BigInt(good.length);
@@ -137,11 +137,11 @@ test('six attempts in all, with exponential backoff over roughly fifteen minutes
   for (let attempt = 1; attempt <= 5; attempt++) {
     const { state, pause } = await recorded(attempt);
     expect(state).toBe('pending');
-    // A tenth more or less by chance, and what it took to record the answer.
+    // ± 10 % by chance, and the time to record the answer.
     expect(pause).toBeGreaterThan(7.5 * 3 ** (attempt - 1) * 0.9);
     expect(pause).toBeLessThan(7.5 * 3 ** (attempt - 1) * 1.1 + 5);
     seconds += pause;
-    // The clock goes on to that moment.
+    // The clock advances to that moment.
     await db.sql`update deliveries set due_at = now() where id = ${id}`;
   }
   expect(seconds / 60).toBeGreaterThan(13);

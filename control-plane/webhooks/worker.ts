@@ -18,7 +18,7 @@ export interface WebhookWorkerOptions {
   readonly sender: Sender;
   readonly view: JobView;
   readonly logger: Logger;
-  /** States who may be tried at once with whom. */
+  /** Limits of simultaneous attempts. */
   readonly room?: RoomOptions;
   readonly pollMs?: number;
   /** Pause after the n-th failed attempt. */
@@ -29,24 +29,24 @@ export interface WebhookWorkerOptions {
   ) => void;
 }
 
-/** Longer than the sender lets an attempt take: a lease that ran out belonged to a process that died. */
+/** Longer than the sender's limit: an expired lease belonged to a dead process. */
 const LEASE_SECONDS = 30;
 const PER_ORIGIN = 16;
-/** Most that one look at the table finds, and most that one claim takes of it. */
+/** Most that one scan of the table finds, and most that one claim takes of it. */
 const POLLED = 1_000;
 const CLAIMED = 128;
-/** A look is good for so long; after that something more urgent may be due. */
+/** Time for which a scan is valid, in ms; after that something more urgent may be due. */
 const LOOK_MS = 250;
 const MIN_PAUSE_MS = 5;
 
-/** 7.5 s × 3ⁿ⁻¹, a tenth more or less: the sixth attempt is about fifteen minutes after the first. */
+/** Returns 7.5 s × 3ⁿ⁻¹, ± 10 %: the sixth attempt is about fifteen minutes after the first. */
 export function webhookBackoff(attempt: number, random = Math.random()): number {
   return 7_500 * 3 ** (attempt - 1) * (0.9 + random * 0.2);
 }
 
 /**
- * Delivers webhooks. The event that a job ended has its delivery tried at once; a poll of the table finds what is due
- * again, and whatever an event did not tell of. The table is the truth: an event may come twice, late or never.
+ * Delivers webhooks. The event of a job's end starts its delivery at once; a poll of the table finds what is due
+ * again, and what no event reported. The table is the truth: an event may come twice, late or never.
  */
 export function createWebhookWorker(options: WebhookWorkerOptions) {
   const { database, events, sender, view, logger, pollMs = 1_000 } = options;
@@ -56,10 +56,10 @@ export function createWebhookWorker(options: WebhookWorkerOptions) {
   const perOrigin = options.room?.perOrigin ?? PER_ORIGIN;
   const running = new Set<Promise<void>>();
   const bell = createBell();
-  /** Something that is due may have been left for the poll. */
+  /** A due delivery may have been left for the poll. */
   let behind = true;
   let ending = false;
-  /** States what was due at the latest look at the table, and has not been claimed since. */
+  /** Due deliveries of the latest scan that have not been claimed since. */
   let due: readonly Due[] = [];
 
   async function attempt(delivery: Claimed, stay: Stay): Promise<void> {
@@ -83,12 +83,13 @@ export function createWebhookWorker(options: WebhookWorkerOptions) {
       stay.begin();
       const answer = await sender.send(delivery.url, body, headers);
       leave(stay);
-      // Cut off by the end of this process, which is no fault of the receiver: another process makes the attempt.
+      // The end of this process cut it off, which is no fault of the receiver, so another process makes the
+      // attempt.
       if (ending && answer.status === undefined) return void (await deliveries.release(id));
       options.onAttempt?.(event, answer);
       await deliveries.record({ delivery, at, answer, pauseMs: backoffMs(delivery.attempts + 1) });
     } catch (error) {
-      // The attempt was not recorded: when the lease runs out it is made again.
+      // The attempt was not recorded and is repeated when the lease expires.
       logger.warn({ delivery: id }, `cannot record a delivery: ${describeError(error)}`);
     } finally {
       leave(stay);
@@ -113,22 +114,22 @@ export function createWebhookWorker(options: WebhookWorkerOptions) {
       logger.warn(`skipping an event: ${describeError(error)}`);
       return;
     }
-    // The poll looks at what there is room for before it claims anything.
+    // The poll checks for room before it claims anything.
     if (room.crowded()) {
       behind = true;
       return;
     }
-    // The event has done its part once the delivery is claimed; should this process die, the poll tries it again.
+    // The event has done its part when the delivery is claimed; if this process dies, the poll tries it again.
     const delivery = await deliveries.claimOne(deliveryIdOf(jobId));
     if (!delivery) return;
     const { id, origin, accountId } = delivery;
     if (room.admits(origin, accountId)) return begin(delivery, room.enter(origin, accountId));
-    // A slow origin has room again when the poll comes by.
+    // A slow origin has room again at the next poll.
     if (room.standing(origin) !== 'slow') behind = true;
     await deliveries.release(id);
   }
 
-  /** Claims as much of what is known to be due as there is room for; says whether that was any. */
+  /** Claims as many due deliveries as there is room for; returns whether there were any. */
   async function takeDue(): Promise<boolean> {
     const stays = new Map<string, Stay>();
     due = due.filter(({ id, origin, accountId }) => {
@@ -155,7 +156,7 @@ export function createWebhookWorker(options: WebhookWorkerOptions) {
       try {
         const any = await takeDue();
         const age = performance.now() - lookedAt;
-        // A look at the table serves many claims, and takes a fifth of the time at most.
+        // One scan of the table serves many claims, and scans take at most a fifth of the time.
         if (age >= LOOK_MS || (!any && age >= 4 * lookMs)) {
           behind = false;
           lookedAt = performance.now();
@@ -166,14 +167,14 @@ export function createWebhookWorker(options: WebhookWorkerOptions) {
       } catch (error) {
         logger.debug(`cannot poll deliveries: ${describeError(error)}`);
       }
-      // While there is more to do than room for it, every place that becomes free asks for more.
+      // While there is more work than room, every free place asks for more.
       await delay(MIN_PAUSE_MS);
       if (!signal.aborted) await bell.wait(pollMs);
     }
   }
 
   return {
-    /** Works until aborted; then gives the attempts under way a moment to end, and cuts the rest. */
+    /** Works until aborted; then gives running attempts a moment to end, and cuts the rest. */
     async run(signal: AbortSignal): Promise<void> {
       signal.addEventListener(
         'abort',
