@@ -158,7 +158,7 @@ describe('an attempt', () => {
       .filter(({ ref }) => ref?.jobUid === request.ref?.jobUid)
       .map(({ progress }) => progress);
     expect(seen).toEqual(seen.toSorted((a, b) => a - b));
-    // Besides these there are the changes of stage.
+    // Each change of stage is reported too, beside the five reports per second.
     expect(seen.length).toBeLessThan(seconds * 5 + 6);
     await agent.acknowledge(request.ref);
   });
@@ -224,7 +224,7 @@ describe('figures and health', () => {
     expect(value('stage_seconds_count', photo, 'stage="render"')).toBeGreaterThan(60);
     expect(value('fetched_bytes_total')).toBeGreaterThan(60 * 6_000);
     expect(value('stored_bytes_total')).toBeGreaterThan(60 * 32);
-    // The process that crashed.
+    // One engine process crashed.
     expect(value('engine_restarts_total', 'engine="test"')).toBe(1);
     expect(value('starts_refused_total', 'why="no-slot"')).toBeGreaterThan(1);
     expect(await agent.ready()).toMatchObject({ status: 200 });

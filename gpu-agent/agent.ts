@@ -14,7 +14,7 @@ import { createContentChecks } from './content-check/content-checks.ts';
 import { endWork } from './ending.ts';
 import { createEnginePools } from './engines/engine-pools.ts';
 import { createEngineSet } from './engines/engine-set.ts';
-// The threads of live sessions cannot set this themselves.
+// The main thread must turn the telemetry off, because a worker thread of live sessions cannot.
 import '@semblance/vision/models/no-telemetry';
 import { raceAbort } from '@semblance/common/async/abort';
 import { VERSION } from '@semblance/common/version';
@@ -74,11 +74,11 @@ export interface Agent {
   close(): Promise<void>;
 }
 
-/** Starts an agent; resolves when its engines are warm and it is registered. */
+/** Starts an agent. Resolves when its engines are warm and it is registered. */
 export async function startAgent(options: AgentOptions): Promise<Agent> {
   const { logger, signal } = options;
   const incarnation = newId('');
-  /** Parts that were started, to be ended in reverse order. */
+  /** Functions that end the started parts, in the order of their starts. */
   const started: (() => Promise<void>)[] = [];
   const undo = async () => {
     for (const end of started.toReversed()) {
@@ -119,8 +119,8 @@ async function startParts(
   const dispatcher = createDispatcher(limits);
   started.push(() => dispatcher.destroy());
 
-  // Comes before the parts that report changes: an engine may be warm, or its device missing, while other parts are
-  // still being created.
+  // The registration is created before the parts that report changes to it. An engine may become warm, or its
+  // device may be missing, before the other parts exist.
   const kubeOptions = { kubeconfigPath: settings.kubeconfig, fieldManager: FIELD_MANAGER };
   const kube = createKubeClient({ ...kubeOptions, requestTimeoutMs: 5_000, logger });
   started.push(() => kube.close());
@@ -283,12 +283,12 @@ async function startParts(
     };
   }
 
-  // Not at the same time: live sessions must not delay the readiness for renders.
+  // Live sessions start after the renders, so that they do not delay the readiness for renders.
   const tried = pools.filter((_, i) => !sources[i]?.remote).map((pool) => pool.tried);
   void Promise.all(tried).then(() => {
     if (!ending && !signal.aborted) live.start();
   });
-  // The agent registers while engines warm up, so that others see what is coming.
+  // The agent registers while its engines warm up, so that others see it early.
   await registration.start(signal);
   const leaving = new AbortController();
   const running = registration.run(leaving.signal);
@@ -296,7 +296,7 @@ async function startParts(
   failed.catch(() => {});
   started.push(async () => {
     leaving.abort(new Error('the agent is ending'));
-    // The listener of `failed` learns of a lost Lease.
+    // A lost Lease is reported to the listener of `failed`, so the error is ignored here.
     await running.catch(() => {});
   });
   const firstReady = Promise.any(pools.map((pool) => pool.firstReady()));

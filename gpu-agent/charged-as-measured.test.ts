@@ -22,7 +22,7 @@ beforeAll(async () => {
   [harness, rig] = await Promise.all([createHarness(), openMediaRig()]);
   const clip = await rig.make('clip.mp4', `${numberedFrames({ frames: 50 })} -c:v libx264`);
   harness.store.objects.set('/in/clip', await readFile(clip));
-  // Decoding it takes a second or two.
+  // The agent decodes this video for a second or two.
   const long = await rig.make(
     'long.mp4',
     '-f lavfi -i testsrc2=s=640x360:r=25:d=80 -c:v libx264 -preset ultrafast',

@@ -28,7 +28,7 @@ it('a render thread that dies interrupts its attempt each time, and the next ren
     });
   }
   expect((await run('ok')).state).toBe(AttemptState.ATTEMPT_STATE_SUCCEEDED);
-  // Its process went on.
+  // The engine's process itself did not restart.
   expect((await agent.figures())('engine_restarts_total')).toBeNaN();
   expect(await agent.leftovers()).toEqual([]);
 });

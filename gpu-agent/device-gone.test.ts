@@ -20,7 +20,7 @@ beforeAll(async () => {
   harness = await createHarness();
   device = join(harness.dir, 'device');
   await writeFile(device, '');
-  // Like the engine `onnx`: one process holds all renders because they share its memory.
+  // As with the engine `onnx`, one process holds all renders, because they share its memory.
   agent = await harness.agent({ engines: [{ ...TEST_ENGINE, shared: true, devices: [device] }] });
   await until(async () => (await agent.resource())?.status?.slots === 2, 'two slots');
 });
@@ -43,7 +43,7 @@ describe('an agent whose device is gone', () => {
     await watch.until(running.ref, ({ stage }) => stage === 'slow');
 
     await rm(device);
-    // The operator gives stopped work to another agent and counts no failure.
+    // The operator gives stopped work to another agent and does not count it as a failure.
     const given = { state: STOPPED, failure: { message: 'The device that it ran on is gone.' } };
     expect(await watch.ended(running.ref)).toMatchObject(given);
     const said = `the device ${device} is gone`;

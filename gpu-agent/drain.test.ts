@@ -27,7 +27,7 @@ import { AGENT_FLAGS } from './node-flags.ts';
 
 const media = join(import.meta.dirname, '../media');
 const timeoutMs = 30_000;
-/** Far longer than the sessions' work meanwhile, even on a machine that stands still for seconds. */
+/** Far longer than the work of the sessions takes, even when the machine stalls for seconds. */
 const LIVE_DRAIN_SECONDS = 10;
 
 let harness: Harness;
@@ -38,7 +38,7 @@ beforeAll(async () => {
   harness = await createHarness();
   harness.store.objects.set('/in/image', await readFile(join(media, 'grace_hopper.jpg')));
   harness.store.objects.set('/in/face', await readFile(join(media, 'astronaut.png')));
-  // Most of this is the warm-up on a busy machine, which is not under test.
+  // The warm-up on a busy machine takes most of this time and is not under test.
   agent = await agentProcess({
     SEMBLANCE_AGENT_SLOTS: '1',
     SEMBLANCE_LIVE_VOICE_SLOTS: '2',
@@ -80,7 +80,7 @@ async function agentProcess(env: Readonly<Record<string, string>>) {
     const status = (await resource())?.status;
     return (status?.slots ?? 0) > 0 && (status?.live?.[0]?.slots ?? 0) > 0;
   };
-  // One of them is set within the time of the hook.
+  // Node sets one of the two within the time of the hook.
   const ended = () => child.exitCode ?? child.signalCode;
   await until(async () => ended() !== null || (await ready()), 'slots or its end', Infinity);
   if (ended() !== null) throw new Error(`the agent ended: ${ended()}`);
@@ -119,7 +119,7 @@ function requestOf(incarnation: string, image: string): StartAttemptRequest {
   return { ...asked, sinks: ['image/jpeg', 'image/png'].map((contentType) => sinkOf(asked, contentType)) };
 }
 
-/** Starts a render that waits for its picture until `held` is resolved. */
+/** Starts a render that waits for its picture until `held` resolves. */
 async function heldRender(client: AgentServiceClient, incarnation: string) {
   const held = Promise.withResolvers<void>();
   harness.store.on('/in/held', async (request, response) => {
@@ -176,7 +176,7 @@ describe('an agent whose namespace is being deleted', () => {
     agent = await agentProcess({
       SEMBLANCE_AGENT_SLOTS: '1',
       SEMBLANCE_LIVE_VOICE_SLOTS: '2',
-      // Longer than the test may take.
+      // No test takes this long.
       SEMBLANCE_AGENT_DRAIN_SECONDS: '600',
       SEMBLANCE_AGENT_LIVE_DRAIN_SECONDS: '600',
     });
@@ -191,7 +191,7 @@ describe('an agent whose namespace is being deleted', () => {
       const { ref } = await heldRender(attempts, incarnation);
       await watching.until(ref, ({ stage }) => stage === 'fetch');
       const relay = await session(live, incarnation);
-      // A cluster without controllers does not delete the content of a namespace, so it stays in this state.
+      // Without controllers, a cluster does not delete the content of a namespace, so it stays `Terminating`.
       await harness.kube.delete(NAMESPACE_RESOURCE, { name: harness.namespace });
       child.kill('SIGTERM');
       await relay.over;

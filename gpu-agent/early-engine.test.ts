@@ -22,7 +22,7 @@ function watchedLogger(): { readonly logger: Logger; readonly errors: string[] }
 describe('an agent that is still starting', () => {
   it('keeps an engine that is warm before its other parts are', async () => {
     const { logger, errors } = watchedLogger();
-    // The word check reads it at the start and waits until somebody writes it.
+    // The word check reads this pipe at the start, and waits until the test writes to it.
     const words = join(harness.dir, 'words');
     execFileSync('mkfifo', [words]);
     const starting = harness.agent({
@@ -42,7 +42,7 @@ describe('an agent that is still starting', () => {
       );
     try {
       await until(async () => (await starts()).length > 0, 'the engine is warm');
-      // The crash reaches the agent, which now waits; another process would start within 0.1 s.
+      // The agent, which waits, learns of the crash. Another process would start within 0.1 s.
       await delay(2_000);
     } finally {
       await writeFile(words, 'word\n');

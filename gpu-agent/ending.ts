@@ -14,9 +14,9 @@ export interface EndWorkOptions {
 }
 
 /**
- * Gives running work the time of the settings, then ends it. Clients of sessions are told at once, so that they can
- * go on elsewhere. In a namespace that is being deleted everything ends immediately, because nobody takes a result
- * any more.
+ * Lets running work go on for the times in the settings, then ends it. Clients of sessions are warned at once, so
+ * that they can go on elsewhere. When the namespace is being deleted everything ends immediately, because nobody
+ * takes a result.
  */
 export async function endWork(options: EndWorkOptions): Promise<void> {
   const { attempts, sessions, settings, logger } = options;
@@ -43,7 +43,7 @@ async function nobodyWaits({ kube, settings, logger }: EndWorkOptions): Promise<
   try {
     return await isNamespaceGoing(kube, settings.namespace);
   } catch (error) {
-    // Without the right, or without an API, it ends like any other end.
+    // Without the permission, or without the API, the agent ends as usual.
     logger.debug({ err: error }, `cannot read the namespace: ${describeError(error)}`);
     return false;
   }

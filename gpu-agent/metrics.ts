@@ -10,7 +10,7 @@ export function createAgentMetrics(
     slots: () => number;
     slotsUsed: () => number;
     unacknowledged: () => number;
-    /** Whether a device that an engine needs is unusable. */
+    /** Tells whether a device that an engine needs is unusable. */
     deviceGone?: () => boolean;
   },
 ) {
@@ -62,7 +62,7 @@ export function createAgentMetrics(
       labelNames: ['why'],
       registers,
     }),
-    /** Records the time of a stage of a succeeded attempt, by its name or as `other`. */
+    /** Records the time of a stage of a succeeded attempt, under its own name or as `other`. */
     stageTook(capability: string, stage: string, milliseconds: number): void {
       stageSeconds.observe({ capability, stage: stageLabel(capability, stage) }, milliseconds / 1_000);
     },

@@ -75,7 +75,7 @@ it('swaps a face between two photographs, from link to link', async () => {
   expect([b?.info.width, b?.info.height]).toEqual([a?.info.width, a?.info.height]);
   let changed = 0;
   for (let at = 0; at < (a?.data.length ?? 0); at++) if (a?.data[at] !== b?.data[at]) changed++;
-  // The face has changed, and not the whole picture.
+  // The face has changed, but not the whole picture.
   expect(changed / (a?.data.length ?? 1)).toBeGreaterThan(0.01);
   expect(changed / (a?.data.length ?? 1)).toBeLessThan(0.3);
 });

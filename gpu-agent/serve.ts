@@ -5,7 +5,7 @@ import { runService } from '@semblance/common/service';
 import { startAgent } from './agent.ts';
 import { type AgentSettings, loadSettings } from './settings.ts';
 
-/** Time for everything but the drain: last results, the last calls to the API, engine processes, files, in ms. */
+/** Time for all of the end except the drain, in ms: last results, last API calls, engine processes, files. */
 const END_MS = 12_000;
 
 function settingsOrExit(): AgentSettings {

@@ -10,7 +10,7 @@ import { LIVE_SWAP_MIB, liveSettings, liveShape } from './live/settings.ts';
 import { leaseTimesOf } from './registration/registration.ts';
 import { whole } from './whole-number.ts';
 
-/** A path that fits into the address of a Unix socket. */
+/** Tells whether a path fits into the address of a Unix socket. */
 const isSocketPath = (path: string) => isAbsolute(path) && Buffer.byteLength(path) <= 100;
 
 /** The agent's settings; common/config has the shared ones. */
@@ -33,17 +33,20 @@ export const agentShape = {
     .regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, 'must be a name of lower case letters, digits and -')
     .default('agent'),
   SEMBLANCE_AGENT_NODE: z.string().max(253).optional(),
-  /** Length of the agent's Lease in seconds: when it dies, its work begins elsewhere after that time. */
+  /** Length of the agent's Lease, in seconds. After that time, the work of a dead agent begins elsewhere. */
   SEMBLANCE_AGENT_LEASE_SECONDS: whole(8, 120).default(8),
   SEMBLANCE_AGENT_SLOTS: whole(1, 1024).optional(),
-  /** Total memory for renders, in MiB, by which the operator places them. */
+  /** Memory for all renders, in MiB, by which the operator places them. */
   SEMBLANCE_AGENT_MEMORY_MIB: whole(1, 16_777_216).optional(),
-  /** Nice value of engine processes and of decoders beside them; the agent and its live sessions are at 0. */
+  /** Nice value of engine processes and of decoders beside them; the agent and its live sessions have 0. */
   SEMBLANCE_AGENT_RENDER_NICE: whole(0, 19).default(ENGINE_NICE),
   SEMBLANCE_AGENT_WORK_DIR: z.string().refine(isAbsolute, 'must be an absolute path').optional(),
-  /** Seconds for running work to finish after the process was asked to end. */
+  /** Seconds for running work to finish after the process is asked to end. */
   SEMBLANCE_AGENT_DRAIN_SECONDS: whole(0, 86_400).default(25),
-  /** Seconds of them after which live sessions, whose clients are told at once, are ended. */
+  /**
+   * Seconds after which a drain ends live sessions, at most those of the whole drain. Their clients are warned at
+   * once.
+   */
   SEMBLANCE_AGENT_LIVE_DRAIN_SECONDS: whole(0, 86_400).default(30),
   SEMBLANCE_AGENT_ENGINES: z
     .string()
@@ -53,7 +56,7 @@ export const agentShape = {
       message: `must be a list of: ${ENGINE_NAMES.join(', ')}`,
     })
     .refine((names) => new Set(names).size === names.length, 'names an engine twice'),
-  /** Unix sockets of engines beside the agent, preferred to those above. */
+  /** Unix sockets of engines beside the agent. They are preferred to SEMBLANCE_AGENT_ENGINES. */
   SEMBLANCE_SIDECAR_SOCKETS: z
     .string()
     .default('')
@@ -62,15 +65,18 @@ export const agentShape = {
     .refine((paths) => new Set(paths.map(dirname)).size === paths.length, {
       message: 'needs a directory of its own for each socket',
     }),
-  /** PEM files: the certificate that signs outputs, with those that issued it, and its private key. */
+  /** PEM files: the certificate that signs outputs with those of its issuers, and its private key. */
   SEMBLANCE_PROVENANCE_CERTIFICATE: z.string().refine(isAbsolute, 'must be an absolute path').optional(),
   SEMBLANCE_PROVENANCE_KEY: z.string().refine(isAbsolute, 'must be an absolute path').optional(),
-  /** Pod of the process; the GpuAgent is then deleted together with it. */
+  /** Pod of the process; the GpuAgent is deleted together with it. */
   SEMBLANCE_POD_NAME: z.string().max(253).optional(),
   SEMBLANCE_POD_UID: z.string().max(64).optional(),
 };
 
-/** Returns the settings of the agent from the environment. @throws ConfigError naming every fault */
+/**
+ * Reads the settings of the agent from the environment.
+ * @throws ConfigError naming every fault
+ */
 export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
   const config = loadConfig(agentShape, env);
   const listen = config.SEMBLANCE_AGENT_LISTEN;
@@ -143,7 +149,10 @@ function memoryMib(): number {
   return Math.floor((limit > 0 ? Math.min(limit, totalmem()) : totalmem()) / 2 ** 20);
 }
 
-/** Returns the memory that live swaps leave. One of them is part of what every agent has beside its renders. */
+/**
+ * Returns the memory that live swaps leave for renders. One live swap counts as part of what every agent needs
+ * beside its renders.
+ */
 function forRenders(memoryMib: number, videoSlots: number): number {
   return Math.max(1, memoryMib - LIVE_SWAP_MIB * Math.max(0, videoSlots - 1));
 }

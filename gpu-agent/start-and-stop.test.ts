@@ -48,14 +48,14 @@ describe('starting and stopping', () => {
     await expect(agent.stop(known.ref, 'meant for another', 'another')).rejects.toMatchObject(refused);
     await expect(agent.stop(known.ref, 'meant for nobody', '')).rejects.toMatchObject({ code: refused.code });
     expect(watch.of(known.ref)?.state).toBe(RUNNING);
-    // A caller that names no incarnation means any.
+    // A call without an incarnation addresses any process.
     await call(
       agent.client.stopAttempt.bind(agent.client),
       { ref: known.ref, reason: '' },
       { timeoutMs: 30_000 },
     );
     await expect(agent.acknowledge(known.ref, 'another')).rejects.toMatchObject(refused);
-    // It is still held: a new watch receives it first.
+    // The attempt is still held, so a new watch receives it first.
     const late = agent.watch();
     expect(await late.ended(known.ref)).toMatchObject({ state: STOPPED });
     late.cancel();
@@ -85,7 +85,7 @@ describe('starting and stopping', () => {
     await agent.start(second);
     await expect(agent.start(third)).rejects.toMatchObject({ code: status.RESOURCE_EXHAUSTED });
     await agent.stop(first.ref, 'making room');
-    // The last message on the stream came before the answer.
+    // The last message of the stream comes before the answer to the stop.
     expect(watch.of(first.ref)).toMatchObject({
       state: STOPPED,
       failure: { message: 'stopped: making room' },
@@ -135,7 +135,7 @@ describe('starting and stopping', () => {
   });
 
   it('stops within two seconds an engine that does not want to, and the other render goes on', async () => {
-    // With the time that every other agent gives.
+    // This agent gives a cancelled render the usual time.
     const strict = await harness.agent({ cancelGraceMs: undefined });
     await warm(strict);
     const watching = strict.watch();
@@ -178,7 +178,7 @@ describe('starting and stopping', () => {
     await agent.acknowledge(request.ref);
   });
 
-  // One of the counted refusals is of the test of a video's slots.
+  // The test of a video's slots adds one of the counted refusals.
   it('counts what it stopped, which ended no engine process', { tags: ['ffmpeg'] }, async () => {
     const value = await agent.figures();
     expect(value('attempts_total', 'capability="face-swap-image"', 'outcome="stopped"')).toBeGreaterThan(4);

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** A setting that is a whole number. */
+/** Setting that is a whole number. */
 export const whole = (least: number, most: number) =>
   z
     .string()

@@ -1,7 +1,7 @@
 export type AssetErrorCode =
-  /** The link answers 4xx: its object is gone, or the link has expired. A fresh link may work, this one will not. */
+  /** The server answers 4xx: the object is gone, or the link has expired. A new link may work. */
   | 'link_refused'
-  /** No usable answer in all tries. */
+  /** No try got a usable answer. */
   | 'transfer_failed'
   /** The object is larger than the work may fetch. */
   | 'input_too_large'
@@ -16,7 +16,7 @@ export type AssetErrorCode =
 export class AssetError extends Error {
   override readonly name = 'AssetError';
   readonly code: AssetErrorCode;
-  /** The same request may succeed if made again. */
+  /** Whether the same request may succeed when it is made again. */
   readonly retryable: boolean;
 
   constructor(code: AssetErrorCode, message: string, options: ErrorOptions & { retryable?: boolean } = {}) {

@@ -19,7 +19,7 @@ const rig = useTransferRig();
 const fetchTo = (url: string, options: Partial<Parameters<typeof fetchInput>[0]> = {}) =>
   fetchInput({ ...rig.options, url, maxBytes: 1_000_000, what: 'input image', ...options });
 
-/** Sends the first bytes of the body, and breaks the connection when they are on the disk. */
+/** Sends the first bytes of the body, and breaks the connection when they are on disk. */
 async function breakOff(response: ServerResponse): Promise<void> {
   const bytes = 100_000;
   response.write(BODY.subarray(0, bytes));

@@ -19,9 +19,9 @@ export interface FetchOptions {
   readonly url: string;
   /** Path of the file to create; it must not exist. */
   readonly path: string;
-  /** More bytes than this are `input_too_large`. */
+  /** Largest size in bytes; a larger object is `input_too_large`. */
   readonly maxBytes: number;
-  /** Name of the object in messages: `input image`. */
+  /** Name of the object in messages, such as `input image`. */
   readonly what: string;
   readonly dispatcher: Dispatcher;
   readonly signal: AbortSignal;
@@ -40,8 +40,8 @@ interface Partial {
 }
 
 /**
- * Streams an object to a file. Broken connections and 5xx are tried again, from where they broke when the server
- * honours Range and the object is still the same.
+ * Streams an object to a file. Retries broken connections and 5xx. A retry continues at the break when the server
+ * honours Range and the object is unchanged.
  *
  * @returns size of the file in bytes
  * @throws AssetError, or the signal's reason
@@ -119,7 +119,7 @@ async function fetchOnce(options: FetchOptions, url: URL, partial: Partial, limi
       mode: 0o600,
       start: base,
     });
-    // Only written bytes count: a chunk on its way to a broken disk did not arrive.
+    // Only written bytes count, because a chunk that is on its way to a faulty disk is lost.
     const written = () => base + file.bytesWritten;
     const stopWatching = watchRate(limits, written, () =>
       broken.abort(new Error(`slower than ${limits.leastBytesPerSecond} B/s`)),
@@ -128,7 +128,7 @@ async function fetchOnce(options: FetchOptions, url: URL, partial: Partial, limi
       await pipeline(body, count, file, { signal: either });
     } finally {
       stopWatching();
-      // A write still under way would land in the middle of the next try.
+      // A pending write would corrupt the file of the next try.
       if (!file.closed) await once(file, 'close').catch(() => {});
       partial.bytes = written();
     }
@@ -150,7 +150,7 @@ function tooLarge(options: FetchOptions, size?: number): AssetError {
   );
 }
 
-/** Reads a short error answer so that its connection can be reused; cuts a long one. */
+/** Reads a short error answer so that its connection can be reused; breaks off a long one. */
 async function discard(body: Dispatcher.ResponseData['body']): Promise<void> {
   await body.dump({ limit: 16_384 }).catch(() => {});
 }
@@ -165,7 +165,7 @@ function contentLength(header: string | string[] | undefined): number | undefine
   return typeof header === 'string' && /^\d+$/.test(header) ? Number(header) : undefined;
 }
 
-/** Returns a strong ETag; without one the rest of a file may be the rest of another. */
+/** Returns a strong ETag. Without one, the rest of the file could belong to another object. */
 function resumable(headers: Dispatcher.ResponseData['headers']): string | undefined {
   const { etag } = headers;
   const ranges = headers['accept-ranges'] === 'bytes' || headers['content-range'] !== undefined;

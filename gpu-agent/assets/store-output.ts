@@ -44,8 +44,8 @@ export async function fileSha256(path: string, signal: AbortSignal): Promise<str
 }
 
 /**
- * Streams a file to a presigned PUT; 5xx and broken connections are tried again from the start. Putting the same
- * bytes twice under one key is harmless, and so is a lost answer.
+ * Streams a file to a presigned PUT. Retries 5xx and broken connections from the start, which is harmless: the same
+ * bytes go to the same key.
  *
  * @throws AssetError, or the signal's reason
  */
@@ -69,7 +69,7 @@ async function storeOnce(options: StoreOptions, url: URL, limits: TransferLimits
   const broken = new AbortController();
   const file = createReadStream(path);
   let sent = 0;
-  // The client pulls: with a listener, the file would be read and lost while there is no connection yet.
+  // The client must pull. A `data` listener would read, and lose, the file before there is a connection.
   async function* counted() {
     for await (const chunk of file) {
       sent += chunk.length;
@@ -77,7 +77,7 @@ async function storeOnce(options: StoreOptions, url: URL, limits: TransferLimits
       yield chunk;
     }
   }
-  // Stops at the last byte; after it the time limit of the headers counts.
+  // The rate is checked up to the last byte; then the time limit of the headers applies.
   const stopWatching = watchRate(
     limits,
     () => sent,

@@ -10,12 +10,12 @@ export interface TransferLimits {
   readonly headersMs: number;
   /** Longest silence within a body. */
   readonly idleMs: number;
-  /** Least bytes per second over a window of `rateWindowMs`; a slower body is given up. */
+  /** Lowest rate, as a mean over `rateWindowMs`; a slower body is given up. */
   readonly leastBytesPerSecond: number;
   readonly rateWindowMs: number;
   /** Tries of one fetch, including the first. */
   readonly tries: number;
-  /** Tries to store an output: more, because giving up loses a whole render. */
+  /** Tries to store an output. There are more of them, because giving up loses a whole render. */
   readonly storeTries: number;
   /** Pause before the second try; doubled for each further one up to `maxPauseMs`, with jitter. */
   readonly pauseMs: number;
@@ -28,14 +28,14 @@ export const DEFAULT_TRANSFER_LIMITS: TransferLimits = {
   idleMs: 15_000,
   leastBytesPerSecond: 1_024,
   rateWindowMs: 20_000,
-  // About half a minute when connections are refused at once, at most two minutes.
+  // The tries take half a minute when connections are refused at once, and two minutes at most.
   tries: 10,
   storeTries: 28,
   pauseMs: 200,
   maxPauseMs: 5_000,
 };
 
-/** Creates the connections to object stores. Redirects are not followed, because a signed link names one place. */
+/** Creates the dispatcher for object stores. It does not follow redirects, because a signed link names one place. */
 export function createDispatcher(limits: TransferLimits): Agent {
   return new Agent({
     connect: { timeout: limits.connectMs },
@@ -44,7 +44,7 @@ export function createDispatcher(limits: TransferLimits): Agent {
     keepAliveTimeout: 10_000,
     connections: 64,
     pipelining: 1,
-    // In undici 8.12 a request aborted on an HTTP/2 connection can leave its client looping for ever.
+    // In undici 8.12 a request aborted on an HTTP/2 connection can make its client loop for ever.
     allowH2: false,
   });
 }
@@ -59,7 +59,7 @@ export function checkedUrl(text: string): URL {
   return url;
 }
 
-/** Returns the error for an answer that is no success. */
+/** Returns the error for an answer that is not a success. */
 export function refusal(doing: string, url: URL, status: number): AssetError {
   const message = `${doing} ${url.host} answered ${status}`;
   if (status >= 500 || status === 408 || status === 425 || status === 429) {
@@ -79,7 +79,7 @@ export function transferError(error: unknown, doing: string, url: URL, signal: A
   return new AssetError('transfer_failed', message, { retryable: true, cause: error });
 }
 
-/** Calls until it succeeds, fails permanently, or the tries are used up; then throws the last error. */
+/** Repeats the call until it succeeds, fails permanently, or the tries are used up; then throws the last error. */
 export async function withRetries<T>(options: {
   readonly limits: TransferLimits;
   readonly tries: number;
@@ -107,7 +107,7 @@ export async function withRetries<T>(options: {
   }
 }
 
-/** Checks that bytes keep flowing, and calls `onSlow` once when they do not. The returned function stops it. */
+/** Calls `onSlow` once when bytes come too slowly. The returned function stops the check. */
 export function watchRate(limits: TransferLimits, total: () => number, onSlow: () => void): () => void {
   let last = total();
   const timer = setInterval(() => {

@@ -22,8 +22,8 @@ export interface WorkDir {
 }
 
 /**
- * Creates this process's folder and removes those of killed processes of the same agent. A work directory belongs
- * to one agent, and an agent is one process at a time. Only `run-…` folders in it are touched.
+ * Creates the folder of this process and removes those of killed processes of the same agent. One agent owns a work
+ * directory, and an agent is one process at a time. Only folders named `run-…` are removed.
  *
  * @throws AssetError `workdir_unusable` when it cannot be written, or when another live process uses it
  */
@@ -88,14 +88,14 @@ async function sweep(root: string, own: string, logger: Logger): Promise<void> {
 
 interface Identity {
   readonly pid: number;
-  /** Start time in clock ticks since boot; null when the system does not tell or the process is gone. */
+  /** Start time in clock ticks since boot; null when the system does not tell it or the process is gone. */
   readonly startTicks: string | null;
 }
 
 async function identity(pid: number): Promise<Identity> {
   try {
     const text = await readFile(`/proc/${pid}/stat`, 'utf8');
-    // Field 22; the second field, the command, is in parentheses and may contain anything.
+    // The start time is field 22. The second field, the command in parentheses, may contain any character.
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
     return { pid, startTicks: fields[19] ?? null };
   } catch {

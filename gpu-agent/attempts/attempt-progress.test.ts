@@ -4,7 +4,7 @@ import { createAttemptTable } from './attempt-table.ts';
 
 const ref = { jobUid: 'a', attempt: 1 };
 
-/** An attempt in a table, as others see it, with a clock that the test moves. */
+/** Returns an attempt in a table, as others see it, with a clock that the test moves. */
 function attempt(measured: boolean) {
   let now = 0;
   const table = createAttemptTable();
@@ -57,7 +57,7 @@ it('never falls and never ends before the store, whatever was claimed of the len
   const { progress, seen } = attempt(true);
   progress.rendering(1, 'write');
   let before = seen().done;
-  // The engine claimed two seconds for a video of six seconds whose times are not all in order.
+  // The engine stated two seconds for a video of six seconds, and its times are not all in order.
   for (const seconds of [0, 0.5, 0.4, 1.9, 2, 1.5, 4, 6, Number.NaN]) {
     progress.measuring(seconds / 2);
     const { done } = seen();
@@ -85,7 +85,7 @@ it('tells the time that measuring takes by its own pace', () => {
 it("adds what measuring takes to the engine's estimate, and makes no sense of nonsense", () => {
   const { progress, pass, seen } = attempt(true);
   progress.rendering(0, 'swap', 820);
-  // Rendering is ten times as much of the whole: 0.82 to 0.08.
+  // The share of rendering is about ten times that of measuring: 0.82 to 0.08.
   const whole = seen().left as number;
   expect(whole).toBeGreaterThan(880);
   expect(whole).toBeLessThan(910);

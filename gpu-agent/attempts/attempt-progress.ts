@@ -1,18 +1,18 @@
 import type { OnProgress } from '@semblance/engine-api/engine';
 import { createPace } from './pace.ts';
 
-/** Share of the whole for fetching, and for storing; the rest belongs to the engine and to measuring. */
+/** Share of the fetch in the whole, and of the store; the rest belongs to rendering and measuring. */
 const TRANSFER_SHARE = 0.05;
 /**
- * Share of measuring a video, which decodes it on one core: 3 to 12 % of rendering and measuring together, over the
- * five capabilities that make videos.
+ * Share of measuring a video, which decodes it on one core. It is 3 to 12 % of rendering and measuring together,
+ * for the five capabilities that make videos.
  */
 const MEASURE_SHARE = 0.08;
 
 /** Combines the progress of an attempt's parts. */
 export interface AttemptProgress {
   fetching(): void;
-  /** Receives the progress of the engine; `secondsLeft` covers only its render. */
+  /** Receives the progress of the engine; `secondsLeft` is for its render alone. */
   readonly rendering: OnProgress;
   /** @param fraction decoded part of the output; 0 at first */
   measuring(fraction: number): void;
@@ -23,7 +23,7 @@ export function createAttemptProgress(options: {
   /** Whether the output will be measured by decoding it. */
   readonly measured: boolean;
   readonly onProgress: OnProgress;
-  /** Milliseconds. */
+  /** Returns the time in ms. */
   readonly now?: () => number;
 }): AttemptProgress {
   const { measured, onProgress, now = Date.now } = options;
@@ -33,7 +33,7 @@ export function createAttemptProgress(options: {
   let measurePace: ReturnType<typeof createPace> | undefined;
   let decoded = 0;
 
-  /** The engine's estimate does not include what follows the render. */
+  /** Adds the time of measuring to the engine's estimate, which is for the render alone. */
   function withMeasuring(secondsLeft: number, took: number): number {
     if (!measured || !(secondsLeft >= 0)) return secondsLeft;
     return secondsLeft + (took + secondsLeft) * (MEASURE_SHARE / renderShare);
@@ -48,11 +48,11 @@ export function createAttemptProgress(options: {
       else onProgress(done, stage, withMeasuring(secondsLeft, (now() - renderBegan) / 1_000));
     },
     measuring(fraction) {
-      // By the pace of the measuring, not of the render.
+      // Measuring has a pace of its own, other than that of the render.
       measurePace ??= createPace(0, now());
       if (fraction > decoded) decoded = Math.min(1, fraction);
       const done = rendered + MEASURE_SHARE * decoded;
-      // At the end of the length that the engine claimed, a longer video may still go on.
+      // The video may be longer than the engine stated, so there is no estimate at that length.
       const secondsLeft = decoded < 1 ? measurePace.secondsLeft(decoded, now()) : undefined;
       if (secondsLeft === undefined) onProgress(done, 'measure');
       else onProgress(done, 'measure', secondsLeft);

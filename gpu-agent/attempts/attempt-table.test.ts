@@ -133,12 +133,12 @@ describe('running and ending', () => {
       table.progress(ref('a', 1), { fraction, stage: 'swap', now, secondsLeft })?.etaSeconds;
     table.progress(ref('a', 1), { fraction: 0.05, stage: 'fetch', now: 50_000 });
     expect(left(0.1, 60_000)).toBeUndefined();
-    // Half a second is too short, and one part in a hundred too little.
+    // Half a second is too short for an estimate.
     expect(left(0.2, 60_500)).toBeUndefined();
-    // Four tenths in 8 s: five tenths more take 10 s.
+    // Four tenths took 8 s, so five tenths take 10 s.
     expect(left(0.5, 68_000)).toBeCloseTo(10);
     expect(left(0.6, 69_000, 3)).toBe(3);
-    // By the pace 2 s and 1.89 s; the former estimate (8.67 s at the third report) still has its share.
+    // The pace gives 2 s and 1.89 s; the former estimate (8.67 s at the third report) still has its share.
     expect(left(0.9, 76_000, Number.NaN)).toBeCloseTo(1.92, 2);
     expect(left(0.91, 77_000, -1)).toBeCloseTo(1.095, 3);
     table.finish(ref('a', 1), SUCCEEDED, 80_000);
@@ -212,7 +212,7 @@ describe('bounds', () => {
     const table = createAttemptTable(limits);
     for (let job = 0; job < 20; job++) table.stop(ref(`j${job}`, 1), 0);
     expect(start(table, 'j0', 1, { now: 50 })).toMatchObject({ why: 'fenced' });
-    // Their time is over: the ten newest stay.
+    // The time of all fences is over, so only the ten newest stay.
     table.stop(ref('late', 1), 200);
     expect(start(table, 'j0', 1, { now: 200 }).kind).toBe('begin');
     expect(start(table, 'j19', 1, { now: 200 })).toMatchObject({ why: 'fenced' });

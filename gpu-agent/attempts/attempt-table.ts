@@ -27,8 +27,8 @@ export interface AttemptFailure {
  * How an attempt ended.
  * - succeeded: the output is stored.
  * - failed: the work itself cannot be done; another attempt would end the same way.
- * - interrupted: a fault of an engine, of the network or of this node; worth another attempt.
- * - stopped: it was asked to end, or the agent gave it up (drain, end, lost Lease).
+ * - interrupted: an engine, the network or this node had a fault; another attempt may succeed.
+ * - stopped: a caller stopped it, or the agent gave it up (drain, end, lost Lease).
  */
 export type Outcome =
   | { readonly state: 'succeeded'; readonly output: AttemptOutput }
@@ -50,14 +50,14 @@ export interface Attempt {
 
 export type StartDecision =
   | { readonly kind: 'begin'; readonly attempt: Attempt }
-  /** The same attempt was begun before: give the same answer. */
+  /** The same attempt began before; give the same answer. */
   | { readonly kind: 'known' }
   /** An older attempt of the job still runs here; end it, then decide again. */
   | { readonly kind: 'after'; readonly older: AttemptRef }
   | { readonly kind: 'refused'; readonly why: 'fenced' | 'draining' | 'no-slot'; readonly message: string };
 
 export interface AttemptTableLimits {
-  /** Ended attempts that wait for their acknowledgement; at this number no new work is accepted. */
+  /** Most ended attempts that wait for their acknowledgement; at this number no new work is accepted. */
   readonly unacknowledged: number;
   /** Least number of jobs whose newest attempt is remembered. */
   readonly fences: number;
@@ -77,30 +77,34 @@ export const DEFAULT_LIMITS: AttemptTableLimits = {
 export interface Progress {
   readonly fraction: number;
   readonly stage: string;
-  /** The engine's own estimate. */
+  /** Estimate of the engine, if it gives one. */
   readonly secondsLeft?: number | undefined;
   readonly now: number;
 }
 
 /**
- * The agent's knowledge of attempts and the rules for them, without clock or I/O (times are passed in, in Unix ms).
+ * The agent's attempts and the rules for them, without clock or I/O (times are arguments, in Unix ms).
  *
- * Fencing: for each job the newest attempt number ever named to this process is remembered. A start needs a higher
- * number, and a stop raises it. So a start that arrives after its stop, or late from a former operator, is refused.
+ * Fencing: the table remembers, for each job, the newest attempt number named to this process. A start needs a
+ * higher number, and a stop raises it. So it refuses a start that arrives after its stop, or late from a former
+ * operator.
  */
 export interface AttemptTable {
-  /** @param capacity slots of the warm engines now @param slots that this render takes */
+  /**
+   * @param capacity slots of the engines that are warm
+   * @param slots slots that this render takes
+   */
   start(
     ref: AttemptRef,
     options: { slots: number; capacity: number; draining: boolean; now: number },
   ): StartDecision;
-  /** Forbids the attempt and every older one of its job; returns the running ones, which must be ended. */
+  /** Forbids the attempt and every older one of its job. Returns those that run; the caller must end them. */
   stop(ref: AttemptRef, now: number): AttemptRef[];
-  /** Returns the attempt if this changed it; progress of an ended or unknown attempt has no effect. */
+  /** Returns the attempt if this changed it. Progress of an ended or unknown attempt has no effect. */
   progress(ref: AttemptRef, said: Progress): Attempt | undefined;
-  /** Ends a running attempt; the first outcome stays. */
+  /** Ends a running attempt. The first outcome counts. */
   finish(ref: AttemptRef, outcome: Outcome, now: number): Attempt | undefined;
-  /** Forgets an attempt that ended. `running`: it has not, and stays. */
+  /** Forgets an ended attempt. `running`: the attempt has not ended and stays. */
   acknowledge(ref: AttemptRef): 'forgotten' | 'unknown' | 'running';
   get(ref: AttemptRef): Attempt | undefined;
   list(): Attempt[];
@@ -110,7 +114,7 @@ export interface AttemptTable {
 
 type Entry = { -readonly [K in keyof Attempt]: Attempt[K] } & {
   endedAtMs: number | undefined;
-  /** Begins with the first stage after the fetch, whose pace says nothing about the rest. */
+  /** Undefined until the first stage after the fetch: the pace of the fetch says nothing about the rest. */
   pace: Pace | undefined;
 };
 
@@ -119,14 +123,14 @@ function estimate({ pace, progress }: Entry, said: Progress): number | undefined
   return saidLeft(said) ?? paced;
 }
 
-/** Returns the engine's own estimate if it is valid. */
+/** Returns the engine's own estimate, if it is valid. */
 function saidLeft({ secondsLeft }: Progress): number | undefined {
   return secondsLeft !== undefined && Number.isFinite(secondsLeft) && secondsLeft >= 0
     ? secondsLeft
     : undefined;
 }
 
-/** Compares whole seconds, as others see them, so that repeated estimates are no change. */
+/** Compares whole seconds, which others see, so that a repeated estimate is not a change. */
 function sameTime(a: number | undefined, b: number): boolean {
   return a !== undefined && Math.ceil(a) === Math.ceil(b);
 }
@@ -159,7 +163,7 @@ export function createAttemptTable(limits: AttemptTableLimits = DEFAULT_LIMITS):
       .sort((a, b) => (a.endedAtMs ?? 0) - (b.endedAtMs ?? 0));
     let surplus = ended.length - Math.floor(limits.unacknowledged / 2);
     for (const entry of ended) {
-      // A stopped attempt has no result: its caller knows, and an unknown attempt counts as ended.
+      // A stopped attempt has no result: its caller knows that, and takes an unknown attempt as ended.
       const spare = surplus > 0 && entry.outcome?.state === 'stopped';
       if (!spare && now - (entry.endedAtMs ?? now) < limits.resultMs) continue;
       entries.delete(keyOf(entry.ref));
@@ -215,13 +219,13 @@ export function createAttemptTable(limits: AttemptTableLimits = DEFAULT_LIMITS):
       const { fraction, stage } = said;
       const entry = entries.get(keyOf(ref));
       if (!entry || !runs(entry)) return undefined;
-      // An engine may send nonsense; the visible value stays in range and never decreases.
+      // An engine may send invalid numbers; the visible value stays in range and never decreases.
       const value = Number.isFinite(fraction)
         ? Math.min(1, Math.max(entry.progress, fraction))
         : entry.progress;
       const named = stage.slice(0, 64);
       if (value === entry.progress && named === entry.stage) {
-        // Without an estimate of the engine, an unchanged pace would be estimated again and again.
+        // Only the engine's own estimate counts here: without progress, the pace gives no new one.
         const left = saidLeft(said);
         if (left === undefined || sameTime(entry.etaSeconds, left)) return undefined;
         entry.etaSeconds = left;

@@ -36,20 +36,23 @@ export interface AttemptsOptions {
   readonly dispatcher: Dispatcher;
   readonly metrics: AgentMetrics;
   readonly logger: Logger;
-  /** Whether the agent may work: it holds its Lease, by its own clock. */
+  /** Whether the agent holds its Lease, by its own clock, and so may work. */
   readonly live: () => boolean;
   readonly transferLimits?: TransferLimits;
 }
 
 export interface Attempts {
-  /** Begins an attempt, once. @throws StartRefusedError */
+  /**
+   * Begins an attempt, once.
+   * @throws StartRefusedError
+   */
   start(work: AttemptWork): Promise<void>;
   /** Resolves when the attempt and all older ones of its job have ended. */
   stop(ref: AttemptRef, reason: string): Promise<void>;
   acknowledge(ref: AttemptRef): 'forgotten' | 'unknown' | 'running';
   get(ref: AttemptRef): Attempt | undefined;
   list(): Attempt[];
-  /** Calls the listener for each changed attempt, with reduced progress. Returns the function that unsubscribes. */
+  /** Calls the listener for each changed attempt; progress is throttled. Returns the function that unsubscribes. */
   subscribe(listener: (ref: AttemptRef) => void): () => void;
   /** Ends all running attempts; resolves when they have ended. */
   endAll(message: string): Promise<void>;
@@ -103,7 +106,7 @@ export function createAttempts(options: AttemptsOptions): Attempts {
   function choose({ capability }: AttemptWork): ChosenEngine {
     const engine = engines.find(capability);
     if (engine) return engine;
-    // The capability was announced until a moment ago, so the start is no error and another agent may take it.
+    // The engine was announced a moment ago, so the start is no error, and another agent may take it.
     if (engines.misses(capability)) {
       metrics.refusals.inc({ why: 'no-slot' });
       throw new StartRefusedError('no-slot', `the engine that does ${capability} does not answer`);
@@ -153,7 +156,7 @@ export function createAttempts(options: AttemptsOptions): Attempts {
             controller.abort(new AttemptEnded('interrupted', message));
           }, deadlineMs);
     const progress = thinned(() => tell(ref));
-    // The table must contain the attempt before anything else of it happens.
+    // The caller must add the attempt to the table before anything else happens to it.
     await Promise.resolve();
     const outcome = await runAttempt({
       work,
@@ -192,7 +195,7 @@ export function createAttempts(options: AttemptsOptions): Attempts {
     for (const check of changed) check();
   }
 
-  /** Ends one attempt if it runs; the first reason counts. */
+  /** Ends one attempt if it runs. The first reason counts. */
   async function end(ref: AttemptRef, reason: AttemptEnded): Promise<void> {
     const held = running.get(keyOf(ref));
     held?.controller.abort(reason);
@@ -248,7 +251,7 @@ export function createAttempts(options: AttemptsOptions): Attempts {
   };
 }
 
-/** Calls `tell` at once for urgent or rare changes, otherwise once at the end of each period. */
+/** Calls `tell` at once for urgent or rare changes, and otherwise once at the end of each period. */
 function thinned(tell: () => void): { changed(urgent: boolean): void; stop(): void } {
   let timer: NodeJS.Timeout | undefined;
   let lastAt = Number.NEGATIVE_INFINITY;

@@ -1,8 +1,8 @@
 /**
  * Reason with which an attempt's signal is aborted.
  *
- * Work that the agent gave up (drain, end, lost Lease) or was asked to end is `stopped`: no fault of the work, and
- * not counted against its retries.
+ * The attempt is `stopped` when a caller stopped it or the agent gave it up (drain, end, lost Lease). That is no
+ * fault of the work and does not count against its retries.
  */
 export class AttemptEnded extends Error {
   override readonly name = 'AttemptEnded';

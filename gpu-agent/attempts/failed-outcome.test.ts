@@ -13,7 +13,7 @@ const of = (error: unknown) => {
   return [outcome.state, outcome.failure.code, outcome.failure.message];
 };
 
-/** An error in the form that Node creates. */
+/** Creates an error in the form that Node gives it. */
 const systemError = (code: string, syscall: string) =>
   Object.assign(new Error(`${syscall} ${code}`), { code, syscall, path: '/private/path' });
 const spawnError = (code: string) => systemError(code, 'spawn /private/path/ffprobe');

@@ -11,7 +11,7 @@ import { EngineCrashedError } from '../engines/host/engine-process.ts';
 import type { Outcome } from './attempt-table.ts';
 import { AttemptEnded } from './endings.ts';
 
-/** Returns the outcome of an attempt for an error: failed permanently, or to be tried again. */
+/** Converts an error to the outcome of its attempt: failed permanently, or worth another attempt. */
 export function failedOutcome(error: unknown, logger: Pick<Logger, 'info' | 'warn' | 'error'>): Outcome {
   if (error instanceof AttemptEnded) {
     return { state: error.outcome, failure: { code: 'processing_failed', message: error.message } };
@@ -21,8 +21,7 @@ export function failedOutcome(error: unknown, logger: Pick<Logger, 'info' | 'war
     const message = 'The device that it ran on is gone.';
     return { state: 'stopped', failure: { code: 'processing_failed', message } };
   }
-  // Checked for errors of any kind: a program that could not be started for want of files shows it only in its
-  // cause.
+  // Every error is checked: when a program cannot be started because files have run out, only its cause tells.
   const lack = exhausted(error);
   if (error instanceof RenderError && !lack) {
     logger.info({ code: error.code }, `the input cannot be rendered: ${error.message}`);
@@ -58,8 +57,8 @@ export function failedOutcome(error: unknown, logger: Pick<Logger, 'info' | 'war
 }
 
 /**
- * Faults of files and processes on this node (EMFILE, ENOMEM, EIO, …): another attempt, perhaps elsewhere, may
- * succeed.
+ * Detects faults of files and processes on this node (EMFILE, ENOMEM, EIO, …). Another attempt, perhaps elsewhere,
+ * may succeed.
  */
 function isSystemError(error: unknown): boolean {
   return typeof (error as NodeJS.ErrnoException | undefined)?.syscall === 'string';

@@ -3,21 +3,20 @@ import { CAPABILITIES, type Capability } from '@semblance/engine-api/capabilitie
 import type { RenderResult } from '@semblance/engine-api/engine';
 import type { OpenMedia } from '@semblance/media/media';
 
-/** Measures finished videos; absent on a machine without media tools. */
+/** Measures finished videos. Undefined on a machine without media tools. */
 export type VideoMeter = OpenMedia['measure'];
 
-/** Returns whether the output of a capability can be measured, and so charged, with or without a video meter. */
+/** Tells whether an output of the capability can be measured, and so charged, with or without a video meter. */
 export function isMeasurable(capability: Capability, meter: VideoMeter | undefined): boolean {
   return CAPABILITIES[capability].unit === 'image' || meter !== undefined;
 }
 
 /**
- * Returns the charged amount of an output in thousandths of its unit: one image for a picture, the decoded seconds
- * of a video. The engine's own figure is compared with it and never charged, because the engine may be a
- * third-party program.
+ * Returns the charged amount of an output in thousandths of its unit: one image, or the decoded seconds of a video.
+ * The engine may be a third-party program, so its own figure is compared but never charged.
  *
- * @throws RenderError for a video that cannot be decoded; Error for units that the capability does not have, or
- * invalid ones
+ * @throws RenderError for a video that cannot be decoded; Error for invalid units, or units that the capability
+ * does not have
  */
 export async function measuredMilliUnits(
   capability: Capability,
@@ -26,9 +25,9 @@ export async function measuredMilliUnits(
     readonly meter: VideoMeter | undefined;
     readonly signal: AbortSignal;
     readonly logger: Logger;
-    /** Called when the engine stated another value. */
+    /** Called when the engine stated another amount. */
     readonly onCorrection: () => void;
-    /** Called with the decoded part of the length that the engine stated; above 1 when it stated too little. */
+    /** Called with the decoded part of the length that the engine stated; above 1 when the video is longer. */
     readonly onMeasured?: (fraction: number) => void;
   },
 ): Promise<number> {

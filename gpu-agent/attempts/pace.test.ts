@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { createPace } from './pace.ts';
 
-/** Returns the estimate at each report of work that progresses by these shares, a second apart. */
+/** Returns the estimate at each report of work that progresses by these shares, one for each second. */
 function estimates(shares: readonly number[], everyMs = 1_000): (number | undefined)[] {
   const pace = createPace(0, 0);
   let done = 0;
@@ -26,7 +26,7 @@ describe('the time left', () => {
   });
 
   it('follows a pace that changes, sooner than the mean of all that was done', () => {
-    // The first half takes 100 s, the second is three times as slow.
+    // The first half takes 100 s, and the second half is three times as slow.
     const left = estimates([...steady(1 / 200, 100), ...steady(1 / 600, 300)]);
     expect(left[99]).toBeCloseTo(100, 5);
     const [after, mean] = [150, 100 + 150];
@@ -38,7 +38,7 @@ describe('the time left', () => {
   });
 
   it('does not jump with work that comes in bursts', () => {
-    // Nothing for nine tenths of each period, then ten frames at once.
+    // There is no progress for nine tenths of each period, and then ten frames come at once.
     const left = estimates([...Array(30)].flatMap(() => [...steady(0, 9), 1 / 30]));
     for (let i = 60; i < left.length; i++) {
       const [before, now] = [left[i - 1] as number, left[i] as number];
@@ -50,7 +50,7 @@ describe('the time left', () => {
   it('goes by what was done before while nothing is', () => {
     const left = estimates([...steady(1 / 100, 40), ...steady(0, 100)]);
     expect(left[39]).toBeCloseTo(60, 5);
-    // 140 s for forty parts of a hundred: the other sixty take 210 s, and the estimate lags a little.
+    // Four tenths took 140 s, so the other six take 210 s; the estimate lags a little.
     expect(left.at(-1)).toBeGreaterThan(190);
     expect(left.at(-1)).toBeLessThanOrEqual(210);
   });

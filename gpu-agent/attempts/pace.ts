@@ -1,9 +1,9 @@
-/** Least progress, and time for it, from which the rest is estimated; after a while any progress is enough. */
+/** Least progress for an estimate, and least time; after `LONG_MS` any progress is enough. */
 const LEAST_SHARE = 0.02;
 const LEAST_MS = 1_000;
 const LONG_MS = 10_000;
 
-/** Part of the elapsed time whose progress counts, at least half a minute. */
+/** Part of the elapsed time over which the pace is measured; the least window is half a minute. */
 const WINDOW_SHARE = 0.5;
 const LEAST_WINDOW_MS = 30_000;
 /** Number of points in the window. */
@@ -20,8 +20,7 @@ interface Mark {
 export interface Pace {
   /**
    * Returns the seconds until the work is done at its recent pace; undefined while there is too little to estimate
-   * from. It uses the recent pace so that it follows changes, over such a long time and so smoothly that it does
-   * not jump with each frame.
+   * from. The recent pace follows changes. A long window and smoothing keep it from jumping with each frame.
    */
   secondsLeft(progress: number, now: number): number | undefined;
 }
@@ -34,14 +33,14 @@ export function createPace(progress: number, now: number): Pace {
   /** Returns the estimate from the pace alone. */
   function estimate(progress: number, now: number): number | undefined {
     const window = Math.max(LEAST_WINDOW_MS, (now - began.at) * WINDOW_SHARE);
-    // The youngest mark outside the window stays: the pace is measured from it.
+    // The newest mark outside the window stays, because the pace is measured from it.
     while (marks[1] && now - marks[1].at >= window) marks.shift();
     const [since = began] = marks;
     if (now - (marks.at(-1) ?? began).at >= window / MARKS) marks.push({ progress, at: now });
 
     const [done, took] = [progress - began.progress, now - began.at];
     if (took < LEAST_MS || done <= 0 || (done < LEAST_SHARE && took < LONG_MS)) return undefined;
-    // There was no recent progress, so the pace since the beginning is used.
+    // Without recent progress, the pace since the beginning counts.
     const from = progress > since.progress ? since : began;
     return (((now - from.at) / (progress - from.progress)) * (1 - progress)) / 1_000;
   }

@@ -21,7 +21,7 @@ import type { AttemptWork } from './start-request.ts';
 
 export interface RunAttemptOptions {
   readonly work: AttemptWork;
-  /** Chosen when the start was decided. */
+  /** Engine that was chosen when the start was decided. */
   readonly engine: Pick<ChosenEngine, 'pool' | 'offer'>;
   readonly workDir: WorkDir;
   readonly contentChecks: ContentChecks;
@@ -34,8 +34,8 @@ export interface RunAttemptOptions {
   readonly signal: AbortSignal;
   readonly onProgress: OnProgress;
   /**
-   * Throws AttemptEnded when the agent's Lease has lapsed by the clock. After a pause of the whole process, I/O may
-   * run before the timer that aborts `signal`.
+   * Throws AttemptEnded when the agent's Lease has lapsed by the clock. After a pause of the whole process, I/O
+   * callbacks may run before the timer that aborts `signal`.
    */
   readonly assertLive: () => void;
   readonly transferLimits?: TransferLimits;
@@ -43,7 +43,7 @@ export interface RunAttemptOptions {
 
 /**
  * Runs one attempt: fetch, check, render, measure, check, mark, store. Never rejects. When it resolves, nothing of
- * the attempt runs any more and its files are gone.
+ * the attempt runs and its files are removed.
  */
 export async function runAttempt(options: RunAttemptOptions): Promise<Outcome> {
   const { work, signal, logger, workDir } = options;
@@ -85,7 +85,7 @@ async function fetchRenderStore(
   const { pool, offer } = engine;
   const isVideo = CAPABILITIES[work.capability].unit === 'second';
   const progress = createAttemptProgress({ measured: isVideo, onProgress: options.onProgress });
-  // Work whose output could not be stored is not begun.
+  // Without provenance the output could not be stored, so the work does not begin.
   await options.provenance.ready();
   const transfer = {
     dispatcher: options.dispatcher,
@@ -96,7 +96,7 @@ async function fetchRenderStore(
 
   progress.fetching();
   const fetchBegan = performance.now();
-  // In the order of the request, whichever arrives first, because checks and manifests name them in that order.
+  // Inputs stay in the order of the request, because checks and manifests name them in that order.
   const inputs = Object.fromEntries(work.inputs.map(({ role }) => [role, join(dir.inputs, role)]));
   const failed = new AbortController();
   const fetchSignal = AbortSignal.any([signal, failed.signal]);
@@ -115,7 +115,7 @@ async function fetchRenderStore(
             onRetry: () => metrics.transferRetries.inc({ direction: 'fetch' }),
           });
         } catch (error) {
-          // The other inputs are useless now. All fetches end before the files are removed.
+          // The other inputs are useless after this failure. All fetches end before the files are removed.
           failed.abort(error);
           throw error;
         }

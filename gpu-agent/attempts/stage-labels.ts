@@ -3,9 +3,9 @@ const MAX_NAMES = 60;
 const OTHER = 'other';
 
 /**
- * Returns a function that gives the metric label of a stage. Engines name their stages freely, and each name is a
- * metric for the life of the process. An engine with a stage per frame would fill the memory, so names beyond the
- * limit become `other`.
+ * Returns a function that gives the metric label of a stage. Engines choose the names, and each name stays a metric
+ * for the life of the process. An engine with a stage per frame would fill the memory, so names beyond the limit
+ * become `other`.
  */
 export function createStageLabels(most = MAX_NAMES): (capability: string, stage: string) => string {
   const known = new Map<string, Set<string>>();

@@ -11,7 +11,7 @@ const good = () =>
     inputs: { image: { url: URL_, maxBytes: 10n }, face: { url: URL_ } },
     sinks: [{ contentType: 'image/png', url: URL_, headers: { 'x-amz-meta': 'a' }, key: 'out/1.png' }],
     deadlineSeconds: 60,
-    // Allowed by the definition of RenderJobs.
+    // The definition of RenderJobs allows this name.
     parameters: { [`seed_2${'x'.repeat(58)}`]: '1' },
   });
 

@@ -12,14 +12,14 @@ export interface AttemptWork {
   readonly parameters: Readonly<Record<string, string>>;
   readonly inputs: readonly { readonly role: string; readonly url: string; readonly maxBytes: number }[];
   readonly sinks: readonly Sink[];
-  /** Undefined: none. */
+  /** Time limit in ms; undefined for none. */
   readonly deadlineMs: number | undefined;
   readonly requestId: string;
-  /** Trace of the work. */
+  /** W3C trace context of the caller. */
   readonly traceparent?: string | undefined;
 }
 
-/** Largest input that the agent fetches, whatever is requested: the largest upload. */
+/** Largest input that the agent fetches, in bytes, whatever the request says: the size of the largest upload. */
 export const MAX_INPUT_BYTES = 500 * 1024 * 1024;
 const MAX_PARAMETERS = 16;
 const MAX_PARAMETER_LENGTH = 40_000;
@@ -29,7 +29,7 @@ export const ROLE = /^[a-z][a-z_]{0,31}$/;
 /** Names of job parameters and session settings, as in the resource definitions. */
 export const PARAMETER = /^[a-z][a-z0-9_]{0,63}$/;
 const HEADER_NAME = /^[A-Za-z0-9-]{1,128}$/;
-/** Printable ASCII, in which no header can end early. */
+/** Printable ASCII: such a value cannot end its header early. */
 const HEADER_VALUE = /^[\x20-\x7e]{0,4096}$/;
 const CONTENT_TYPE = /^[a-z]+\/[a-z0-9.+-]{1,100}$/;
 
@@ -47,7 +47,7 @@ export function parseRef(ref: { jobUid: string; attempt: number } | undefined): 
   return { jobUid: ref.jobUid, attempt: ref.attempt };
 }
 
-/** @throws MalformedRequestError saying what is wrong, without the content of links */
+/** @throws MalformedRequestError saying what is wrong; it does not quote links */
 export function parseStart(request: StartAttemptRequest): AttemptWork {
   const ref = parseRef(request.ref);
   const { capability, parameters } = request;
@@ -79,7 +79,7 @@ export function parseStart(request: StartAttemptRequest): AttemptWork {
     for (const [name, value] of Object.entries(sink.headers)) {
       if (!HEADER_NAME.test(name) || !HEADER_VALUE.test(value))
         fail(`sinks[${index}] has a malformed header`);
-      // This side decides the length and the transfer of the body.
+      // The agent itself decides the length and the transfer of the body.
       if (/^(content-length|transfer-encoding|connection|host|expect)$/i.test(name)) {
         fail(`sinks[${index}] sets the header ${name}`);
       }
@@ -101,7 +101,7 @@ export function parseStart(request: StartAttemptRequest): AttemptWork {
   };
 }
 
-/** @throws MalformedRequestError saying what is wrong, without the content of the link */
+/** @throws MalformedRequestError saying what is wrong; it does not quote the link */
 export function checkUrl(field: string, url: string): void {
   if (url.length > 8_192) fail(`${field}.url is too long`);
   try {

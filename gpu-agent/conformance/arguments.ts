@@ -16,9 +16,9 @@ const MEDIA = join(import.meta.dirname, '../../media');
 const DEFAULTS: Readonly<Partial<Record<Capability, Inputs>>> = {
   'face-swap-image': { image: join(MEDIA, 'astronaut.png'), face: join(MEDIA, 'grace_hopper.jpg') },
 };
-/** Capabilities that engines render; the others are live sessions. */
+/** Capabilities whose engines render; the others are live sessions. */
 const JOBS = CAPABILITY_NAMES.filter((name) => CAPABILITIES[name].shape === 'job');
-/** Path length that fits into the address of a Unix socket on all systems. */
+/** Longest path, in bytes, that fits into the address of a Unix socket on all systems. */
 const LONGEST_SOCKET = 100;
 
 export const USAGE = `usage: npm run --silent conformance -- --socket PATH --capability NAME [--input ROLE=FILE]…
@@ -44,7 +44,7 @@ export interface Arguments {
 
 /**
  * Parses the command line, without the names of node and of the program.
- * @returns 'help' if only help was requested
+ * @returns 'help' if help was requested
  * @throws UsageError
  */
 export function readArguments(words: readonly string[]): Arguments | 'help' {
@@ -102,7 +102,7 @@ function optionsOf(args: readonly string[]) {
       },
     }).values;
   } catch (error) {
-    // The first sentence says what is wrong; the others are about arguments that begin with a dash.
+    // The first sentence says what is wrong; the others explain arguments that begin with a dash.
     throw new UsageError(describeError(error).split(/\n|\. /)[0] ?? '');
   }
 }

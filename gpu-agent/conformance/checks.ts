@@ -17,7 +17,7 @@ export interface ConformanceInputs {
   /** Work that the engine can do. It should take some tenths of a second, so that it can be cancelled. */
   readonly inputs: Inputs;
   readonly parameters?: Readonly<Record<string, string>>;
-  /** Work that it must refuse, besides unreadable files. */
+  /** Work that the engine must refuse, besides unreadable files. */
   readonly bad?: readonly BadSample[];
   /** Longest time of one render, in ms. Default: 60 s. */
   readonly renderMs?: number;
@@ -27,7 +27,7 @@ export interface ConformanceInputs {
 
 export interface Check {
   readonly name: string;
-  /** Reason for skipping the check; read when its turn comes. */
+  /** Reason to skip the check; read when its turn comes. */
   readonly skip?: string | undefined;
   /** @throws AssertionError naming the deviation from the contract */
   run(): Promise<void>;
@@ -69,7 +69,7 @@ export function conformanceChecks(subject: Subject, given: ConformanceInputs, di
     return { outputDir, done };
   }
   const render = async () => (await begin(AbortSignal.timeout(renderMs))).done;
-  /** When no render succeeds, these checks would only repeat that. */
+  /** Skips the check when no render succeeds, because it would only repeat that failure. */
   const afterRender = (check: Check): Check => ({
     ...check,
     get skip() {
@@ -176,7 +176,7 @@ export function conformanceChecks(subject: Subject, given: ConformanceInputs, di
           reason,
           'it was cancelled before',
         );
-        // At its beginning, and in its middle.
+        // One render is cancelled at its beginning, and one in its middle.
         for (const after of [1, Math.ceil((good?.progress.length ?? 2) / 2)]) {
           const controller = new AbortController();
           let told = 0;

@@ -30,7 +30,7 @@ function run(...words: string[]): Promise<{ status: number; stdout: string; stde
   });
 }
 
-/** Listens on a socket without being an engine. */
+/** Listens on a socket like an engine, but is none. */
 async function listener(name: string, serve: (socket: Socket) => void): Promise<string> {
   const path = join(dir, name);
   const server = createServer((socket) => serve(socket.on('error', () => {})));

@@ -16,7 +16,7 @@ import { conformanceChecks } from './checks.ts';
 import { assertFree, reach } from './reach.ts';
 import { type Subject, sidecar } from './subject.ts';
 
-/** Models may take long to load. */
+/** Time for the engine to start, in ms; models may load slowly. */
 const START_MS = 600_000;
 
 function argumentsOrExit(): Arguments {

@@ -11,9 +11,9 @@ import { conformanceChecks } from './checks.ts';
 import { portraits } from './portraits.ts';
 import { hosted, inProcess } from './subject.ts';
 
-/** Small, because only the number of renders matters here. */
+/** Creates small pictures, because only the number of renders matters here. */
 const pictures = async (dir: string) => ({ inputs: (await portraits(dir, 96)).inputs });
-/** The test machine may stand still for a moment. */
+/** Time for a cancelled render to end, in ms: the test machine may stall. */
 const cancelMs = 5_000;
 const test = {
   capability: 'face-swap-image',
@@ -39,7 +39,7 @@ describe('the conformance suite', () => {
   });
   afterAll(() => rm(dir, { recursive: true, force: true }));
 
-  /** Returns the failing checks of a test engine with this change, with this time to end cancelled renders. */
+  /** Returns the checks that fail for a changed test engine. Cancelled renders have `cancelMs` to end. */
   async function faults(change: (engine: Engine) => Partial<Engine>, cancelMs: number) {
     const own = await mkdtemp(join(dir, 'engine-'));
     const engine = createTestEngine({ threads: 1 });
@@ -60,7 +60,7 @@ describe('the conformance suite', () => {
   }
   const failing = async (...given: Parameters<typeof faults>) =>
     (await faults(...given)).map(({ name }) => name);
-  /** Wraps each render of an unchanged engine. */
+  /** Returns a change that wraps each render of the engine. */
   const rendering =
     (render: (request: RenderRequest, engine: Engine) => ReturnType<Engine['render']>) =>
     (engine: Engine) => ({
@@ -77,7 +77,7 @@ describe('the conformance suite', () => {
   it('says which content type it was, and why a render ended before its cancel', async () => {
     let renders = 0;
     const change = rendering(async (request, engine) => {
-      // The first render succeeds, the second is cancelled before it begins.
+      // The first render succeeds, and the second is cancelled before it begins.
       if (++renders === 3) throw new Error('out of luck');
       return { ...(await engine.render(request)), contentType: 'image/tiff' };
     });
@@ -127,8 +127,8 @@ describe('the conformance suite', () => {
     [
       'writes after its end',
       rendering((request, engine) => {
-        // Sent repeatedly, so that one comes after the end whenever that is; the first at once, so that it is there
-        // when it is checked.
+        // The engine writes repeatedly, so that one write comes after the end of the render. The first comes at
+        // once, so that the check finds a file.
         request.signal.addEventListener('abort', () => {
           let count = 0;
           const timer = setInterval(() => {
@@ -183,7 +183,7 @@ describe('the conformance suite', () => {
       ['does as many'],
     ],
   ])('notices an engine that %s', async (_what, change, expected) => {
-    // Short only for the late engine, because all others may be on a machine that stands still.
+    // Only the late engine has a short limit, because the machine may stall during the others.
     const limit = expected.includes('ends a cancelled') ? 1_000 : 60_000;
     expect(await failing(change, limit)).toEqual(expected);
   });

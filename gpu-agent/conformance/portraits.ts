@@ -6,7 +6,7 @@ const MEDIA = join(import.meta.dirname, '../../media');
 
 /**
  * Returns samples for a Photo Swap engine: two portraits of this repository, and pictures without a face.
- * @param side of the portraits in pixels; default: unchanged
+ * @param side side of the portraits in pixels; default: their own size
  */
 export async function portraits(
   dir: string,

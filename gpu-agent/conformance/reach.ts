@@ -11,9 +11,9 @@ class UnreachableError extends Error {
 }
 
 /**
- * Resolves when the engine behind a socket has answered. An agent waits for its sidecars for ever, but a person who
- * tests one wants to know what is wrong.
- * @throws UnreachableError in one line, the signal's reason
+ * Waits until the engine behind a socket answers. An agent waits for its sidecars for ever, but a person who tests
+ * one must learn what is wrong.
+ * @throws UnreachableError in one line, or the signal's reason
  */
 export async function reach(socket: string, signal: AbortSignal, timeoutMs = 10_000): Promise<void> {
   const file = await lstat(socket).catch((error: NodeJS.ErrnoException) => {
@@ -34,8 +34,8 @@ export async function reach(socket: string, signal: AbortSignal, timeoutMs = 10_
 }
 
 /**
- * Checks that an engine may be started on a socket, because engines remove what is left there.
- * @throws UnreachableError when it is more than the socket of an engine that has ended
+ * Checks that an engine may be started on a socket, because engines delete what is there.
+ * @throws UnreachableError unless the path is free or is the socket of an engine that has ended
  */
 export async function assertFree(socket: string): Promise<void> {
   const file = await lstat(socket).catch(() => undefined);

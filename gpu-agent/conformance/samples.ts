@@ -13,7 +13,7 @@ export interface BadSample {
   readonly code: RenderErrorCode;
 }
 
-/** Returns for each role a file that is no media, and an empty one. */
+/** Returns, for each role, a file that is not media and an empty file. */
 export async function unreadable(capability: Capability, good: Inputs, dir: string): Promise<BadSample[]> {
   const files = [
     ['a text', 'This is neither a picture nor a sound.\n'.repeat(40)],

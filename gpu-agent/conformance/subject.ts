@@ -15,18 +15,18 @@ import { startProgram } from './program.ts';
 
 /** A started engine under test, however it is reached. */
 export interface Subject {
-  /** Its own statement, when warm. */
+  /** What the engine states about itself when it is warm. */
   readonly info: EngineInfo;
-  /** Absent when only the host warms it up. */
+  /** Undefined when the host warms the engine up. */
   readonly warmUp?: (signal: AbortSignal) => Promise<void>;
   render(work: RenderWork, options: RenderOptions): Promise<RenderResult>;
-  /** Renders that it holds at once. */
+  /** Number of renders that the engine holds at once. */
   readonly places: number;
-  /** Kills a rendering process, as a crash would. Absent when there is none to kill. */
+  /** Kills a rendering process, as a crash would. Undefined when there is none to kill. */
   readonly crash?: () => void;
-  /** Resolves when all killed processes are back. */
+  /** Resolves when all killed processes are replaced. */
   readonly restarted?: () => Promise<void>;
-  /** Simultaneous renders are in separate processes, so a crash must not affect the others. */
+  /** Whether simultaneous renders run in separate processes, so that a crash must not affect the others. */
   readonly isolated?: boolean;
   close(): Promise<void>;
 }
@@ -39,7 +39,7 @@ export interface SubjectOptions {
 
 export type StartSubject = (options: SubjectOptions) => Promise<Subject>;
 
-/** An engine in this process. */
+/** Runs the engine in this process. */
 export function inProcess(create: () => Engine | Promise<Engine>): StartSubject {
   return async ({ signal }) => {
     const engine = await create();
@@ -60,7 +60,7 @@ function ofEngine(engine: Engine, more: Partial<Subject> = {}): Subject {
   };
 }
 
-/** As in the host: a cancelled render counts as cancelled whatever it returns. */
+/** Renders as the host does: a cancelled render counts as cancelled, whatever it returns. */
 async function rendered(engine: Engine, work: RenderWork, { signal, onProgress }: RenderOptions) {
   try {
     return await engine.render({ ...work, signal, onProgress });
@@ -69,7 +69,7 @@ async function rendered(engine: Engine, work: RenderWork, { signal, onProgress }
   }
 }
 
-/** An engine in separate processes, as in the agent. */
+/** Runs the engine in separate processes, as the agent does. */
 export function hosted(source: EngineSource, processes = 2): StartSubject {
   return async ({ dir }) => {
     const tempDir = join(dir, 'engine-processes');
@@ -81,7 +81,7 @@ export function hosted(source: EngineSource, processes = 2): StartSubject {
       tempDir,
       logger: silentLogger(),
       restartDelayMs: () => 50,
-      // Ending a cancelled render is the engine's task, and a killed process must not hide its failure.
+      // The engine itself must end a cancelled render; a kill would hide its failure.
       cancelGraceMs: 60_000,
     });
     const info = await pool.firstReady();
@@ -104,19 +104,22 @@ export function hosted(source: EngineSource, processes = 2): StartSubject {
   };
 }
 
-/** An agent asks again; for a test the first answer of a sidecar counts, unless it is not there yet or slow. */
+/**
+ * Detects a real answer of the sidecar: one that is not there yet, or is slow, gives none. An agent asks again, but
+ * for a test the first answer counts.
+ */
 function isAnswer(error: unknown): error is ServiceError {
   const { code } = error as ServiceError;
   return typeof code === 'number' && code !== status.UNAVAILABLE && code !== status.DEADLINE_EXCEEDED;
 }
 
-/** Returns the reason itself when a sidecar answers with a whole traceback. */
+/** Returns the reason alone when a sidecar answers with a whole traceback. */
 function lastLine({ code, details }: ServiceError): string {
   return details.trim().split('\n').at(-1) || (status[code] ?? `code ${code}`);
 }
 
 /**
- * A sidecar behind a socket.
+ * Runs a sidecar behind a socket.
  * @param command starts it with SEMBLANCE_SIDECAR_SOCKET set; without one it must already run, and is not killed
  */
 export function sidecar(socket: string, command?: readonly string[]): StartSubject {
@@ -146,14 +149,14 @@ export function sidecar(socket: string, command?: readonly string[]): StartSubje
             crash() {
               const [before, old] = [program, engine];
               before?.kill();
-              // As in the host: a client whose sidecar went has ended, and another one is started.
+              // As in the host, the client ends with its sidecar, and a new client is started.
               restarted = (async () => {
                 await old.ended;
                 await old.close();
                 program = start();
                 engine = await open();
               })();
-              // The next render reports it.
+              // The next render reports the error.
               restarted.catch(() => {});
             },
           }

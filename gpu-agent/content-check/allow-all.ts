@@ -1,6 +1,6 @@
 import { ALLOWED, type ContentCheck } from './check.ts';
 
-/** Checks nothing. It runs when no check is configured, so that the status can say so. */
+/** Allows everything. It is used when no check is configured, so that the status can say so. */
 export const allowAll: ContentCheck = {
   name: 'allow-all',
   about: 'nothing is looked at',

@@ -6,17 +6,17 @@ export interface CheckedFile {
   readonly role: string;
   readonly path: string;
   readonly kind: MediaKind;
-  /** Known for outputs. */
+  /** Known for outputs only. */
   readonly contentType?: string;
 }
 
 /**
- * What is checked: everything that a job or a live session brings, before an engine opens it, or the output of a
- * job before it is stored.
+ * What is checked: all that a job or a live session brings, before an engine opens it; or the output of a job,
+ * before it is stored.
  */
 export interface CheckSubject {
   readonly phase: 'input' | 'output';
-  /** Or the id of the session. */
+  /** Name of the job, or id of the session. */
   readonly jobName: string;
   readonly capability: Capability;
   readonly parameters: Readonly<Record<string, string>>;
@@ -29,21 +29,25 @@ export type Verdict = { readonly allowed: true } | { readonly allowed: false; re
 export const ALLOWED: Verdict = { allowed: true };
 
 export interface ContentCheck {
-  /** Name in the settings. */
+  /** Name of the check in the settings. */
   readonly name: string;
   /** Description of what it checks, for the agent's status. */
   readonly about: string;
-  /** Checks its configuration before the first job. Absent when there is none. @throws ContentCheckError */
+  /**
+   * Checks the configuration before the first job. Undefined when there is none.
+   * @throws ContentCheckError
+   */
   assertUsable?(): Promise<void>;
   /**
+   * Returns only when everything was checked.
    * @throws ContentCheckError when it cannot decide; RenderError when the file itself is the cause; or the signal's
-   *   reason. If it does not throw, everything was checked.
+   * reason
    */
   check(subject: CheckSubject, signal: AbortSignal): Promise<Verdict>;
   close(): Promise<void>;
 }
 
-/** The check failed to work. Another attempt may succeed. */
+/** A check did not work. Another attempt may succeed. */
 export class ContentCheckError extends Error {
   override readonly name = 'ContentCheckError';
   readonly code = 'content_check_failed';

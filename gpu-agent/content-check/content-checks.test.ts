@@ -52,7 +52,7 @@ describe('content checks', () => {
   it('give a file up that the hash list cannot get on with, after the time of the settings', async () => {
     const list = join(dir, 'list.txt');
     await writeFile(list, `sha256 ${'0'.repeat(64)}\n`);
-    // A pipe into which nobody writes.
+    // Nobody writes into this pipe, so a read of it never ends.
     const path = join(dir, 'pipe');
     await promisify(execFile)('mkfifo', [path]);
     const checks = await checksOf({

@@ -9,10 +9,10 @@ import { httpHook } from './http-hook.ts';
 import type { CheckName, ContentCheckSettings } from './settings.ts';
 import { wordList } from './word-list.ts';
 
-/** The statement in the GpuAgent. */
+/** Statement about the checks in the status of the GpuAgent. */
 export interface ContentCheckStatement {
   readonly checks: string[];
-  /** Whether subjects that could not be checked are rendered and stored nevertheless. */
+  /** Whether subjects are rendered and stored although a check did not work. */
   readonly allowsUnchecked: boolean;
   readonly message: string;
 }
@@ -35,9 +35,11 @@ export interface ContentChecks {
 export interface AllowedOptions {
   readonly signal: AbortSignal;
   readonly logger: Logger;
-  /** Time for all checks together, in ms; checks without a verdict by then failed to work. */
+  /** Time for all checks together, in ms; a check without a verdict by then counts as failed. */
   readonly withinMs?: number;
-  /** Subject of the remaining checks after one found an unreadable file. Absent: the error is thrown. */
+  /**
+   * Returns the subject for the remaining checks after one found an unreadable file. Default: the error is thrown.
+   */
   readonly instead?: (unreadable: RenderError) => CheckSubject;
 }
 
@@ -46,7 +48,7 @@ export interface ContentChecksOptions {
   /** Nice value of processes that decode files here, as for renders. */
   readonly nice: number;
   readonly logger: Logger;
-  /** Called for each check that was made. */
+  /** Called after each check. */
   readonly onResult: (check: string, phase: CheckSubject['phase'], result: CheckResult) => void;
 }
 
@@ -110,7 +112,7 @@ export async function createContentChecks({
   return {
     statement,
     async assertAllowed(subject, options) {
-      // In order, so that a subject rejected by a cheap check is not sent to the next.
+      // Checks run in order, so that a subject rejected by a cheap check is not sent to the next.
       const { withinMs, instead } = options;
       const late = withinMs === undefined ? undefined : AbortSignal.timeout(withinMs);
       let looked = subject;

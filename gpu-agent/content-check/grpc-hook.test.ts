@@ -70,7 +70,7 @@ afterAll(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-/** Long enough for an answer on a busy machine; hanging calls get less. */
+/** Time for an answer, in ms, also on a busy machine; calls that hang get less. */
 const PATIENCE_MS = 30_000;
 
 async function check(next: Answer[], { signal = idle, at = port, timeoutMs = PATIENCE_MS } = {}) {

@@ -16,12 +16,12 @@ export interface GrpcHookOptions extends AskingOptions {
   readonly url: string;
   /** Sent as a bearer token. */
   readonly token: string | undefined;
-  /** Time of one try, from its beginning to the answer, in ms. */
+  /** Time limit of one try, from its beginning to the answer, in ms. */
   readonly timeoutMs: number;
 }
 
 const CHUNK = 256 * 1024;
-/** Temporary faults. */
+/** Status codes of temporary faults. */
 const AGAIN: readonly number[] = [
   status.UNAVAILABLE,
   status.RESOURCE_EXHAUSTED,
@@ -54,7 +54,7 @@ async function ask(
   const first = CheckRequest.fromPartial({ content: { $case: 'subject', value: await described(subject) } });
   signal.throwIfAborted();
   const answered = new AbortController();
-  /** Ends the wait for a chunk to be taken, because a service that answered early reads no more. */
+  /** Ends the wait until a chunk is taken, because a service that has answered reads no more. */
   let goOn = () => {};
   const response = new Promise<CheckResponse>((resolve, reject) => {
     const call = client.check(metadata, { deadline: Date.now() + timeoutMs }, (error, response) => {

@@ -24,12 +24,12 @@ afterAll(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-/** Advances the client's clock by this many ms. */
+/** Advances the clock of the HTTP client, in ms. */
 const { tick } = createRequire(import.meta.url)('undici/lib/util/timers.js') as {
   tick(milliseconds: number): void;
 };
 
-/** Long enough for an answer on a busy machine; hanging calls get less. */
+/** Time for an answer, in ms, also on a busy machine; calls that hang get less. */
 const PATIENCE_MS = 30_000;
 
 function check(
@@ -105,7 +105,7 @@ describe('a service that checks', () => {
     service.answer([{ after: promise }]);
     const checking = check();
     await vi.waitFor(() => expect(service.asked).toHaveLength(1), PATIENCE_MS);
-    // Beyond all limits of the client; the first one starts its timers.
+    // The first tick starts the timers of the client; the second is beyond all its limits.
     tick(1_000);
     tick(400_000);
     resolve();

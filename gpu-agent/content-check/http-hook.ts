@@ -10,11 +10,11 @@ export interface HttpHookOptions extends AskingOptions {
   readonly url: string;
   /** Sent as a bearer token. */
   readonly token: string | undefined;
-  /** Time of one try, from its beginning to the end of the answer, in ms. */
+  /** Time limit of one try, from its beginning to the end of the answer, in ms. */
   readonly timeoutMs: number;
 }
 
-/** A verdict is short; a service that sends more is no content check. */
+/** Longest answer, in bytes: a verdict is short, and a service that sends more is no content check. */
 const ANSWER_MOST = 64 * 1024;
 
 const Answer = z.discriminatedUnion('verdict', [
@@ -22,12 +22,12 @@ const Answer = z.discriminatedUnion('verdict', [
   z.object({ verdict: z.literal('reject'), reason: z.string().optional() }),
 ]);
 
-/** Asks a service of the owner; docs/guide/owner/content-check.md has the contract. */
+/** Asks a service of the owner over HTTP; docs/guide/owner/content-check.md has the contract. */
 export function httpHook(options: HttpHookOptions): ContentCheck {
   const dispatcher = new Agent({
-    // In undici 8.12 a request aborted on an HTTP/2 connection can leave its client looping for ever.
+    // In undici 8.12 a request aborted on an HTTP/2 connection can make its client loop for ever.
     allowH2: false,
-    // The limit of a try applies instead; these would end every try after five minutes.
+    // The time limit of a try applies instead; undici's own limits would end each try after five minutes.
     headersTimeout: 0,
     bodyTimeout: 0,
   });
@@ -54,7 +54,7 @@ async function ask(
       accept: 'application/json',
       ...(options.token ? { authorization: `Bearer ${options.token}` } : {}),
     },
-    // The media go to the owner's address and nowhere else.
+    // The media must go to the owner's address only.
     redirect: 'error',
     signal: AbortSignal.any([signal, AbortSignal.timeout(options.timeoutMs)]),
   });
@@ -71,7 +71,7 @@ async function ask(
   return rejection(answer.data.reason, subject);
 }
 
-/** Files are read while they are sent. */
+/** Builds the form. Files are read only while they are sent. */
 async function formOf(subject: CheckSubject): Promise<FormData> {
   const { phase, jobName, capability, parameters } = subject;
   const form = new FormData();

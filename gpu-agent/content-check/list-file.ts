@@ -3,9 +3,9 @@ import { describeError } from '@semblance/common/errors';
 import { ContentCheckError } from './check.ts';
 
 /**
- * Returns a reader of a list file with one entry per line; `#` begins a comment line. The file is read again when
- * it has changed.
- * @param parse @throws Error saying what is wrong with a line
+ * Returns a reader of a list file with one entry per line; `#` begins a comment line. The reader reads the file
+ * again when it has changed.
+ * @param parse throws an Error that says what is wrong with a line
  */
 export function listFile<T>(path: string, parse: (line: string) => T): () => Promise<readonly T[]> {
   let held: { seen: string; entries: readonly T[] } | undefined;

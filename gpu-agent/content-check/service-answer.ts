@@ -3,7 +3,7 @@ import { describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
 import { type CheckSubject, ContentCheckError, type Verdict } from './check.ts';
 
-/** Handling of an owner's service that both protocols share. */
+/** What both protocols share: how the answer of an owner's service is handled. */
 
 const REASON_MOST = 500;
 
@@ -14,7 +14,7 @@ export interface AskingOptions {
 }
 
 /**
- * Asks until there is a verdict.
+ * Asks the service until there is a verdict.
  * @param ask throws ContentCheckError for an answer that another try would not change
  * @throws ContentCheckError, or the signal's reason
  */

@@ -7,7 +7,7 @@ export type CheckName = (typeof CHECK_NAMES)[number];
 
 const absolutePath = z.string().refine(isAbsolute, 'must be an absolute path');
 
-/** The agent's settings of its content checks. */
+/** Environment variables of the content checks. */
 export const contentCheckShape = {
   SEMBLANCE_CONTENT_CHECK: z
     .string()
@@ -16,10 +16,10 @@ export const contentCheckShape = {
     .pipe(z.array(z.enum(CHECK_NAMES)))
     .refine((names) => new Set(names).size === names.length, 'names a check twice')
     .refine((names) => names.length === 1 || !names.includes('allow-all'), 'has allow-all beside others'),
-  /** What happens to a job whose check failed to work. */
+  /** What to do with a job whose check did not work. */
   SEMBLANCE_CONTENT_CHECK_FAILED: z.enum(['retry', 'allow']).default('retry'),
   SEMBLANCE_CONTENT_HASH_LIST: absolutePath.optional(),
-  /** Bits of 256 in which a copy may differ. */
+  /** Most bits of 256 in which a copy may differ. */
   SEMBLANCE_CONTENT_HASH_DISTANCE: z.coerce.number().int().min(0).max(90).default(31),
   SEMBLANCE_CONTENT_WORD_LIST: absolutePath.optional(),
   SEMBLANCE_CONTENT_CHECK_URL: z.url({ protocol: /^https?$/ }).optional(),

@@ -1,19 +1,19 @@
 import { ALLOWED, type ContentCheck } from './check.ts';
 import { listFile } from './list-file.ts';
 
-/** Parameters with text that is spoken or shown. */
+/** Parameters whose text is spoken or shown. */
 const TEXTS = ['script', 'prompt'];
 /** Scripts without spaces between words, in which an entry matches anywhere. */
 const UNSPACED =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
 
-/** Invisible and silent characters: a word that contains them would be spoken all the same. */
+/** Invisible and silent characters; a word that contains them would be spoken all the same. */
 const INVISIBLE = /[\p{Default_Ignorable_Code_Point}\p{Cf}]/gu;
-/** Accents of alphabets, also on foreign letters, and the tone marks of the Vedas. */
+/** Accents of alphabets, also on letters of other scripts, and the tone marks of the Vedas. */
 const ACCENTS = /[\p{M}&&[\u0300-\u036F\u0951-\u0954\u1CD0-\u1CFA\uA8E0-\uA8F1]]/gv;
 /**
- * Scripts whose marks are letters: a vowel, the end of a syllable, the difference between か and が. In others marks
- * are accents.
+ * Scripts in which a mark is a letter: a vowel, the end of a syllable, the difference between か and が. In other
+ * scripts marks are accents.
  */
 const LETTERED_BY_MARKS = [
   ...['Hiragana', 'Katakana', 'Thai', 'Lao', 'Khmer', 'Myanmar', 'Devanagari', 'Bengali', 'Gurmukhi'],
@@ -23,7 +23,10 @@ const LETTERED_BY_MARKS = [
   ...['Kayah_Li', 'Rejang', 'Batak', 'Phags_Pa'],
 ].map((name) => new RegExp(`^\\p{Script_Extensions=${name}}`, 'u'));
 
-/** Refuses texts with words or phrases of a list. @param path list with one entry per line */
+/**
+ * Rejects texts with words or phrases of a list.
+ * @param path list with one entry per line
+ */
 export function wordList(path: string): ContentCheck {
   const patterns = listFile(path, (line) => patternOf(plain(line)));
   return {
@@ -68,9 +71,9 @@ function ownMarks(base: string, marks: string): string {
 
 function patternOf(entry: string): RegExp {
   if (entry === '') throw new Error('an entry without letters');
-  // Only these are escaped: with the flag `v` escaping other characters is an error.
+  // Other characters must not be escaped: with the flag `v` that is an error.
   const escaped = entry.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&');
-  // A remaining mark is a letter of its own, so the letter before it is a different one.
+  // A mark that remains is part of its letter, so an entry does not match before one.
   return new RegExp(
     UNSPACED.test(entry)
       ? `${escaped}(?!\\p{M})`

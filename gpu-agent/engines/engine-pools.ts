@@ -3,8 +3,8 @@ import { createEnginePool, type EnginePool } from './host/engine-pool.ts';
 import type { EngineSource } from './registry.ts';
 
 /**
- * Creates the processes of each engine: one per slot, or one for all slots when the engine is elsewhere or shares
- * its memory.
+ * Creates the pool of each engine. It has one process per slot, or one for all slots when the engine is remote or
+ * shares its memory.
  */
 export function createEnginePools(options: {
   readonly sources: readonly EngineSource[];
@@ -12,7 +12,7 @@ export function createEnginePools(options: {
   readonly tempDir: string;
   /** Nice value of the processes. */
   readonly nice: number;
-  /** Default: that of the pools. */
+  /** Time for a cancelled render to end, in ms. Default: that of the pools. */
   readonly cancelGraceMs?: number | undefined;
   readonly logger: Logger;
   readonly onChange: () => void;

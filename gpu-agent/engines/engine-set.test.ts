@@ -9,7 +9,7 @@ const offer = (capability: EngineCapability['capability'], slots = 1) => ({
   memoryMib: 1,
 });
 
-/** The view of a pool in the set: `warm` renders fit now, `places` when all its processes are up. */
+/** Returns a pool as the set sees it: `warm` renders fit now, and `places` when all its processes are up. */
 function poolOf(
   places: number,
   offers: EngineCapability[],
@@ -55,7 +55,7 @@ describe('the engines of an agent', () => {
     expect(set.offers(pool).map(({ capability }) => capability)).toEqual(['face-swap-image']);
     expect([set.find('lip-sync'), set.misses('avatar')]).toEqual([undefined, false]);
     expect(set.find('face-swap-image')?.pool).toBe(pool);
-    // Nothing is known about an engine that is away.
+    // The capabilities of an engine that was never warm are unknown.
     expect(set.unavailable).toEqual([{ capability: 'lip-sync', message: 'no ffmpeg' }]);
   });
 

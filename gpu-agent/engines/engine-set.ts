@@ -15,20 +15,21 @@ export interface EngineSet {
   find(capability: Capability): ChosenEngine | undefined;
   /** Returns the offers of the pool's engine that are usable here; none while the engine is down. */
   offers(pool: EnginePool): readonly EngineCapability[];
-  /** Capabilities that an engine would have and none can offer here, with the missing program. */
+  /**
+   * Capabilities that an engine supports but none can offer here, each with the reason, such as a missing program.
+   */
   readonly unavailable: readonly UnavailableCapability[];
-  /** Returns whether an engine offered the capability before and is down now. */
+  /** Tells whether an engine offered the capability before and is down now. */
   misses(capability: Capability): boolean;
   /**
-   * Returns the slots that one render of the pool takes: the engine's own number, and at least enough that the
-   * agent never accepts more renders than the pool can hold. Otherwise they would wait here while another agent is
-   * free.
+   * Returns the slots that one render of the pool takes: the engine's own number, or more, so that the agent never
+   * accepts more renders than the pool can hold. Such renders would wait here while another agent is free.
    */
   slotsOf(pool: EnginePool, offer: EngineCapability): number;
-  /** Usable slots now: the configured number, and at most what warm processes hold. */
+  /** Usable slots now: the configured number, but at most what warm processes hold. */
   readonly capacity: number;
   readonly pools: readonly EnginePool[];
-  /** Why a device that an engine needs is unusable. */
+  /** Why a device that an engine needs is unusable; undefined when all are usable. */
   readonly deviceTrouble: string | undefined;
   /** Why no engine is warm; undefined when one is. */
   readonly trouble: string | undefined;
@@ -43,8 +44,8 @@ export function createEngineSet(options: {
 }): EngineSet {
   const { pools, slots, obstacle = () => undefined } = options;
   /**
-   * Returns the device fault of the engine that offered the capability. No other engine takes over: its results would
-   * differ, and nobody asked for that.
+   * Returns the device fault of the engine that offered the capability. No other engine replaces it, because its
+   * results would differ unasked.
    */
   const deviceTrouble = (capability: Capability) =>
     pools.find(
@@ -57,11 +58,11 @@ export function createEngineSet(options: {
   const capacityOf = (held: (pool: EnginePool) => number) => Math.min(slots, Math.max(0, ...pools.map(held)));
 
   function slotsOf(pool: EnginePool, offer: EngineCapability): number {
-    // Counted with all processes warm, so that a restart does not change the cost of a render.
+    // All processes are counted as warm, so that a restart does not change the cost of a render.
     const all = capacityOf((each) => each.places);
     const own = Math.max(1, Math.round(offer.slots));
     const alone = Math.floor(all / (pool.places + 1)) + 1;
-    // At most the present number: while others are down, one render at a time is few enough.
+    // The cost is at most the present capacity, so that one render fits even while other processes are down.
     return Math.max(
       own,
       Math.min(

@@ -37,7 +37,7 @@ afterEach(async () => {
 });
 afterAll(() => rm(tempDir, { recursive: true, force: true }));
 
-/** The test machine may stand still for a moment. */
+/** Time for a cancelled render to end, in ms: the test machine may stall. */
 const cancelMs = 5_000;
 const video = ['ffmpeg'];
 
@@ -55,7 +55,7 @@ engineConformance({
   ],
 });
 
-/** The test machine may start processes slowly. */
+/** Time for processes to start, in ms: the test machine may be slow. */
 const PROCESSES_MS = 120_000;
 
 function startOnnx(modelDir: string): EnginePool {
@@ -103,11 +103,11 @@ it(
 );
 
 it('ends a cancelled render while a large picture is encoded, and its process goes on with the others', {
-  // A machine that stands still for a second costs the process as well.
+  // If the machine stalls for a second, the agent kills the process, and the test fails.
   timeout: PROCESSES_MS,
   retry: 2,
 }, async () => {
-  // With the one second for a cancel that an agent gives.
+  // A cancelled render has one second, as in an agent.
   const onnx = startOnnx(await rig.modelDir(models));
   await onnx.firstReady();
   const pid = onnx.warm[0]?.pid;

@@ -21,14 +21,14 @@ const SERVICE_TEST = join(import.meta.dirname, '../../packages/testkit/engine-si
 const SERVE_TEST = join(import.meta.dirname, '../../packages/testkit/engine-sidecar/serve_test.py');
 const PAGE = join(import.meta.dirname, '../../docs/guide/engine-author/engines.md');
 const CLI = join(import.meta.dirname, '../conformance/cli.ts');
-/** The first run installs packages. */
+/** Time limit of the start, in ms: the first run installs packages. */
 const START_MS = 300_000;
 const idle = new AbortController().signal;
 const quiet = () => {};
 
 /**
- * Returns whether a process and all its threads have ended. Its parent may not have collected it, and the first
- * thread may end before the others, which still hold the pipes open.
+ * Tells whether a process and all its threads have ended. The parent may not have reaped it. The first thread may
+ * end before the others, which still hold the pipes open.
  */
 async function hasEnded(pid: number): Promise<boolean> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined);
@@ -52,7 +52,7 @@ describe('Python', () => {
 
   engineConformance({
     title: 'the example of a sidecar',
-    // The test machine may stand still for a moment.
+    // The test machine may stall for a moment.
     works: [{ capability: 'face-swap-image', samples: (own) => portraits(own, 288), cancelMs: 5_000 }],
     async start(options) {
       const socket = join(options.dir, 'shared', 'engine.sock');
@@ -109,7 +109,7 @@ describe('Python', () => {
 
     it('ends a render that does not notice its cancel by ending its process', async () => {
       const controller = new AbortController();
-      // Otherwise it would run for a minute.
+      // Without the cancel the render would run for a minute.
       const hung = render('hang', controller.signal, () => controller.abort(new Error('enough')));
       await expect(hung).rejects.toThrow('enough');
       await expect(render('ok')).resolves.toMatchObject({ units: { unit: 'image', quantity: 1 } });
@@ -220,7 +220,7 @@ describe('Python', () => {
       );
       expect(await sharp(output).metadata()).toMatchObject({ format: 'png', width: 288, height: 288 });
 
-      // Large inputs, so that it works on them for longer than the cancel takes to arrive.
+      // Large inputs keep the engine at work for longer than the cancel takes to arrive.
       await bring(3_000);
       const second = await swap();
       await watch.until(second.request.ref, ({ stage }) => stage === 'detect');
@@ -241,7 +241,7 @@ describe('Python', () => {
   });
 
   it('the page about engines has 30 lines of Python that are one', {
-    // A machine that stands still for a second ends a cancelled render late.
+    // If the machine stalls for a second, a cancelled render ends late.
     retry: 2,
   }, async () => {
     const [, block = ''] = /```python\n([^`]*serve\([^`]*)```/.exec(await readFile(PAGE, 'utf8')) ?? [];

@@ -1,20 +1,20 @@
-/** The code of an engine. It is imported in the engine's own process only, never in the agent's. */
+/** The code of an engine. Only the engine's own process imports it, never the agent. */
 export interface EngineSource {
   readonly name: string;
   /** file: URL of the module. */
   readonly module: string;
   /** Exported function `(options: EngineOptions) => Engine | Promise<Engine>`. */
   readonly factory: string;
-  /** Settings of this engine only. */
+  /** Settings for this engine only. */
   readonly settings?: Readonly<Record<string, string>>;
   /**
-   * One process holds all renders of the agent, up to the engine's own `concurrency`, and nothing is offered while
-   * it is down: for a process that is only a client of an engine elsewhere.
+   * Whether the process is only a client of an engine elsewhere. One process then holds all renders of the agent,
+   * up to the engine's own `concurrency`, and nothing is offered while it is down.
    */
   readonly remote?: boolean;
-  /** One process holds all renders of the agent: for an engine whose models are too large to be loaded for each. */
+  /** Whether one process holds all renders of the agent, because the models are too large to be loaded for each. */
   readonly shared?: boolean;
-  /** Device files that it needs: while one is missing, its process is ended or not started. */
+  /** Device files that the engine needs. While one is missing, the process is ended or not started. */
   readonly devices?: readonly string[];
 }
 
@@ -46,7 +46,7 @@ export function sidecarSource(socket: string, index: number): EngineSource {
 }
 
 /**
- * @param settings of the engines, by engine
+ * @param settings settings of the engines, by engine
  * @throws Error for a name not in ENGINE_NAMES
  */
 export function engineSource(

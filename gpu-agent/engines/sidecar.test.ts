@@ -15,7 +15,10 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createEnginePool } from './host/engine-pool.ts';
 import { sidecarSource } from './registry.ts';
 
-/** For well-behaved sidecars: a pause of this process, which is the sidecar too, must not look like a hang. */
+/**
+ * Times for well-behaved sidecars. The sidecar runs in this process, so a pause of the process must not look like a
+ * hang.
+ */
 const TIMES = { healthEveryMs: 50, deadAfterMs: 60_000, silenceMs: 60_000, endMs: 60_000 };
 const idle = new AbortController().signal;
 let dir: string;
@@ -121,7 +124,7 @@ describe('a sidecar', () => {
       expect(running.size).toBe(1);
       expect(await engine.ended).toBe('the sidecar goes on with a render that is over');
       await expect(engine.render(await work('ok'))).rejects.toMatchObject({ name: 'EngineInterruptedError' });
-      // The next client waits until the place is free.
+      // The next client waits until the sidecar has a free place.
       const next = warmEngine();
       const early = await Promise.race([next, delay(500)]);
       expect(early).toBeUndefined();
@@ -304,7 +307,7 @@ describe('the host of a sidecar', () => {
     await expect.poll(() => running.size).toBe(1);
     controller.abort(new Error('enough'));
     await expect(render).rejects.toThrow('enough');
-    // When the client was the first to give it up, its process has still to end.
+    // The client may have given up the render first; then its process has still to end.
     await expect.poll(() => pool.engine).toBeUndefined();
     await delay(1_500);
     expect(pool.engine).toBeUndefined();
@@ -318,7 +321,7 @@ describe('the host of a sidecar', () => {
     await pool.firstReady();
     const { signal, onProgress, ...rest } = await work('backwards-for-ever');
     const failed = pool.render(rest, { signal, onProgress }).catch((error: Error) => error);
-    // Waits in the agent from the moment in which the render is over.
+    // This render waits in the agent from the moment when the other one is over.
     const waiting = failed.then(async () => {
       expect(pool.warm.some(({ busy }) => busy > 0)).toBe(false);
       return pool.render({ ...(await work('ok')) }, { signal, onProgress });

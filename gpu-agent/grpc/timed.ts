@@ -3,7 +3,7 @@ import { GrpcError, type UnaryHandler, unary } from '@semblance/common/grpc/serv
 import type { Logger } from '@semblance/common/logging';
 import type { AgentMetrics } from '../metrics.ts';
 
-/** Wraps handlers of unary calls so that their time and final status are counted. */
+/** Wraps handlers of unary calls to count their time and final status. */
 export function timedCalls(logger: Logger, metrics: Pick<AgentMetrics, 'calls'>) {
   return <Request, Response>(method: string, handler: UnaryHandler<Request, Response>) =>
     unary<Request, Response>(logger, async (request, context) => {
@@ -19,7 +19,7 @@ export function timedCalls(logger: Logger, metrics: Pick<AgentMetrics, 'calls'>)
     });
 }
 
-/** @throws GrpcError FAILED_PRECONDITION when another process is addressed */
+/** @throws GrpcError FAILED_PRECONDITION when the call addresses another process */
 export function assertAddressed(named: string, incarnation: string): void {
   if (named === incarnation) return;
   throw new GrpcError(

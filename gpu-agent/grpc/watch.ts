@@ -1,18 +1,18 @@
 import type { ServerWritableStream } from '@grpc/grpc-js';
 
 export interface WatchedThings<Ref, Response> {
-  /** Everything held. */
+  /** Returns everything held. */
   snapshot(): Response;
-  /** Returns those of the changed things that are still held; undefined when none is. */
+  /** Returns the changed things that are still held; undefined when none is. */
   changes(refs: Ref[]): Response | undefined;
   keyOf(ref: Ref): string;
-  /** Returns the function that ends it. */
+  /** Returns the function that unsubscribes. */
   subscribe(listener: (ref: Ref) => void): () => void;
 }
 
 /**
  * Sends everything held, then changes. While the caller does not read, only the names of changed things are kept,
- * each once, and their latest state is sent when it reads again. So memory is bounded by the things held.
+ * each once. Their latest state is sent when it reads again, so the things held bound the memory.
  * @returns the function that stops it, without ending the call
  */
 export function streamChanges<Request, Ref, Response>(
@@ -35,7 +35,7 @@ export function streamChanges<Request, Ref, Response>(
   const unsubscribe = things.subscribe((ref) => {
     changed.set(things.keyOf(ref), ref);
     if (scheduled || blocked) return;
-    // Changes of one turn travel together.
+    // Changes of one turn travel in one message.
     scheduled = true;
     queueMicrotask(flush);
   });

@@ -19,7 +19,7 @@ import { AGENT_ENDS, type LiveOptions } from './live.ts';
 
 const CAPABILITY = 'full-live-swap';
 const PORTRAIT = join(import.meta.dirname, '../../media/astronaut.png');
-/** Long, so that a machine that stands still does not look like a slow check. */
+/** Time limit of checks, in ms; long, so that a stall of the machine does not look like a slow check. */
 const PATIENT_MS = 60_000;
 const PROMPT = 'use api/uploads/face-1';
 
@@ -76,7 +76,7 @@ const asking = (more: NodeJS.ProcessEnv = {}) => ({
   ...more,
 });
 
-/** Returns how a session ends when its client comes. */
+/** Connects a client and returns how its session ends. */
 async function refused(rig: LiveRig, id: string) {
   const relay = rig.relay(id);
   await relay.over;
@@ -162,7 +162,7 @@ describe('a session that a check rejects', () => {
     watch.cancel();
   });
 
-  /** The verdict comes at once, before the claim is answered. */
+  /** Claims a session whose content check rejects it at once, before the claim is answered. */
   async function rejectedAtOnce(connectDeadlineSeconds: number) {
     const assertAllowed = async () => {
       throw new RenderError('content_rejected', 'Not of this person.');

@@ -25,7 +25,7 @@ afterEach(async () => {
 });
 afterAll(() => harness.close());
 
-/** Opens a session of an agent with its relay. */
+/** Opens a session of an agent, with its relay. */
 async function session(
   { address, incarnation }: TestAgent,
   capability: string,
@@ -162,7 +162,7 @@ describe('an agent with live sessions', () => {
     const { engine, state } = createTestLiveEngine();
     const agent = await harness.agent({
       liveEngines: [engine],
-      // In the order of the real times, with room for a machine that stands still for seconds.
+      // The times are in the order of the real ones, and long enough for a machine that stalls for seconds.
       leaseTimes: { durationSeconds: 20, renewEveryMs: 1_000, fenceAfterMs: 8_000 },
     });
     const relay = await session(agent, 'full-live-swap');

@@ -3,7 +3,7 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
 export type LiveMetrics = ReturnType<typeof createLiveMetrics>;
 
-/** Metrics of live sessions; `read` is called at each scrape. */
+/** Creates the metrics of live sessions. `read` is called at each scrape. */
 export function createLiveMetrics(
   registry: Registry,
   read: () => readonly {

@@ -22,7 +22,7 @@ beforeAll(async () => {
   rig = await startLiveRig({
     engines: [engine],
     holdsLease: () => holdsLease,
-    // Small, so that the memory of ended sessions soon reaches its maximum.
+    // The limit is small, so that the memory for ended sessions soon reaches its maximum.
     limits: { ...DEFAULT_SESSION_LIMITS, told: 50 },
   });
 });
@@ -249,8 +249,8 @@ describe('time', () => {
     const long = await hasty.claim({ capability: CAPABILITY, maxDurationSeconds: 1 });
     const relay = hasty.relay(long);
     await relay.ready;
-    // Timers of one process run in order of their due times, however late: that of the limit, 1.2 s after the
-    // first, is set between these two.
+    // Timers of one process fire in the order of their due times, however late. The timer of the limit is due 1.2 s
+    // after the first look, between these two.
     const ends: boolean[] = [];
     const look = () => ends.push(hasty.live.sessions.get(long)?.end !== undefined);
     const began = performance.now();
@@ -279,7 +279,7 @@ describe('a thousand sessions', () => {
     let early = 0;
     for (let k = 0; k < 500; k++) {
       const pair = await Promise.all([claim(), claim()]);
-      // Half of them are used, the others end unused.
+      // Half of the sessions are used, and the others end unused.
       const relay = rig.relay(pair[0]);
       await relay.ready;
       relay.send(picture(k % 251, 100));
@@ -287,7 +287,7 @@ describe('a thousand sessions', () => {
       await Promise.all([relay.close(), rig.end(pair[1])]);
       if (k === 100) early = await bytesInUse();
     }
-    // Little more than the end of each is remembered.
+    // The agent remembers little more of each session than its end.
     expect((await bytesInUse()) - early).toBeLessThan(2 * 1024 * 1024);
     expect(state.opened - opened).toBe(1_000);
     expect(state.open).toBe(0);

@@ -17,7 +17,7 @@ import { createLiveSessions, type LiveSessions } from './sessions/live-sessions.
 import type { SessionEnd, SessionTableLimits } from './sessions/session-table.ts';
 import type { LiveSettings } from './settings.ts';
 
-/** Ending of sessions whose agent process ends for a reason outside it. */
+/** End of sessions whose agent process ends for a reason outside them. */
 export const AGENT_ENDS: SessionEnd = {
   reason: 'cancelled',
   message: 'the agent is ending; open another session',
@@ -26,7 +26,7 @@ export const AGENT_ENDS: SessionEnd = {
 
 export interface LiveOptions {
   readonly settings: LiveSettings;
-  /** Settings of the engine `onnx`, if it is used. */
+  /** Settings of the engine `onnx`; undefined when it is not used. */
   readonly onnx?: Readonly<Record<string, string>> | undefined;
   readonly incarnation: string;
   readonly registry: Registry;
@@ -34,14 +34,14 @@ export interface LiveOptions {
   readonly workDir: WorkDir;
   readonly dispatcher: Dispatcher;
   readonly transferLimits: TransferLimits;
-  /** Checks what sessions bring. */
+  /** Checks the inputs of sessions. */
   readonly contentChecks: Pick<ContentChecks, 'assertAllowed'>;
   readonly logger: Logger;
-  /** Whether the agent may work: it holds its Lease, by its own clock. */
+  /** Whether the agent holds its Lease, by its own clock, and so may work. */
   readonly holdsLease: () => boolean;
   /** Called when `statement` changed. */
   readonly onChange: () => void;
-  /** Default: those to which the settings give slots. */
+  /** Default: the engines to which the settings give slots. */
   readonly engines?: readonly LiveEngine[];
   readonly limits?: SessionTableLimits;
   /** Time for all content checks of a session together, in ms. */
@@ -52,7 +52,7 @@ export interface LiveOptions {
 export interface Live {
   readonly sessions: LiveSessions;
   readonly service: LiveService;
-  /** Its statement in the GpuAgent's status: slots when threads are warm, and `warming` before. */
+  /** Statement in the GpuAgent's status: slots when threads are warm, and `warming` before. */
   readonly statement: NonNullable<GpuAgentStatus['live']>;
   /** Requested capabilities that cannot be offered, with the reason. */
   readonly unavailable: readonly { readonly name: string; readonly message: string }[];

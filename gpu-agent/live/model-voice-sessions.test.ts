@@ -25,7 +25,7 @@ async function start(modelDir: string | undefined): Promise<LiveRig> {
   return rig;
 }
 
-/** A second of a vowel, converted in 20 ms. */
+/** A second of a vowel, converted in messages of 20 ms. */
 const sound = vowel({ hz: 140, formants: VOWELS.a, seconds: 1 });
 async function through(by: LiveRig, voice: string): Promise<Int16Array> {
   const relay = by.relay(await by.claim({ settings: { voice } }));
@@ -43,7 +43,7 @@ async function through(by: LiveRig, voice: string): Promise<Int16Array> {
   return new Int16Array(bytes.buffer);
 }
 
-/** Returns the builtin converter's own answer to the same sound. */
+/** Returns the same sound as the builtin converter converts it. */
 async function builtin() {
   const { voice } = await shippedVoice('calm-alto');
   return createVoiceConverter({ sampleRate: RATE, voice }).push(sound);
@@ -61,7 +61,7 @@ describe('a voice that names a model', () => {
     const expected = await builtin();
     expect(byModel.length).toBe(expected.length);
     expect(byModel).not.toEqual(expected);
-    // The model's delay is longer: where builtin already has sound, this is silent.
+    // The model has a longer delay, so it is still silent when builtin already has sound.
     const peak = (samples: Int16Array) => samples.reduce((most, one) => Math.max(most, Math.abs(one)), 0);
     expect(peak(byModel.subarray(0, RATE * 0.1))).toBe(0);
     expect(peak(expected.subarray(0, RATE * 0.1))).toBeGreaterThan(1_000);
@@ -72,7 +72,7 @@ describe('a voice that names a model', () => {
   it('is spoken with by builtin on a node that has no models, and on one whose models have a fault', async () => {
     expect(await through(await start(undefined), await speakingBy('my-voice'))).toEqual(await builtin());
     await rig?.close();
-    // A voice without its content encoder.
+    // This voice lacks its content encoder.
     const lacking = await models.make([tinyTone()]);
     expect(await through(await start(lacking), await speakingBy('my-voice'))).toEqual(await builtin());
   });

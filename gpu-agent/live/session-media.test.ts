@@ -96,7 +96,7 @@ describe('watching', () => {
     await relay.ready;
     const from = watch.messages.length;
     const began = performance.now();
-    // Waits for a machine that stands still in between.
+    // The loop goes on longer if the machine stalls.
     while (performance.now() - began < 2_600 || (stateOf(held)?.streamedMs ?? 0) <= 2_000) {
       relay.send(picture(1));
       await relay.next();
@@ -108,7 +108,8 @@ describe('watching', () => {
     const seen = watch.messages
       .slice(from)
       .flatMap(({ sessions }) => sessions.filter((each) => each.sessionId === held));
-    // Streaming, one or two progress events, ended; more progress only when it took longer.
+    // The events are `streaming`, one or two of progress, and `ended`; there is more progress only if the loop took
+    // longer.
     expect(seen.length).toBeGreaterThanOrEqual(3);
     expect(seen.length).toBeLessThanOrEqual(2 + most);
     expect(seen.at(-1)?.converted).toBe(seen.at(-1)?.received);

@@ -16,7 +16,7 @@ describe('slots that nothing is said of', () => {
   });
 
   it.each([
-    // What the chart gives an agent on nodes of any size.
+    // The chart gives an agent this much on nodes of any size.
     [1, 2_304, 1],
     [16, 2_304, 1],
     [16, 2_603, 1],

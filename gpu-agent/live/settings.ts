@@ -4,28 +4,34 @@ import { HIGHEST_RATE, LOWEST_RATE } from '@semblance/voice/converter';
 import type { z } from 'zod';
 import { whole } from '../whole-number.ts';
 
-/** Eight conversions take a seventh of a core, including transport, and leave most of it to renders. */
+/**
+ * Voice sessions per core. Eight conversions take a seventh of a core, including transport, and leave most of it to
+ * renders.
+ */
 const VOICE_SLOTS_PER_CORE = 8;
-/** One thread relays and converts all of them; at 1 % of a core each they leave a third of it. */
+/**
+ * Most voice sessions. One thread relays and converts all of them; at 1 % of a core each they leave a third of it
+ * free.
+ */
 const MAX_VOICE_SLOTS = 64;
 /** Memory of one live swap with its thread and codecs, in MiB. */
 export const LIVE_SWAP_MIB = 300;
 /** Memory from which one live swap fits beside everything else of a `builtin` agent, in MiB. */
 const ONE_LIVE_SWAP_MIB = 2_304;
 const MAX_SLOTS = 1_024;
-/** Half of the rate that a gateway accepts, because a client may keep to its rate unevenly. */
+/** Highest rate of messages: half of what a gateway accepts, because clients may send unevenly. */
 const MAX_MESSAGES_A_SECOND = 250;
 
 /** Environment variables of live sessions. */
 export const liveShape = {
   ...characterShape,
-  /** Voice Swap sessions at once; 0: none. Default: as many as the cores and one thread carry. */
+  /** Voice Swap sessions at once; 0 for none. Default: as many as the cores and one thread can carry. */
   SEMBLANCE_LIVE_VOICE_SLOTS: whole(0, MAX_SLOTS).optional(),
-  /** Live Swap Pro sessions at once, each with a thread; 0: none. Default: as many as cores and memory allow. */
+  /** Live Swap Pro sessions at once, each with a thread; 0 for none. Default: as many as cores and memory allow. */
   SEMBLANCE_LIVE_VIDEO_SLOTS: whole(0, MAX_SLOTS).optional(),
   /** Sample rate of Voice Swap, in Hz. */
   SEMBLANCE_LIVE_VOICE_RATE: whole(LOWEST_RATE, HIGHEST_RATE).default(48_000),
-  /** Samples per message that clients are asked to send: at most a second, at least 4 ms. */
+  /** Samples per message that clients are asked to send: at least 4 ms of sound, at most a second. */
   SEMBLANCE_LIVE_VOICE_CHUNK_FRAMES: whole(16, 48_000).default(960),
 };
 
@@ -39,7 +45,7 @@ export interface LiveSettings {
 }
 
 /**
- * @param machine resources of the agent, for the defaults
+ * @param machine resources of the agent, from which the defaults follow
  * @throws ConfigError when clients that follow the settings would be cut off
  */
 export function liveSettings(
@@ -62,7 +68,7 @@ export function liveSettings(
   };
 }
 
-/** A stream needs most of a core; the other half of the machine is for renders. */
+/** A stream needs most of a core, and half of the machine stays for renders. */
 function videoSlotsOf(cores: number, memoryMib: number): number {
   const further = Math.floor((memoryMib - ONE_LIVE_SWAP_MIB) / LIVE_SWAP_MIB);
   return Math.max(1, Math.min(Math.floor(cores / 2), 1 + further));

@@ -38,7 +38,7 @@ async function session(prompt?: string, inputs: Record<string, { url: string; ma
   return { id, relay, first: JSON.parse(firstFrame) as { note?: string }, maxMessageBytes, format };
 }
 
-/** Returns the mean difference of two pictures, 0 to 255. */
+/** Returns the mean difference of two pictures, from 0 to 255. */
 async function difference(a: Buffer, b: Buffer): Promise<number> {
   const [pa, pb] = await Promise.all([a, b].map((jpeg) => sharp(jpeg).removeAlpha().raw().toBuffer()));
   if (!pa || !pb || pa.length !== pb.length) return 255;
@@ -58,7 +58,7 @@ describe('a live swap session', () => {
     const changed = await difference(data, picture);
     expect(changed).toBeGreaterThan(0.5);
     expect(changed).toBeLessThan(20);
-    // A message that is no picture is dropped and reported, and the stream goes on.
+    // A message that is not a picture is dropped and reported, and the stream goes on.
     relay.send(Buffer.from('no picture'));
     await until(() => rig.live.sessions.get(id)?.dropped === 1, 'thrown away');
     await until(() => relay.unreadable.includes(2n), 'told');

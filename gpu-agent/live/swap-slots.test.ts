@@ -9,16 +9,16 @@ import { createLiveSwapEngine } from './engines/swap/live-swap-engine.ts';
 
 const CAPABILITY = 'full-live-swap';
 const PICTURE = Uint8Array.of(9, 9, 9);
-/** Their portraits say what threads do with them. */
+/** The path of each portrait tells the threads what to do. */
 const CHARACTERS = ['plain', 'slow', 'hangs'];
-/** No thread is given up because the machine stands still. */
+/** Time limit, in ms; long, so that no thread is given up when the machine stalls. */
 const PATIENT_MS = 60_000;
 
 let rig: LiveRig;
 
 afterEach(() => rig.close());
 
-/** @param unwantedMs longest time of an opening that is no longer wanted */
+/** @param unwantedMs longest time that a stream nobody wants may take to open */
 async function start(unwantedMs: number): Promise<void> {
   const engine = createLiveSwapEngine({
     createVideo: (onCrash) =>
@@ -52,7 +52,7 @@ async function carries(id: string): Promise<void> {
   await relay.close();
 }
 
-/** Claims until the slot is given; every refusal before must say that it is taken. */
+/** Claims until it gets the slot. Every refusal before must say that the slot is taken. */
 async function claimed(): Promise<string> {
   for (;;) {
     try {

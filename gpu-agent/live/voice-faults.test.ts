@@ -9,10 +9,10 @@ import { shippedVoice } from '@semblance/testkit/live/voices';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createVoiceEngine, STREAMS_PER_THREAD, type VoiceEngine } from './engines/voice/voice-engine.ts';
 
-/** A sixth of the usual rate, so that ten minutes are converted sooner. */
+/** Sample rate in Hz: a sixth of the usual one, so that ten minutes are converted faster. */
 const RATE = 8_000;
 let voice: string;
-/** A voice with a model. */
+/** Definition of a voice with a model, as JSON. */
 let modelled: string;
 let rig: LiveRig;
 let engine: VoiceEngine;
@@ -23,7 +23,7 @@ beforeAll(async () => {
   voice = (await shippedVoice('calm-alto')).json;
   modelled = JSON.stringify({ ...JSON.parse(voice), model: TONE_MODEL });
   engine = createVoiceEngine({
-    // Two threads.
+    // The sessions fill more than one thread.
     slots: STREAMS_PER_THREAD + 2,
     sampleRate: RATE,
     chunkFrames: RATE / 50,
@@ -75,7 +75,7 @@ describe('threads', () => {
     await through.ready;
     const threads = engine.threadIds;
     crashes = 0;
-    // The first and the third share a thread, because a stream goes to the thread with the fewest.
+    // A stream goes to the thread with the fewest streams, so the first and the third share a thread.
     first.relay.send(chunkOf(sample));
     await Promise.all([first.relay.over, third.relay.over]);
     for (const { id, relay } of [first, third]) {
@@ -104,7 +104,7 @@ describe('a sender that does not read', () => {
     relay.call.pause();
     const chunk = chunkOf(0, RATE / 2);
     let sent = 0;
-    // Until the transport has been full for half a second.
+    // The loop ends when the transport has been full for half a second.
     for (let full = false; !full && sent < 2_000; ) {
       full = !relay.send(chunk);
       sent++;
@@ -118,7 +118,7 @@ describe('a sender that does not read', () => {
     }
     expect(sent).toBeLessThan(200);
     const held = rig.live.sessions.get(id);
-    // Taken and not sent by the agent: eight waiting, those in the transport, and one in conversion.
+    // The agent holds eight waiting messages, one in conversion, and those in the transport.
     expect((held?.received ?? 0) - (held?.converted ?? 0)).toBeLessThan(32);
     relay.call.resume();
     for (let sequence = 1n; sequence <= sent; sequence++) {

@@ -38,7 +38,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(directory, { recursive: true, force: true }));
 
-/** Decodes the file with ffmpeg. */
+/** Decodes a WAV file with ffmpeg. */
 async function decoded(wav: Uint8Array): Promise<Int16Array> {
   const path = join(directory, 'heard.wav');
   await writeFile(path, wav);
@@ -75,7 +75,7 @@ describe('previews', () => {
     expect(levelDb(sound)).toBeGreaterThan(-24);
     expect(levelDb(sound)).toBeLessThan(-17);
     expect(sound.reduce((peak, sample) => Math.max(peak, Math.abs(sample)), 0)).toBeLessThan(0.9 * 32_768);
-    // It begins and ends in silence.
+    // The preview begins and ends in silence.
     for (const edge of [sound.subarray(0, 480), sound.subarray(-480)])
       expect(levelDb(edge)).toBeLessThan(-45);
   });
@@ -109,12 +109,12 @@ describe('previews', () => {
 
 describe('the sound of a preview', () => {
   it('has the formants of the voice', () => {
-    // A gliding pitch shows formants between harmonics too.
+    // A gliding pitch also shows the formants between harmonics.
     const samples = vowel({ hz: 150, formants: VOWELS.ae, seconds: 2, glide: 0.12 });
     const plain = { ...alto, formantShift: 1, timbre: [] };
     const shifted = { ...plain, formantShift: 1.2 };
     const [from, to] = [plain, shifted].map((voice) =>
-      // Spectra are those of 48 kHz: twice as many samples of the same sound.
+      // The spectrum expects 48 kHz, and the preview has half that rate, so its samples are doubled.
       spectrum(doubled(previewSound({ samples, sampleRate: 48_000 }, voice)), 150),
     ) as [Float64Array, Float64Array];
     expect(formantFactor(from, to)).toBeGreaterThan(1.15);
@@ -135,7 +135,7 @@ describe('the sound of a preview', () => {
       const scaled = samples.map((sample) => Math.round(gain * sample));
       return levelDb(previewSound({ samples: scaled, sampleRate: 48_000 }, alto));
     }) as [number, number];
-    // Their levels differed by 9 dB.
+    // The levels of the two inputs differ by 9 dB.
     expect(Math.abs(soft - loud)).toBeLessThan(1);
     expect(() => previewSound({ samples: new Int16Array(48_000), sampleRate: 48_000 }, alto)).toThrow(
       'silent',
@@ -209,7 +209,7 @@ describe('the service', () => {
     const left = preview(definition, gone.signal);
     setTimeout(() => gone.abort(), 50);
     await expect(left).rejects.toMatchObject({ code: status.CANCELLED });
-    // The next caller soon learns that no other preview is being made.
+    // The aborted preview frees its place, so the next caller is soon served.
     await expect
       .poll(() =>
         preview(definition).then(

@@ -36,7 +36,7 @@ function* messagesOf(samples: Int16Array, lengths: readonly number[]) {
   }
 }
 
-/** Sends the sound and returns what came back, in one piece. */
+/** Sends the sound and returns all that comes back, in one piece. */
 async function through(settings: Record<string, string>, lengths: readonly number[]) {
   const id = await rig.claim({ settings });
   const relay = rig.relay(id);

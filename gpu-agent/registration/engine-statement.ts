@@ -1,7 +1,7 @@
 import type { EngineSet } from '../engines/engine-set.ts';
 import type { AgentStatement } from './registration.ts';
 
-/** Returns the resource's statement about the engines of an agent, including capabilities that lack a program. */
+/** Returns the statement about the agent's engines in the resource, with the capabilities that lack a program. */
 export function engineStatement(
   engines: EngineSet,
   liveUnavailable: readonly { readonly name: string; readonly message: string }[] = [],
@@ -11,7 +11,7 @@ export function engineStatement(
     ...liveUnavailable,
   ];
   const names = new Set<string>();
-  // The resource lists engines by name, and two sidecars may run the same program.
+  // The resource lists engines by name, but two sidecars may run the same program.
   const ownName = (name: string): string => {
     let own = name;
     for (let count = 2; names.has(own); count++) own = `${name}-${count}`;

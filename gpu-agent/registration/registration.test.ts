@@ -10,11 +10,11 @@ import { createHarness, type Harness, type TestAgent, until } from '@semblance/t
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { LeaseTimes } from './registration.ts';
 
-/** Renewals are visible soon, and nobody is fenced because the machine is busy. */
+/** Renewals are soon visible, and a busy machine causes no fencing. */
 const TIMES = { durationSeconds: 60, renewEveryMs: 300, fenceAfterMs: 50_000 };
 /**
- * For agents that lose their Lease: in the order of the real times, with room for a machine that stands still for
- * seconds.
+ * Times for agents that lose their Lease: in the order of the real ones, and long enough for a machine that stalls
+ * for seconds.
  */
 const FENCING = { durationSeconds: 20, renewEveryMs: 1_000, fenceAfterMs: 8_000 };
 
@@ -76,7 +76,7 @@ describe('registering', () => {
         (error) => error.code === status.FAILED_PRECONDITION,
       );
     await until(refused, 'work is refused');
-    // The agent's own writes keep `spec.drain`.
+    // The agent's own writes must not change `spec.drain`.
     await until(async () => (await agent.resource())?.status?.slots === 1, 'slots');
     expect((await agent.resource())?.spec.drain).toBe(true);
     await harness.kube.mergePatch(GPUAGENT_RESOURCE, ref, { spec: { drain: false } });
@@ -133,7 +133,7 @@ describe('registering', () => {
     expect((await watch.ended(request.ref)).state).toBe(AttemptState.ATTEMPT_STATE_STOPPED);
     await expect(first.start(first.request('ok'))).rejects.toMatchObject({ code: status.UNAVAILABLE });
     await first.close();
-    // The last statement of the first process does not replace that of the second.
+    // The last statement of the first process must not replace that of the second.
     await delay(500);
     expect((await second.resource())?.status?.incarnation).toBe(second.incarnation);
     expect((await second.lease())?.spec?.holderIdentity).toBe(second.incarnation);
@@ -157,10 +157,10 @@ describe('fencing itself', () => {
         state: AttemptState.ATTEMPT_STATE_STOPPED,
         failure: { message: expect.stringContaining('lost its lease') },
       });
-      // Others may take over only this long after the last visible renewal.
+      // Other processes may take over only this long after the last visible renewal.
       const last = (await agent.lease())?.spec?.renewTime ?? '';
       expect(endedAt).toBeLessThan(Date.parse(last) + FENCING.durationSeconds * 1000);
-      // Not at the first failure: renewals were tried again before.
+      // The agent does not end at the first failure, because it tries to renew again.
       expect(endedAt - Date.parse(last)).toBeGreaterThan(FENCING.fenceAfterMs / 2);
       expect(Date.parse(last)).toBeGreaterThanOrEqual(Date.parse(renewed ?? ''));
 
@@ -185,7 +185,7 @@ describe('fencing itself', () => {
     let stopped = false;
     harness.store.on('/held', (request, response) => {
       request.resume();
-      // The answer is held back until after the fence.
+      // The store answers only after the fence.
       const timer = setInterval(() => stopped && response.writeHead(200).end(), 20);
       response.on('close', () => clearInterval(timer));
     });

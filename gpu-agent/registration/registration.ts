@@ -36,10 +36,13 @@ export interface LeaseTimes {
   readonly fenceAfterMs: number;
 }
 
-/** A render ends or is killed within 1 s, so this long before the Lease lapses is early enough, in ms. */
+/** Time before the end of the Lease at which work is ended, in ms: a render ends or is killed within 1 s. */
 const FENCE_BEFORE_MS = 1_500;
 
-/** Returns the times of a Lease of this length: it is renewed four times in it, so one late renewal has no effect. */
+/**
+ * Returns the times of a Lease of this length. It is renewed four times within it, so that one late renewal has no
+ * effect.
+ */
 export function leaseTimesOf(durationSeconds: number): LeaseTimes {
   const durationMs = durationSeconds * 1_000;
   return { durationSeconds, renewEveryMs: durationMs / 4, fenceAfterMs: durationMs - FENCE_BEFORE_MS };
@@ -54,42 +57,46 @@ class LeaseTakenError extends Error {
 
 export interface RegistrationOptions {
   readonly kube: KubeClient;
-  /** A separate connection for renewals, with a short time limit, so that nothing else delays them. */
+  /** Separate connection for renewals, with a short time limit, so that nothing else delays them. */
   readonly leaseKube: KubeClient;
   readonly namespace: string;
   readonly name: string;
   readonly incarnation: string;
-  /** Pod that owns both resources, so that they are deleted with it. */
+  /** Pod that owns both resources, so that they are deleted together with it. */
   readonly pod?: { readonly name: string; readonly uid: string };
   readonly leaseTimes: LeaseTimes;
   readonly logger: Logger;
   readonly registry: Registry;
   readonly statement: () => AgentStatement;
-  /** Called when the Lease is no longer surely held: all work must end now. */
+  /** Called when the Lease may be lost: all work must end at once. */
   readonly onFenced: (reason: string) => void;
   readonly onRestored: () => void;
-  /** Called with `spec.drain` as last seen. */
+  /** Called with the last seen value of `spec.drain`. */
   readonly onDrain: (wanted: boolean) => void;
 }
 
 export interface Registration {
-  /** Takes the Lease and registers, trying until it succeeds. @throws the signal's reason */
+  /**
+   * Takes the Lease and registers; retries until both succeed.
+   * @throws the signal's reason
+   */
   start(signal: AbortSignal): Promise<void>;
   /**
-   * Renews the Lease and keeps the GpuAgent up to date until aborted; then publishes the final state and releases
-   * the Lease. @throws LeaseTakenError when another process took the Lease
+   * Renews the Lease and keeps the GpuAgent up to date until aborted. Then publishes the final state and releases
+   * the Lease.
+   * @throws LeaseTakenError when another process took the Lease
    */
   run(signal: AbortSignal): Promise<void>;
   /** Reports that the statement has changed. */
   changed(): void;
-  /** Resolves when the statement has been published; rejects with the signal's reason. */
+  /** Resolves when the current statement is published; rejects with the signal's reason. */
   settled(signal: AbortSignal): Promise<void>;
   readonly registered: boolean;
   /** Whether the Lease is held, by the clock of this process. */
   readonly live: boolean;
 }
 
-/** Announces the agent as a GpuAgent, and proves by a Lease of the same name that it lives. */
+/** Announces the agent as a GpuAgent, and proves with a Lease of the same name that it lives. */
 export function createRegistration(options: RegistrationOptions): Registration {
   const { kube, namespace, name, logger } = options;
   const times = options.leaseTimes;
@@ -99,7 +106,7 @@ export function createRegistration(options: RegistrationOptions): Registration {
   ];
   let registered = false;
   let acquired = false;
-  /** Counts changes; the loop below publishes until it has published the last. */
+  /** Number of changes. `publishAll` publishes until `published` has reached it. */
   let wanted = 1;
   let published = 0;
   let wake = () => {};
@@ -146,7 +153,7 @@ export function createRegistration(options: RegistrationOptions): Registration {
     wake();
   }
 
-  /** Publishes changes; faults of the API are tried again with growing pauses. */
+  /** Publishes changes. Retries faults of the API with growing pauses. */
   async function publishAll(signal: AbortSignal, once: boolean): Promise<void> {
     for (let failures = 0; !signal.aborted; ) {
       if (published === wanted) {
@@ -166,7 +173,7 @@ export function createRegistration(options: RegistrationOptions): Registration {
     }
   }
 
-  /** Waits until woken, aborted, or `ms` have passed. */
+  /** Waits until woken or aborted, or until `ms` have passed. */
   function sleep(signal: AbortSignal, ms?: number): Promise<void> {
     return new Promise((resolve) => {
       const end = () => {
@@ -194,8 +201,8 @@ export function createRegistration(options: RegistrationOptions): Registration {
   const seen = (object: GpuAgent) => {
     options.onDrain(object.spec?.drain === true);
     if (published !== wanted || sameStatement(object.status, options.statement())) return;
-    // The status was overwritten. If a person did it, it is corrected. If a process took this name over, the next
-    // renewal of the Lease shows that, and this process ends.
+    // Somebody overwrote the status. If a person did it, it is corrected here. If a process took this name over,
+    // the next renewal of the Lease fails and this process ends.
     setTimeout(() => !lease.fenced && changed(), times.renewEveryMs * 2).unref();
   };
   const reflector = createReflector<GpuAgent>({
@@ -226,7 +233,7 @@ export function createRegistration(options: RegistrationOptions): Registration {
       const following = new AbortController();
       const tasks = Promise.all([reflector.run(following.signal), publishAll(following.signal, false)]);
       const releasing = new AbortController();
-      // The Lease is released last, because after that the work may be found elsewhere.
+      // The Lease is released last, because after that other agents may get the work.
       const leave = async () => {
         following.abort(signal.reason);
         await tasks;
@@ -270,7 +277,7 @@ export function createRegistration(options: RegistrationOptions): Registration {
     },
     get live() {
       if (!acquired || lease.fenced) return false;
-      // Also by the clock: after a pause of the process its timers may not have run yet.
+      // The clock is checked too, because after a pause of the process its timers may not have run yet.
       return performance.now() - lease.lastRenewal < times.fenceAfterMs;
     },
   };

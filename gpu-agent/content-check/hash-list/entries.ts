@@ -6,7 +6,7 @@ export type ListEntry =
   | { readonly kind: 'sha256'; readonly hash: string }
   | { readonly kind: 'pdq'; readonly bits: Uint8Array };
 
-/** Least PDQ quality for a comparison; hashes of poorer pictures match by chance. */
+/** Least PDQ quality of a picture that is compared; hashes of poorer pictures match by chance. */
 export const LEAST_QUALITY = 50;
 
 const SHA256_DIGITS = 64;
@@ -23,7 +23,7 @@ export function parseEntry(line: string): ListEntry {
   return { kind, bits: Buffer.from(digits, 'hex') };
 }
 
-/** Returns whether an entry matches the fingerprint, mirrored or not. */
+/** Tells whether an entry matches the fingerprint, mirrored or not. */
 export function matches(entries: readonly ListEntry[], seen: Fingerprint, distance: number): boolean {
   if (seen[0].quality < LEAST_QUALITY) return false;
   return entries.some(

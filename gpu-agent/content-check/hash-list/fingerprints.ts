@@ -7,14 +7,14 @@ import sharp from 'sharp';
 import { ContentCheckError } from '../check.ts';
 import { PDQ_SIDE, type PdqHash, pdqHashes } from './pdq.ts';
 
-/** Interval between the examined frames of a video, in microseconds. */
+/** Least interval between two examined frames of a video, in microseconds. */
 const EVERY_US = 1_000_000;
-/** Largest picture that is opened, in pixels. Inputs larger than engines accept are refused before. */
+/** Largest picture that is opened, in pixels. An input larger than engines accept is refused earlier. */
 const MAX_PIXELS = 200_000_000;
 
 const CHUNK = 256 * 1024;
 
-/** Hashes of a picture or of one frame: as it is, and mirrored. */
+/** Hashes of a picture or a frame: as it is, and mirrored. */
 export type Fingerprint = readonly [PdqHash, PdqHash];
 
 export interface Fingerprints {
@@ -22,7 +22,7 @@ export interface Fingerprints {
   sha256(path: string, signal: AbortSignal, onStep?: OnStep): Promise<string>;
   /**
    * Yields the fingerprint of a picture, or of frames of a video; nothing for sound.
-   * @throws RenderError when the file cannot be read, ContentCheckError when nothing here can read such files
+   * @throws RenderError when the file cannot be read; ContentCheckError when this machine cannot read such files
    */
   perceptual(path: string, kind: MediaKind, signal: AbortSignal, onStep?: OnStep): AsyncIterable<Fingerprint>;
   close(): Promise<void>;
@@ -33,7 +33,7 @@ export type OnStep = () => void;
 
 export function createFingerprints(): Fingerprints {
   let media: Promise<OpenMedia> | undefined;
-  /** Opened for the first video; tried again after a failure. */
+  /** Opens the media tools for the first video, and again after a failure. */
   const opened = () => {
     media ??= openMedia().catch((error: unknown) => {
       media = undefined;
@@ -69,7 +69,7 @@ async function openMedia(): Promise<OpenMedia> {
 
 async function ofPicture(path: string): Promise<Fingerprint> {
   try {
-    // As tolerant as engines are.
+    // This decoder is as tolerant as the engines are.
     const { data, info } = await sharp(path, { failOn: 'error', limitInputPixels: MAX_PIXELS })
       .autoOrient()
       .resize(PDQ_SIDE, PDQ_SIDE, { fit: 'inside', withoutEnlargement: true })

@@ -1,5 +1,5 @@
 /**
- * `node gpu-agent/content-check/hash-list/hash-file.ts FILE...` prints the hash list lines of these files: pictures, videos (one line for each second that differs), and anything else by SHA-256.
+ * `node gpu-agent/content-check/hash-list/hash-file.ts FILE...` prints the hash list lines of these files. A picture has one line, a video one for each second that differs; other files have their SHA-256.
  */
 import { basename } from 'node:path';
 import { describeError } from '@semblance/common/errors';
@@ -11,7 +11,7 @@ const KINDS: readonly [RegExp, MediaKind][] = [
   [/\.(jpe?g|png|webp|gif|tiff?|avif)$/i, 'image'],
   [/\.(mp4|m4v|mov|webm|mkv|avi)$/i, 'video'],
 ];
-/** Distance within which a frame is covered by an earlier line. */
+/** Distance in bits within which an earlier line covers a frame. */
 const SAME = 10;
 
 const fingerprints = createFingerprints();

@@ -132,7 +132,7 @@ describe('a hash list', () => {
       name: 'RenderError',
       code: 'unsupported_format',
     });
-    // An output is compared whatever its type.
+    // An output is compared, whatever its type.
     expect(await check.check(subject([moving], 'image', 'output'), idle)).toMatchObject({ allowed: false });
   });
 

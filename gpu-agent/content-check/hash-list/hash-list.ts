@@ -11,7 +11,7 @@ import {
 } from './looker-process.ts';
 import type { LookerAnswer } from './protocol.ts';
 
-/** Refuses pictures, and videos with frames, that are on a list of hashes, including copies of them. */
+/** Rejects pictures, and videos with frames, that are on a list of hashes, and copies of them. */
 export function hashList(options: LookerProcessOptions): ContentCheck {
   const { list, distance, logger } = options;
   const processes = new Set<LookerProcess>();
@@ -33,7 +33,8 @@ export function hashList(options: LookerProcessOptions): ContentCheck {
       if (!(error instanceof LookerEndedError) || closed) throw error;
       logger.warn({ job: subject.jobName, reason: describeError(error) }, 'reading the hash lists again');
     }
-    // In a separate process, so that a file that crashes a decoder affects only itself.
+    // The shared process ended, so this look gets its own: a file that crashes a decoder then affects no other
+    // look.
     const own = start();
     try {
       return await own.look(subject, signal);
@@ -47,7 +48,7 @@ export function hashList(options: LookerProcessOptions): ContentCheck {
     about: `pictures and a frame of each second of video, against hashes of a list (PDQ within ${distance} bits, SHA-256)`,
     async assertUsable() {
       await listFile(list, parseEntry)();
-      // A live session has no time for the start of this process.
+      // The process starts here, because a live session has no time for that.
       shared = start();
     },
     async check(subject, signal) {

@@ -1,6 +1,7 @@
 /**
  * Main module of the process that opens callers' files and compares them with the hash list. A file that crashes a
- * decoder ends this process and not the agent. Its argument is LookerOptions as JSON; it ends with the agent.
+ * decoder ends this process and not the agent. The first argument is LookerOptions as JSON. The process ends with
+ * the agent.
  */
 import { describeError } from '@semblance/common/errors';
 import { RenderError } from '@semblance/engine-api/engine';
@@ -13,7 +14,7 @@ const STEP_MS = 500;
 const looker = createLooker(JSON.parse(process.argv[2] ?? '') as LookerOptions);
 const running = new Map<number, AbortController>();
 
-// The agent handles signals to its process group and closes the channel.
+// The agent handles signals to its process group, and then closes the channel.
 process.on('SIGTERM', () => {});
 process.on('SIGINT', () => {});
 process.on('disconnect', () => {

@@ -7,7 +7,7 @@ const idle = new AbortController().signal;
 let check: ContentCheck | undefined;
 afterEach(async () => check?.close());
 
-/** Looks at files in processes that do what the roles of the files say. */
+/** Returns a function that looks at files in processes that do what the roles of the files say. */
 function looks(timeoutMs: number, nice?: number) {
   const main = new URL('../../../packages/testkit/content-check/odd-looker.ts', import.meta.url);
   const checking = hashList({
@@ -27,7 +27,7 @@ function looks(timeoutMs: number, nice?: number) {
 }
 const ALLOWED = { status: 'fulfilled', value: { allowed: true } };
 
-/** Longer than the machine stands still, and than a process takes to start on it, in ms. */
+/** Longer than the machine stalls, and than it takes to start a process, in ms. */
 const STUCK_MS = 10_000;
 
 describe('the process of the hash list', () => {
@@ -61,7 +61,7 @@ describe('the process of the hash list', () => {
     const long = look('long');
     gone.abort(new Error('nobody waits'));
     await expect(endless).rejects.toThrow('nobody waits');
-    // It runs as long as that process does, and ends at once in a process of its own.
+    // This look runs as long as its process does; in a process of its own it ends at once.
     expect(await long).toEqual({ allowed: true });
   });
 

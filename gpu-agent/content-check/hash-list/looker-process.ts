@@ -10,22 +10,21 @@ const PASSED_ON = /^(PATH|HOME|LANG|LC_.*|TZ|TMPDIR|LD_LIBRARY_PATH)$/;
 
 export interface LookerProcessOptions extends LookerOptions {
   readonly logger: Logger;
-  /** Time without progress after which a look is given up, with its process, in ms. */
+  /** Time without progress after which a look and its process are ended, in ms. */
   readonly timeoutMs: number;
-  /** Nice value of the process and of its decoders. Default: ours. */
+  /** Nice value of the process and of its decoders. Default: that of the agent. */
   readonly nice?: number;
   /** Module of the process. Default: the real one. */
   readonly main?: URL;
 }
 
-/** A process that looks at several files at once. */
+/** Process that looks at several files at once. */
 export interface LookerProcess {
-  /** Whether it can be asked. */
+  /** Whether the process accepts looks. */
   readonly alive: boolean;
   /**
-   * @throws LookerEndedError when the process ended, also because of another look; ContentCheckError when this one
-   * made
-   *   no progress; the signal's reason
+   * @throws LookerEndedError when the process ended, even if another look was the cause; ContentCheckError when
+   * this look made no progress; the signal's reason
    */
   look(looked: Looked, signal: AbortSignal): Promise<LookerAnswer>;
   /** Resolves when the process is gone. */
@@ -33,7 +32,7 @@ export interface LookerProcess {
   close(): Promise<void>;
 }
 
-/** The process ended during the look. It is unknown which of its looks caused that. */
+/** The process ended during the look. It is unknown which of its looks was the cause. */
 export class LookerEndedError extends ContentCheckError {}
 
 interface Waiting {
@@ -50,7 +49,7 @@ export function startLooker(options: LookerProcessOptions): LookerProcess {
   let alive = true;
   let lastId = 0;
   const child = fork(main, [JSON.stringify({ list, distance })], {
-    // Ours may belong to a test runner or a debugger.
+    // The agent's own flags may belong to a test runner or a debugger.
     execArgv: [],
     env: Object.fromEntries(Object.entries(process.env).filter(([name]) => PASSED_ON.test(name))),
     stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
@@ -75,7 +74,7 @@ export function startLooker(options: LookerProcessOptions): LookerProcess {
   child.once('exit', (code, signal) => end(`the process of the hash list ended (${signal ?? code})`));
   child.on('error', (error) => {
     kill();
-    // Only a process that was never started reports no exit.
+    // A process that never started reports no exit.
     if (child.pid === undefined) end(`the process of the hash list cannot be started: ${error.message}`);
   });
   const say = (message: ToLooker) => child.connected && child.send(message, () => {});
@@ -95,7 +94,7 @@ export function startLooker(options: LookerProcessOptions): LookerProcess {
           reject(signal.reason);
         };
         signal.addEventListener('abort', onAbort, { once: true });
-        // Continues when nobody waits any more, because a stuck process would be stuck for the next look too.
+        // The timer runs on after an abort, because a stuck process would also block the next look.
         const timer = setTimeout(() => {
           over();
           reject(new ContentCheckError(`the hash list came no further within ${timeoutMs / 1000} s`));

@@ -7,7 +7,7 @@ import type { Looked } from './protocol.ts';
 
 export interface LookerOptions {
   readonly list: string;
-  /** Bits in which a PDQ hash may differ from one of the list. */
+  /** Most bits in which a PDQ hash may differ from one of the list. */
   readonly distance: number;
 }
 
@@ -27,12 +27,12 @@ export function createLooker({ list, distance }: LookerOptions): Looker {
       const exact = new Set(held.flatMap((entry) => (entry.kind === 'sha256' ? [entry.hash] : [])));
       const alike = held.filter(({ kind }) => kind === 'pdq');
       for (const file of files) {
-        // The caller may be gone, so files that were not begun are not decoded.
+        // The caller may be gone, so no further file is decoded.
         signal.throwIfAborted();
         onStep();
         if (exact.size > 0 && exact.has(await fingerprints.sha256(file.path, signal, onStep))) return file;
         if (alike.length === 0) continue;
-        // Formats that engines refuse are refused in the same way, and no other decoder is tried on them.
+        // Formats that engines refuse are refused in the same way here, and reach no other decoder.
         if (phase === 'input' && file.kind === 'image') {
           await openPicture(file.path, `The input ${file.role}`);
           signal.throwIfAborted();

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { pdqDistance, pdqHash, pdqHashes } from './pdq.ts';
 
-/** A picture that any program can make from the same formula. */
+/** Returns a picture that any program can make from the same formula. */
 function pattern(width: number, height: number, seed: number): Float32Array {
   return Float32Array.from({ length: width * height }, (_, index) => {
     const [x, y] = [index % width, Math.floor(index / width)];
@@ -11,7 +11,7 @@ function pattern(width: number, height: number, seed: number): Float32Array {
 const hex = (bits: Uint8Array) => Buffer.from(bits).toString('hex');
 
 describe('PDQ', () => {
-  // Computed by the published C++ implementation (the Python package pdqhash 0.2.8).
+  // The published C++ implementation computed these values (Python package pdqhash 0.2.8).
   it.each([
     {
       width: 128,

@@ -1,7 +1,7 @@
 /**
- * PDQ, the perceptual hash of exchanged lists (Meta's ThreatExchange, StopNCII): 256 bits that say where the cosine
- * transform of a picture of 64 × 64 points is above its own median. Copies that were scaled, re-encoded or lightly
- * edited differ in few bits. Steps, constants and the order of bits are those of the published algorithm.
+ * PDQ, the perceptual hash of exchanged lists (Meta's ThreatExchange, StopNCII). A picture is reduced to 64 × 64
+ * points. 256 bits say where its cosine transform is above its own median. Copies that were scaled, re-encoded or
+ * lightly edited differ in few bits. Steps, constants and bit order are those of the published algorithm.
  */
 
 /** Hexadecimal digits of a hash, as in lists. */
@@ -11,9 +11,9 @@ export const PDQ_DIGITS = 64;
 export const PDQ_SIDE = 512;
 
 export interface PdqHash {
-  /** 32 bytes, the last bit of the transform first. */
+  /** 32 bytes, the last coefficient of the transform first. */
   readonly bits: Uint8Array;
-  /** 0 to 100: amount of detail in the picture. Below 50, PDQ's authors say, hashes mean little. */
+  /** Amount of detail in the picture, 0 to 100. According to PDQ's authors, hashes below 50 mean little. */
   readonly quality: number;
 }
 
@@ -21,7 +21,7 @@ const POINTS = 64;
 const WAVES = 16;
 const REPEATS = 2;
 
-/** Row k of the transform: a wave of k + 1 half-turns. The mean of the picture (no turn) is left out. */
+/** Row k of the transform is a cosine of k + 1 half-turns. The mean of the picture (no turn) is left out. */
 const WAVE = Float32Array.from({ length: WAVES * POINTS }, (_, index) => {
   const [wave, point] = [Math.floor(index / POINTS), index % POINTS];
   return Math.sqrt(2 / POINTS) * Math.cos((Math.PI / 2 / POINTS) * (wave + 1) * (2 * point + 1));
@@ -33,11 +33,13 @@ export function pdqHash(luma: Float32Array, width: number, height: number): PdqH
   return { bits: bitsOf(transform(points)), quality: qualityOf(points) };
 }
 
-/** Also returns the hash of the mirrored picture, because mirroring is the cheapest way to evade a list. */
+/**
+ * Returns the hash of the picture, and that of the mirrored picture: mirroring is the cheapest way to evade a list.
+ */
 export function pdqHashes(luma: Float32Array, width: number, height: number): [PdqHash, PdqHash] {
   const points = decimate(smooth(luma, width, height), width, height);
   const waves = transform(points);
-  // Waves with an odd number of half-turns change their sign when mirrored.
+  // A cosine with an odd number of half-turns changes its sign when mirrored.
   const mirrored = waves.map((value, index) => ((index % WAVES) % 2 === 0 ? -value : value));
   const quality = qualityOf(points);
   return [
@@ -69,7 +71,7 @@ function smooth(luma: Float32Array, width: number, height: number): Float32Array
   return values;
 }
 
-/** Returns the mean of `window` values around each; at the ends, of the existing ones. */
+/** Replaces each value by the mean of a window of `window` values; at the ends, of those that exist. */
 function box(
   from: Float32Array,
   to: Float32Array,
@@ -150,11 +152,11 @@ function transform(points: Float32Array): Float32Array {
 }
 
 function bitsOf(waves: Float32Array): Uint8Array {
-  // The lower of the two middle values, as in the algorithm.
+  // The algorithm takes the lower of the two middle values.
   const median = waves.toSorted()[waves.length / 2 - 1] ?? 0;
   const bits = new Uint8Array(waves.length / 8);
   for (const [index, value] of waves.entries()) {
-    // Written as one number of 256 bits whose last bit is the first wave.
+    // The hash is one number of 256 bits whose last bit is the first coefficient.
     const at = bits.length - 1 - (index >> 3);
     if (value > median) bits[at] = (bits[at] ?? 0) | (1 << (index & 7));
   }

@@ -10,18 +10,18 @@ export type ToLooker =
 
 export type FromLooker = ({ readonly type: 'answer'; readonly id: number } & LookerAnswer) | StillLooking;
 
-/** Sent about once a second during a look; a look without it is given up. */
+/** Sent repeatedly during a look; a look without it is given up. */
 interface StillLooking {
   readonly type: 'looking';
   readonly id: number;
 }
 
-/** Without any of the three, nothing was found. */
+/** Nothing was found when no field is set. */
 export interface LookerAnswer {
   /** Role of a file that is on the list. */
   readonly found?: string;
-  /** The file is unreadable, which is its owner's fault. */
+  /** The file is unreadable; its owner is at fault. */
   readonly refused?: { readonly code: RenderErrorCode; readonly message: string };
-  /** The comparison failed to work. */
+  /** The comparison did not work. */
   readonly failed?: string;
 }

@@ -6,8 +6,8 @@ import { ENGINE_FLAGS } from './engine-process.ts';
 const run = promisify(execFile);
 
 /**
- * Lists of 70 kB of which the last hundred are alive: each lives long enough to reach the old generation, and all
- * together, 140 MB, fit into its initial size.
+ * Allocates lists of 70 kB, of which the last hundred are alive. Each lives long enough to reach the old
+ * generation. All together, 140 MB, fit into its initial size.
  */
 const RENDERS = `
   const kept = [];
@@ -15,7 +15,7 @@ const RENDERS = `
 `;
 const IN_A_THREAD = `new (require('node:worker_threads').Worker)(${JSON.stringify(RENDERS)}, { eval: true });`;
 
-/** Returns the number of full garbage collections from V8's own trace. */
+/** Counts the full garbage collections in V8's own trace. */
 async function fullCollections(script: string, flags: readonly string[]): Promise<number> {
   const { stdout } = await run(process.execPath, [...flags, '--trace-gc', '-e', script]);
   expect(stdout).toContain('Scavenge');

@@ -87,7 +87,7 @@ describe('an engine process', () => {
     const pids = [(await startProcess()).pid, pool.warm[0]?.pid as number];
     const niceOf = async (pid: number) => {
       const tasks = await readdir(`/proc/${pid}/task`);
-      // Field 19; the second field, the command, is in parentheses and may contain anything.
+      // The nice value is field 19. The second field, the command in parentheses, may contain any character.
       const texts = tasks.map((task) => readFile(`/proc/${pid}/task/${task}/stat`, 'utf8'));
       return (await Promise.all(texts)).map((text) => text.slice(text.lastIndexOf(')') + 2).split(' ')[16]);
     };
@@ -123,7 +123,7 @@ describe('an engine process', () => {
     const began = performance.now();
     await engine.render(await work('chatter'), { signal: idle, onProgress: () => count++ });
     expect(count).toBeGreaterThan(0);
-    // Of 100,000 reports, twenty per second and the changes of stage arrive.
+    // The engine reports 100,000 times; twenty reports per second and the changes of stage arrive.
     expect(count).toBeLessThan((performance.now() - began) / 50 + 10);
   });
 
@@ -185,7 +185,7 @@ describe('an engine process', () => {
     const began = performance.now();
     controller.abort(new Error('enough'));
     await expect(running).rejects.toThrow('enough');
-    // After its grace, and long before it would have ended by itself.
+    // The process is killed after its grace, long before the render would end by itself.
     expect(performance.now() - began).toBeGreaterThan(250);
     expect(performance.now() - began).toBeLessThan(30_000);
     expect(gone(engine.pid)).toBe(true);

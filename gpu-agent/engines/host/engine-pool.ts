@@ -10,7 +10,7 @@ import type { RenderWork } from '@semblance/engine-api/render-work';
 import { type EngineProcess, type RenderOptions, startEngineProcess } from './engine-process.ts';
 import type { EngineInfo, EngineSetup } from './protocol.ts';
 
-/** No process of the engine became free in time because they keep restarting. */
+/** No process of the engine became free in time, because they keep restarting. */
 export class EngineUnavailableError extends Error {
   override readonly name = 'EngineUnavailableError';
   readonly code = 'engine_unavailable';
@@ -21,14 +21,17 @@ export interface EnginePoolOptions {
   readonly setup: EngineSetup;
   /** Number of processes kept warm. */
   readonly processes: number;
-  /** Renders that one process holds at once. 1 isolates renders from each other; more share the engine's memory. */
+  /**
+   * Renders that one process holds at once. 1 isolates renders from each other; with more, they share the engine's
+   * memory.
+   */
   readonly rendersPerProcess: number;
   /**
-   * Whether its capabilities are offered while no process is warm, so that work waits for the restart. Default:
+   * Whether the capabilities are offered while no process is warm, so that work waits for the restart. Default:
    * true; false for engines that may stay away for long.
    */
   readonly offeredWhileDown?: boolean;
-  /** Existing private directory; each process gets a temporary folder in it. */
+  /** Existing private directory; each process gets a temporary folder there. */
   readonly tempDir: string;
   readonly logger: Logger;
   readonly warmUpTimeoutMs?: number;
@@ -45,25 +48,28 @@ export interface EnginePoolOptions {
 }
 
 export interface EnginePool {
-  /** What it offers now. Undefined until the first process is warm. */
+  /** What the engine offers now. Undefined until the first process is warm. */
   readonly engine: EngineInfo | undefined;
-  /** Its last statement, whether or not it can be used now. */
+  /** Last statement of the engine, whether or not it is usable now. */
   readonly known: EngineInfo | undefined;
-  /** Renders that all its processes hold when warm; 0 until the first is. */
+  /** Renders that all processes hold when warm; 0 until the first is warm. */
   readonly places: number;
-  /** Most renders that the warm processes hold. */
+  /** Most renders that the warm processes hold now. */
   readonly capacity: number;
   /** The warm processes, for inspection. */
   readonly warm: readonly Pick<EngineProcess, 'pid' | 'busy'>[];
   /** Why no process is warm; undefined when one is. */
   readonly trouble: string | undefined;
-  /** Why its device is unusable; undefined when it is usable or not needed. Nothing is offered meanwhile. */
+  /**
+   * Why the device of the engine is unusable; undefined when it is usable or not needed. Meanwhile nothing is
+   * offered.
+   */
   readonly deviceTrouble: string | undefined;
   /** @throws EngineUnavailableError, DeviceGoneError and the errors of `EngineProcess.render` */
   render(work: RenderWork, options: RenderOptions): Promise<RenderResult>;
-  /** Resolves when the first process is warm, failed to get warm, or never will. */
+  /** Resolves when the first process is warm, failed to warm up, or never will be warm. */
   readonly tried: Promise<void>;
-  /** Resolves when the first process is warm; rejects when the pool is closed before. */
+  /** Resolves when the first process is warm; rejects when the pool is closed earlier. */
   firstReady(): Promise<EngineInfo>;
   close(): Promise<void>;
 }
@@ -71,14 +77,17 @@ export interface EnginePool {
 const HEALTHY_AFTER_MS = 60_000;
 const DEVICE_CHECK_MS = 1_000;
 
-/** 0.1 s after the first crash, doubled up to 30 s, so that a broken engine does not load the node. */
+/**
+ * Returns the pause before a restart, in ms: 0.1 s after the first crash, doubled up to 30 s, so that a broken
+ * engine does not load the node.
+ */
 function defaultRestartDelay(failures: number): number {
   return jittered(backoffMs(failures - 1, 100, 30_000));
 }
 
 /**
  * Keeps processes of one engine warm and gives each render to a free one. A process that dies loses only its own
- * renders and is started again, with growing delays while that repeats.
+ * renders. It is started again, after longer and longer delays if that repeats.
  */
 export function createEnginePool(options: EnginePoolOptions): EnginePool {
   const { setup, logger, processes, rendersPerProcess } = options;
@@ -91,7 +100,7 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
   let engine: EngineInfo | undefined;
   let trouble: string | undefined = 'warming up';
   let deviceTrouble: string | undefined;
-  /** A device has had a fault in this agent's life, so from then on work runs on a device or not at all. */
+  /** Whether a device had a fault in this agent's life; from then on work runs on a device or not at all. */
   let hadFault = false;
 
   const placesOf = (of: EngineInfo) =>
@@ -135,7 +144,7 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
       if (deviceTrouble === undefined) lostDevice(missing);
       throw new DeviceGoneError(missing);
     }
-    // A folder for each life, because nobody else removes the files of the last one.
+    // Each process starts with an empty folder, because nobody else removes the files of its predecessor.
     const tempDir = join(options.tempDir, `${name}-${index}`);
     await rm(tempDir, { recursive: true, force: true });
     await mkdir(tempDir, { mode: 0o700 });
@@ -153,12 +162,12 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
   async function keepOne(index: number): Promise<void> {
     const { signal } = closing;
     let failures = 0;
-    // The first process fills the model cache alone; the others then only read it.
+    // The first process fills the model cache alone, so that the others only read it.
     if (index > 0) await first.promise;
     while (!signal.aborted) {
       try {
         const process = await startOne(index);
-        // The newest statement counts, because an engine that is a separate program may return as another version.
+        // The newest statement counts: an engine that is a separate program may come back as another version.
         engine = process.engine;
         trouble = undefined;
         if (deviceTrouble !== undefined)
@@ -198,8 +207,8 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
   }
 
   /**
-   * Uses a free process, at once or when one is warm again. `use` is called in the same turn in which the process
-   * was found free, so that two renders never get the same place.
+   * Uses a free process, at once or when one is warm again. `use` is called in the turn in which the process was
+   * found free, so that two renders never get the same place.
    */
   function withProcess<T>(signal: AbortSignal, use: (process: EngineProcess) => Promise<T>): Promise<T> {
     const free = waiting.length === 0 ? freeProcess() : undefined;

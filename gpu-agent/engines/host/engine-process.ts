@@ -17,10 +17,10 @@ import type { EngineInfo, EngineSetup, FromEngine, ToEngine } from './protocol.t
 /** Environment variables of the agent that an engine process gets. Credentials are not among them. */
 const PASSED_ON = /^(PATH|HOME|LANG|LC_.*|TZ|XDG_CACHE_HOME|LD_LIBRARY_PATH|(CUDA|NVIDIA|OMP|ORT)_.*)$/;
 
-/** Half the weight of a process of normal priority on the same core. */
+/** Default nice value: half the weight of a process of normal priority on the same core. */
 export const ENGINE_NICE = 3;
 
-/** The engine's process died or had to be killed during the render. Another process may succeed. */
+/** The engine's process died, or was killed, during the render. Another process may succeed. */
 export class EngineCrashedError extends Error {
   override readonly name = 'EngineCrashedError';
   readonly code = 'engine_crashed';
@@ -34,7 +34,7 @@ class EngineStartError extends Error {
   readonly retryable = true;
 }
 
-/** An error inside the engine that is no RenderError; its message is for the log and not for the job's owner. */
+/** An error inside the engine that is not a RenderError. Its message is for the log, not for the owner of the job. */
 class EngineFaultError extends Error {
   override readonly name = 'EngineFaultError';
   readonly code = 'engine_fault';
@@ -58,17 +58,17 @@ export interface EngineProcess {
   readonly pid: number;
   readonly engine: EngineInfo;
   readonly alive: boolean;
-  /** Number of renders held now. */
+  /** Number of renders held at the moment. */
   readonly busy: number;
   /** Resolves with the reason when the process is gone; never rejects. */
   readonly exited: Promise<string>;
   /**
-   * Renders in the process. Aborting cancels; when the promise settles, nothing of the render runs any more.
+   * Renders in the process. An abort cancels the render. When the promise settles, nothing of the render runs.
    * @throws the signal's reason, RenderError, EngineInterruptedError, EngineFaultError, EngineCrashedError or
-   *   DeviceGoneError
+   * DeviceGoneError
    */
   render(work: RenderWork, options: RenderOptions): Promise<RenderResult>;
-  /** Kills the process because its device is gone, and its memory with it. */
+  /** Kills the process, because its device is gone with all memory on it. */
   deviceGone(reason: string): void;
   /** Asks the process to end, and kills it after `graceMs`. */
   close(graceMs?: number): Promise<void>;
@@ -85,8 +85,8 @@ interface Held {
 }
 
 /**
- * Node flags of a rendering process. Only a few MB outlive a render, and V8 sizes its old generation by that, so
- * the picture buffers of every render would trigger a full collection: a fifth of the CPU of a Photo Swap. An
+ * Node flags of a rendering process. V8 sizes its old generation by what outlives a render, which is only a few MB.
+ * So the picture buffers of every render would trigger a full collection: a fifth of the CPU of a Photo Swap. The
  * initial size postpones collections until there is that much to collect.
  */
 export const ENGINE_FLAGS = ['--initial-old-space-size=256'] as const;
@@ -99,7 +99,7 @@ export async function startEngineProcess(options: EngineProcessOptions): Promise
   const { setup, logger, signal } = options;
   signal.throwIfAborted();
   const child = fork(new URL('./host-main.ts', import.meta.url), [JSON.stringify(setup)], {
-    // Ours may belong to a test runner or a debugger.
+    // The agent's own flags may belong to a test runner or a debugger, so they are not inherited.
     execArgv: [...ENGINE_FLAGS],
     env: {
       ...Object.fromEntries(Object.entries(process.env).filter(([name]) => PASSED_ON.test(name))),
@@ -112,7 +112,7 @@ export async function startEngineProcess(options: EngineProcessOptions): Promise
   let dead: string | undefined;
   /** The engine's own reason for ending its process. */
   let lastWords: string | undefined;
-  /** Why it was killed because of its device. */
+  /** Why the process was killed because of its device. */
   let gone: string | undefined;
   const exited = new Promise<string>((resolve) => {
     const end = (reason: string) => {
@@ -129,11 +129,11 @@ export async function startEngineProcess(options: EngineProcessOptions): Promise
       end(gone ?? lastWords ?? (killedBy ? `killed by ${killedBy}` : `exit status ${code}`)),
     );
     child.once('error', (error) => {
-      // Only a process that was never started reports no exit.
+      // A process that never started reports no exit.
       if (child.pid === undefined) end(`cannot be started: ${error.message}`);
     });
   });
-  // Renders must never keep the agent's own loop, which renews the Lease, from the CPU.
+  // Renders must never take the CPU from the agent's own loop, which renews the Lease.
   if (child.pid !== undefined) lowerPriority(child.pid, options.nice ?? ENGINE_NICE);
   logLines(child.stdout, (line) => logger.info({ engine: setup.source.name, line }, 'engine output'));
   logLines(child.stderr, (line) => logger.warn({ engine: setup.source.name, line }, 'engine output'));
@@ -152,7 +152,7 @@ export async function startEngineProcess(options: EngineProcessOptions): Promise
     pid: child.pid ?? 0,
     engine,
     get alive() {
-      // An engine that announced its end accepts nothing new, although its process still runs.
+      // An engine that announced its end accepts no new work, although its process still runs.
       return dead === undefined && lastWords === undefined;
     },
     get busy() {
@@ -228,7 +228,7 @@ async function warmedUp(
   child.on('message', onMessage);
   signal.addEventListener('abort', onAbort, { once: true });
   void exited.then((reason) => {
-    // Its last messages may still be in the channel.
+    // The last messages of the process may still be in the channel, so they are read first.
     setImmediate(() =>
       reject(new EngineStartError(`${setup.source.name} ended while it warmed up (${reason})`)),
     );
@@ -247,13 +247,14 @@ async function warmedUp(
 }
 
 function tell(child: ChildProcess, message: ToEngine): void {
-  // A closed channel is followed by the exit, which settles all waiting calls.
+  // After the channel has closed, the process exits, and its exit settles all waiting calls.
   if (child.connected) child.send(message, () => {});
 }
 
 function renderFailure(message: Extract<FromEngine, { type: 'error' }>): Error {
   if (!message.code) {
-    // Read from the engine's own text, because the input can be the cause only when the device is not.
+    // Only the engine's own text tells whether the device had the fault. If it had none, the input can be the
+    // cause.
     const fault = deviceFaultOf(message.message);
     if (fault === 'gone') return new DeviceGoneError(message.message);
     if (fault === 'broken') return new EngineInterruptedError('The device of the engine failed.');

@@ -1,7 +1,7 @@
 /**
- * Main module of an engine process: imports the engine named in its first argument, warms it up and renders what
- * the agent sends. It ends with the agent, however that ends. The agent handles signals to its process group and
- * sends `close`.
+ * Main module of an engine process. It imports the engine named in its first argument, warms it up and renders what
+ * the agent sends. It ends with the agent, however the agent ends. The agent handles signals to its process group
+ * and sends `close`.
  */
 import { Worker } from 'node:worker_threads';
 import { describeError } from '@semblance/common/errors';
@@ -24,9 +24,9 @@ process.on('disconnect', killSelf);
 watchParent(500);
 
 /**
- * Ends the process when its parent is gone. The end of the IPC channel is noticed only by a running event loop.
- * This thread notices it even while an engine blocks the main thread. It is plain JavaScript in a string, so that
- * it does not load a TypeScript loader.
+ * Kills the process when its parent is gone. Only a running event loop notices the end of the IPC channel; a thread
+ * notices it even while an engine blocks the main thread. The thread runs plain JavaScript from a string, so that
+ * it loads no TypeScript loader.
  */
 function watchParent(everyMs: number): void {
   const code = `
@@ -43,7 +43,7 @@ function watchParent(everyMs: number): void {
 }
 
 function send(message: FromEngine): void {
-  // The channel may close while a render ends; the disconnect handler then ends this process.
+  // The channel may close while a render ends; the disconnect handler then ends the process.
   process.send?.(message, undefined, undefined, () => {});
 }
 
@@ -93,7 +93,7 @@ async function render(host: Engine, id: number, work: RenderWork): Promise<void>
     });
     send({ type: 'result', id, result });
   } catch (error) {
-    // Only text crosses the channel, so a temporary fault must be recognised here.
+    // Only text crosses the channel, so temporary faults must be detected here.
     const lack = exhausted(error);
     if (lack) console.warn(`${lack.message}: ${describeError(error)}`);
     const told = lack ?? error;

@@ -14,13 +14,13 @@ export interface EngineSetup {
   readonly options: EngineOptions;
 }
 
-/** Statement of a warm engine. */
+/** What a warm engine states about itself. */
 export interface EngineInfo {
   readonly name: string;
   readonly version: string;
   readonly capabilities: readonly EngineCapability[];
   readonly unavailable?: readonly UnavailableCapability[];
-  /** Renders that one process does at once; absent: as many as it is given. */
+  /** Renders that one process does at once; undefined: as many as it is given. */
   readonly concurrency?: number;
 }
 
@@ -45,9 +45,9 @@ export type FromEngine =
   | {
       readonly type: 'error';
       readonly id: number;
-      /** Absent for an error that is neither a RenderError nor an EngineInterruptedError. */
+      /** Undefined for an error that is neither a RenderError nor an EngineInterruptedError. */
       readonly code?: RenderErrorCode | 'engine_interrupted';
       readonly message: string;
     }
-  /** The engine cannot render any more; its process ends next. */
+  /** The engine can render no more, and its process ends next. */
   | { readonly type: 'ended'; readonly reason: string };

@@ -18,7 +18,7 @@ export interface LiveEngines {
 /** Creates the engines to which the settings give slots; none is warm yet. */
 export async function createLiveEngines(options: {
   readonly settings: LiveSettings;
-  /** The owner's models and how they run; undefined: the engine `onnx` is not used. */
+  /** Settings of the owner's models; undefined when the engine `onnx` is not used. */
   readonly onnx: Readonly<Record<string, string>> | undefined;
   readonly logger: Logger;
   readonly onChange: () => void;
@@ -60,7 +60,7 @@ export async function createLiveEngines(options: {
         }),
       );
     } catch (error) {
-      // The rest of the agent works on; the log says what is wrong.
+      // Without live swaps, the rest of the agent still works; the log says what is wrong.
       if (!(error instanceof CharacterError)) throw error;
       logger.error(`offering no live swaps: ${error.message}`);
       unavailable.push({ name: 'full-live-swap', message: error.message });
@@ -69,7 +69,7 @@ export async function createLiveEngines(options: {
   return { engines, unavailable };
 }
 
-/** @returns the loader of voice models; if one has a fault, it is logged and none is used */
+/** @returns the loader of voice models; when a model has a fault, it logs that and uses none */
 function modelOpener(
   given: Readonly<Record<string, string>>,
   logger: Logger,

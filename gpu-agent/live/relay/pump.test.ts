@@ -3,7 +3,7 @@ import { BadMessageError, type Delivery } from '@semblance/engine-api/live-engin
 import { describe, expect, it } from 'vitest';
 import { createPump } from './pump.ts';
 
-/** A pump whose conversions and sends end when the test says so. */
+/** Creates a pump whose conversions and sends end when the test says so. */
 function rig(delivery: Delivery, maxMessageBytes = 1_000) {
   const log: string[] = [];
   const conversions: { end: (out?: Uint8Array) => void; fail: (error: unknown) => void; data: Uint8Array }[] =
@@ -78,7 +78,7 @@ describe('every message', () => {
     expect(log).toEqual(['pause', 'resume']);
     expect(counts).toEqual({ received: 9, dropped: 0, converted: 9 });
     const large = rig('every', 128 * 1024);
-    // One is being converted and does not wait.
+    // The first message is being converted, so it does not wait.
     for (const log of [[], [], ['pause']]) {
       large.push(128 * 1024);
       expect(large.log).toEqual(log);

@@ -1,32 +1,32 @@
 import { BadMessageError, type Delivery } from '@semblance/engine-api/live-engine';
 
-/** Waiting messages, and their bytes, at which the sender has to wait (`every`). */
+/** Number of waiting messages at which the sender has to wait (`every`); the next constant is their bytes. */
 const MAX_WAITING = 8;
 const MAX_WAITING_BYTES = 256 * 1024;
 
 export interface PumpOptions {
   readonly delivery: Delivery;
-  /** As LiveStream.transform. */
+  /** Converts a message, like LiveStream.transform. */
   readonly transform: (message: Uint8Array) => Promise<Uint8Array | undefined>;
   /** Resolves when the transport has taken the message and has room for the next. */
   readonly send: (sequence: bigint, data: Uint8Array) => Promise<void>;
   /** Reports that no answer comes for a refused message. Resolves like `send`. */
   readonly refuse: (sequence: bigint) => Promise<void>;
   readonly maxMessageBytes: number;
-  /** Stops and resumes the reading of messages. */
+  /** Stops the reading of messages; `resume` starts it again. */
   readonly pause: () => void;
   readonly resume: () => void;
   readonly onReceived: () => void;
   readonly onDropped: () => void;
-  /** @param delayMs from the arrival of the message until the transport had taken its conversion */
+  /** @param delayMs time from the arrival of the message until the transport took its conversion */
   readonly onConverted: (delayMs: number) => void;
-  /** The stream cannot go on. Called at most once, as the last call. */
+  /** Reports that the stream cannot go on. Called at most once, as the last call. */
   readonly onFailed: (error: unknown) => void;
 }
 
 export interface Pump {
   push(sequence: bigint, data: Uint8Array): void;
-  /** Sends and reports nothing after it. */
+  /** Stops the pump: it sends and reports nothing more. */
   stop(): void;
 }
 
@@ -37,10 +37,10 @@ interface Message {
 }
 
 /**
- * Creates the pump that passes the messages of one session through its stream, one at a time. Memory is bounded by
- * what waits here: little with `every`, whose sender is stopped, and one message with `newest`, which drops older
- * ones. The next message is taken only when the transport has room, so with `newest` a slow reader gets fewer
- * pictures and not old ones.
+ * Creates the pump that passes the messages of one session through its stream, one at a time. The waiting messages
+ * bound the memory. With `every` there are few, because the sender is stopped. With `newest` there is one, because
+ * older ones are dropped. The next message is taken only when the transport has room. So with `newest` a slow
+ * reader gets fewer pictures, but not old ones.
  */
 export function createPump(options: PumpOptions): Pump {
   const { delivery } = options;
@@ -95,7 +95,8 @@ export function createPump(options: PumpOptions): Pump {
     push(sequence, data) {
       if (stopped) return;
       options.onReceived();
-      // The gateway lets none of these through; reported here, they would be answered before those that wait.
+      // The gateway lets no such message through. A refusal from here would come before the answers to messages
+      // that wait.
       if (data.length === 0 || data.length > options.maxMessageBytes) {
         options.onDropped();
         return;

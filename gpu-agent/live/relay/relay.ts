@@ -42,7 +42,7 @@ export function serveRelay(call: RelayCall, options: RelayOptions): void {
   let session: ConnectedSession | undefined;
   let pump: Pump | undefined;
   let warning: Warning | undefined;
-  /** Nothing more is sent to the caller. */
+  /** Whether nothing more is sent to the caller. */
   let over = false;
 
   const openTimer = setTimeout(() => refuse(status.DEADLINE_EXCEEDED, 'no open came'), OPEN_WITHIN_MS);
@@ -52,11 +52,11 @@ export function serveRelay(call: RelayCall, options: RelayOptions): void {
     over = true;
     clearTimeout(openTimer);
     pump?.stop();
-    // Further messages are discarded, so that the end of the stream is noticed.
+    // Further messages are read and discarded, so that the end of the stream is noticed.
     call.resume();
     return true;
   }
-  /** Resolves when the transport has taken it. */
+  /** Resolves when the transport has taken the message. */
   function write(response: RelayResponse['response']): Promise<void> {
     return new Promise((resolve) => call.write({ response }, () => resolve()));
   }
@@ -70,7 +70,7 @@ export function serveRelay(call: RelayCall, options: RelayOptions): void {
     call.write({ response: { $case: 'ended', value } });
     call.end();
   }
-  /** Before the stream is ready there is nobody to warn. */
+  /** Warns the caller, but not before the stream is ready, when nobody listens. */
   function onWarning(given: Warning): void {
     warning = given;
     if (over || !pump) return;
@@ -80,7 +80,7 @@ export function serveRelay(call: RelayCall, options: RelayOptions): void {
   async function endedByCaller(end: SessionEnd): Promise<void> {
     if (!stop()) return;
     await session?.end(end);
-    // The end of the call means that the slot is free.
+    // The end of the call tells the caller that the slot is free.
     call.end();
   }
 
@@ -94,15 +94,15 @@ export function serveRelay(call: RelayCall, options: RelayOptions): void {
       session = options.sessions.connect(asked.sessionId, asked.ticket, { onEnd, onWarning });
     } catch (error) {
       if (!(error instanceof ConnectRefusedError)) throw error;
-      // A relay that comes too late learns the reason.
+      // A relay that comes too late learns why its session ended.
       if (error.end) onEnd(error.end);
       else refuse(REFUSAL[error.code], error.message);
       return;
     }
     call.pause();
     const connected = session;
-    // Messages before the stream is ready wait. A stream that never becomes ready ends its session, which is
-    // reported above.
+    // Messages wait until the stream is ready. A stream that never becomes ready ends its session, and `onEnd`
+    // reports that.
     connected.stream.then((stream) => begin(connected, stream)).catch(() => {});
   }
 

@@ -5,7 +5,9 @@ import type { ContentChecks } from '../../content-check/content-checks.ts';
 import type { SessionWork } from './claim-request.ts';
 import type { SessionEnd } from './session-table.ts';
 
-/** A gateway gives an agent 10 s to be ready, and the engine has to open the inputs after the check. */
+/**
+ * Time for the checks, in ms: a gateway gives an agent 10 s to be ready, and the engine must still open the inputs.
+ */
 const WITHIN_MS = 6_000;
 
 type Paths = Readonly<Record<string, string>>;
@@ -13,7 +15,7 @@ type Paths = Readonly<Record<string, string>>;
 /** Inputs that an engine may open. */
 export interface CheckedInputs {
   readonly inputs: Paths;
-  /** Role → why nobody can read it, as a sentence. */
+  /** Maps a role to the reason why nobody can read its input, as a sentence. */
   readonly unusable: Paths;
 }
 
@@ -25,8 +27,8 @@ export type CheckInputs = (
 ) => Promise<CheckedInputs>;
 
 /**
- * Checks what a session's caller brings: the uploaded pictures and the prompt. A session without either, such as
- * any of Voice Swap, has nothing to check: its voice is the service owner's.
+ * Checks the inputs of a session's caller: the uploaded pictures and the prompt. A session without either, such as
+ * any of Voice Swap, has nothing to check: the service's owner provides the voice.
  */
 export function inputChecker(
   contentChecks: Pick<ContentChecks, 'assertAllowed'>,
@@ -46,7 +48,7 @@ export function inputChecker(
       logger,
       withinMs,
       instead({ message }) {
-        // An unreadable picture is not used.
+        // The session goes on without an unreadable picture.
         const unusable = Object.keys(inputs).map((role) => [role, message]);
         checked = { inputs: {}, unusable: Object.fromEntries(unusable) };
         return { ...subject, files: [] };
@@ -56,7 +58,7 @@ export function inputChecker(
   };
 }
 
-/** Returns the end of a session that its content checks refused; undefined when another error is the cause. */
+/** Returns the end of a session that its content checks refused; undefined for any other error. */
 export function endByCheck(error: unknown): SessionEnd | undefined {
   if (error instanceof RenderError && error.code === 'content_rejected')
     return { reason: undefined, message: 'a content check rejected it', rejected: error.message };

@@ -21,7 +21,7 @@ const SESSION_ID = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 const MAX_SETTINGS = 16;
 const MAX_SETTING_LENGTH = 128 * 1024;
 const MAX_INPUTS = 4;
-/** Length of a SHA-256. */
+/** Length of a SHA-256, in bytes. */
 const DIGEST_BYTES = 32;
 
 /** @throws MalformedRequestError */
@@ -30,7 +30,7 @@ export function parseSessionId(id: string): string {
   return id;
 }
 
-/** @throws MalformedRequestError saying what is wrong, without the content of links */
+/** @throws MalformedRequestError saying what is wrong; it does not quote links */
 export function parseClaim(request: ClaimSlotRequest): SessionWork {
   const { capability, settings, inputs } = request;
   if (!isCapability(capability) || CAPABILITIES[capability].shape !== 'session') {

@@ -7,7 +7,7 @@ import type { WorkDir } from '../../assets/work-dir.ts';
 import type { AgentMetrics } from '../../metrics.ts';
 import type { SessionWork } from './claim-request.ts';
 
-/** Fetches the inputs of sessions into folders of their own. */
+/** Fetches the inputs of each session into its own folder. */
 export function inputFetcher(options: {
   readonly workDir: Pick<WorkDir, 'attempt'>;
   readonly dispatcher: Dispatcher;

@@ -16,14 +16,14 @@ import {
   type SessionTableLimits,
 } from './session-table.ts';
 
-/** Interval of the progress events of streams, in ms. */
+/** Interval between the progress events of streams, in ms. */
 const PROGRESS_MS = 2_000;
 
 export interface LiveSessionsOptions extends PrepareOptions {
   readonly engines: readonly LiveEngine[];
   readonly metrics: LiveMetrics;
   readonly logger: Logger;
-  /** Whether the agent may work: it holds its Lease, by its own clock. */
+  /** Whether the agent holds its Lease, by its own clock, and so may work. */
   readonly live: () => boolean;
   readonly limits?: SessionTableLimits;
 }
@@ -33,7 +33,7 @@ export interface ConnectedSession {
   readonly id: string;
   readonly capability: LiveCapability;
   readonly delivery: LiveEngine['delivery'];
-  /** Rejects when it ends before it is ready. */
+  /** Rejects when the session ends before the stream is ready. */
   readonly stream: Promise<LiveStream>;
   received(): void;
   dropped(): void;
@@ -43,21 +43,27 @@ export interface ConnectedSession {
 }
 
 export interface LiveSessions {
-  /** Takes a slot, once, and begins to prepare the session's stream. @throws ClaimRefusedError, LiveSettingsError */
+  /**
+   * Takes a slot, once, and begins to prepare the session's stream.
+   * @throws ClaimRefusedError, LiveSettingsError
+   */
   claim(work: SessionWork): void;
-  /** Ends a session and forbids it for ever. Resolves when its slot is free. */
+  /** Ends a session and forbids its id for ever. Resolves when its slot is free. */
   end(id: string, end: SessionEnd): Promise<void>;
-  /** Admits the one relay of a session. @throws ConnectRefusedError */
+  /**
+   * Admits the only relay of a session.
+   * @throws ConnectRefusedError
+   */
   connect(id: string, ticket: Uint8Array, told: Told): ConnectedSession;
   get(id: string): LiveSession | undefined;
   list(): LiveSession[];
   /** Number of sessions of a capability whose slots are taken. */
   held(capability: LiveCapability): number;
-  /** Calls the listener for each changed session, with reduced progress. Returns the function that unsubscribes. */
+  /** Calls the listener for each changed session; progress is throttled. Returns the function that unsubscribes. */
   subscribe(listener: (id: string) => void): () => void;
   /** Ends every session; resolves when all slots are free. */
   endAll(end: SessionEnd): Promise<void>;
-  /** Warns the relays of all sessions, also later ones, that they will be ended. */
+  /** Warns the relays of all sessions, and of later ones, that their sessions will be ended. */
   warn(warning: Warning): void;
   /** While true, claims are refused and held sessions go on. */
   drain(wanted: boolean): void;
@@ -67,16 +73,16 @@ export interface LiveSessions {
 
 /** Events of a session for its relay. */
 export interface Told {
-  /** The session begins to end. */
+  /** Called when the session begins to end. */
   onEnd(end: SessionEnd): void;
-  /** The session will end. */
+  /** Called when the session will be ended later. */
   onWarning(warning: Warning): void;
 }
 
 export interface Warning {
-  /** A stable word for the client. */
+  /** Stable identifier for the client. */
   readonly reason: 'agent_draining';
-  /** performance.now() at which the sessions will be ended. */
+  /** Time at which the sessions will be ended, by performance.now(). */
   readonly at: number;
 }
 
@@ -86,7 +92,7 @@ interface Held {
   readonly logger: Logger;
   readonly stream: Promise<LiveStream>;
   told: Told | undefined;
-  /** How it ends when its client comes; before that nobody would learn the reason. */
+  /** How the session ends once its client comes; an earlier end would tell nobody the reason. */
   refused: SessionEnd | undefined;
   over: Promise<void> | undefined;
   /** Number of messages at the last progress event. */
@@ -124,7 +130,7 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
     }
   }
 
-  /** Clocks run only while there is a session. */
+  /** Starts or stops the timers; they run only while there is a session. */
   function wind(): void {
     deadline.set(table.nextDue());
     if (sessions.size > 0) progress ??= setInterval(tellProgress, PROGRESS_MS);
@@ -193,7 +199,7 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
 
   function endOne(id: string, wanted: SessionEnd): Promise<void> {
     const held = sessions.get(id);
-    // The first finding counts, whoever ends the session before its client comes.
+    // If a check refused the session, its reason counts, whoever ends the session before its client comes.
     const end = (!held?.told && held?.refused) || wanted;
     if (table.ending(id, end, performance.now()) === 'over') return Promise.resolve();
     if (!held) return Promise.resolve();
@@ -206,7 +212,7 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
     const end = table.get(id)?.end ?? { reason: undefined, message: '' };
     held.controller.abort(new Error(`the session ended: ${end.reason ?? 'closed'}`));
     held.told?.onEnd(end);
-    // Either way its engine can take the next stream then; the slot is not reported free before.
+    // Whether this succeeds or fails, the engine can then take its next stream; only then is the slot free.
     try {
       await (await held.stream).close();
     } catch (error) {
@@ -240,7 +246,7 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
     held.logger.info('relay connected');
     if (warning) told.onWarning(warning);
     const { refused } = held;
-    // After its relay learns that it is admitted.
+    // The relay must first learn that it is admitted.
     if (refused) queueMicrotask(() => void endOne(id, refused));
     wind();
     tell(id);

@@ -5,19 +5,22 @@ import type { SessionWork } from './claim-request.ts';
 
 export interface PrepareOptions {
   /**
-   * Makes local copies of a session's inputs; `remove` is called when the engine has read them. @throws the
-   * signal's reason
+   * Makes local copies of a session's inputs. `remove` is called when the engine has read them.
+   * @throws the signal's reason
    */
   readonly fetchInputs: (
     work: SessionWork,
     signal: AbortSignal,
     logger: Logger,
   ) => Promise<{ readonly paths: Readonly<Record<string, string>>; remove(): Promise<void> }>;
-  /** Decides which of them the engine may open. @throws errors that `endByCheck` handles */
+  /**
+   * Decides which inputs the engine may open.
+   * @throws errors that `endByCheck` handles
+   */
   readonly checkInputs: CheckInputs;
 }
 
-/** Prepares a session's stream: its inputs are fetched, and checked before its engine opens them. */
+/** Prepares a session's stream: fetches its inputs and checks them before the engine opens them. */
 export async function prepareStream(
   { fetchInputs, checkInputs }: PrepareOptions,
   session: {

@@ -1,6 +1,6 @@
 import type { ClaimRefusal, ConnectDecision, SessionEnd } from './session-table.ts';
 
-/** A slot was refused. */
+/** The claim of a slot was refused. */
 export class ClaimRefusedError extends Error {
   override readonly name = 'ClaimRefusedError';
   readonly code: ClaimRefusal | 'no-engine' | 'no-lease';
@@ -25,7 +25,7 @@ const WHY = {
 export class ConnectRefusedError extends Error {
   override readonly name = 'ConnectRefusedError';
   readonly code: Exclude<ConnectDecision, 'connected'> | 'no-lease';
-  /** For a session that has ended. */
+  /** Set when the session has ended. */
   readonly end: SessionEnd | undefined;
   readonly retryable = false;
 

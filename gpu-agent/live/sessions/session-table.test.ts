@@ -28,7 +28,7 @@ describe('claims', () => {
     expect(table.claim(claimOf('b'), room(1)).kind).toBe('begin');
     expect(table.claim(claimOf('c'), room(1))).toMatchObject({ kind: 'refused', why: 'no-slot' });
     expect(table.claim(claimOf('d', { capability: 'full-live-swap' }), room(1)).kind).toBe('begin');
-    // It is already held, so it needs no room, and a drain does not matter.
+    // The session is already held, so it needs no room, and a drain does not matter.
     expect(table.claim(claimOf('a'), { capacity: 0, draining: true, at: 2 }).kind).toBe('known');
     expect(table.held('voice')).toHaveLength(2);
   });
@@ -94,7 +94,7 @@ describe('the stream', () => {
     expect(table.get('a')).toMatchObject({ state: 'connected', streamedMs: 0 });
     expect(table.converted('a', 1_000)).toBe(true);
     expect(table.converted('a', 3_500)).toBe(false);
-    // A clock that goes back takes nothing away.
+    // A clock that goes back does not reduce the streamed time.
     table.converted('a', 3_000);
     const counts = { streamedMs: 2_500, received: 3, converted: 3, dropped: 1 };
     expect(table.get('a')).toMatchObject({ state: 'streaming', ...counts });
@@ -124,7 +124,7 @@ describe('time', () => {
     const table = tableWith('a', { maxDurationMs: 10 * idleMs });
     table.connect('a', TICKET, 1_000);
     expect(table.nextDue()).toBe(1_000 + idleMs);
-    // Received messages without a conversion keep no session alive.
+    // Received messages without a conversion do not keep a session alive.
     table.received('a');
     expect(table.due(1_000 + idleMs)).toMatchObject([{ end: { reason: 'timed_out' } }]);
     table.converted('a', 500 + idleMs);
@@ -178,7 +178,8 @@ describe('what is kept', () => {
   it('is that a session ended, within its time and beyond it by count', () => {
     const within = endMany(50, () => 0);
     for (const k of [0, 49]) expect(within.claim(claimOf(`s${k}`), room(1))).toMatchObject({ why: 'ended' });
-    // Older than its time and beyond the count: forgotten. The limited life of its token guards against a reuse.
+    // A session that is older than its time and beyond the count is forgotten. Its token has expired by then, so it
+    // cannot be used again.
     const later = endMany(50, (k) => k * 60_000);
     expect(later.claim(claimOf('s0'), room(50 * 60_000)).kind).toBe('begin');
     expect(later.claim(claimOf('s46'), room(50 * 60_000))).toMatchObject({ why: 'ended' });

@@ -13,7 +13,7 @@ export interface LiveSession {
   readonly id: string;
   readonly capability: LiveCapability;
   readonly state: SessionState;
-  /** From the first to the last converted message sent. */
+  /** Time from the first to the last converted message sent, in ms. */
   readonly streamedMs: number;
   readonly received: number;
   readonly converted: number;
@@ -24,11 +24,11 @@ export interface LiveSession {
 
 export interface SessionEnd {
   readonly reason: SessionEndReason | undefined;
-  /** Plain text, for the close frame of the client's socket. */
+  /** Plain text for the close frame of the client's WebSocket. */
   readonly message: string;
-  /** The agent's process ends, and the session with it through no fault of its own. */
+  /** Whether the agent process ends, and the session with it through no fault of its own. */
   readonly goingAway?: boolean;
-  /** The client's fault for which the gateway closed its socket. */
+  /** Fault of the client for which the gateway closed its WebSocket. */
   readonly fault?: string;
   /** Why a content check rejected the inputs of the session, for the caller. */
   readonly rejected?: string;
@@ -46,7 +46,7 @@ export type ClaimRefusal = 'ended' | 'draining' | 'no-slot' | 'other-ticket';
 
 export type ClaimDecision =
   | { readonly kind: 'begin'; readonly session: LiveSession }
-  /** The same session was claimed before: give the same answer. */
+  /** The same session was claimed before; give the same answer. */
   | { readonly kind: 'known' }
   | { readonly kind: 'refused'; readonly why: ClaimRefusal; readonly message: string };
 
@@ -55,7 +55,7 @@ export type ConnectDecision = 'connected' | 'unknown' | 'ended' | 'wrong-ticket'
 export interface SessionTableLimits {
   /** Time for which an ended session is still reported, in ms. */
   readonly toldMs: number;
-  /** Most ended sessions that are reported. */
+  /** Most ended sessions that are still reported. */
   readonly told: number;
   /** Least number of ended sessions that are remembered, so that they are never claimed again. */
   readonly tombstones: number;
@@ -64,8 +64,8 @@ export interface SessionTableLimits {
   /** Longest time of a connected session without a converted message, in ms. */
   readonly idleMs: number;
   /**
-   * Time beyond the grant for which converted media may flow, in ms; the gateway, which counts for the bill, stops
-   * it before.
+   * Time beyond the grant for which converted media may flow, in ms. The gateway, which counts for the bill, stops
+   * them earlier.
    */
   readonly overtimeMs: number;
 }
@@ -79,26 +79,26 @@ export const DEFAULT_SESSION_LIMITS: SessionTableLimits = {
   overtimeMs: 5_000,
 };
 
-/** The agent's knowledge of live sessions and the rules for them, without clock or I/O. */
+/** The agent's live sessions and the rules for them, without clock or I/O. */
 export interface SessionTable {
-  /** @param capacity sessions of the capability that fit now */
+  /** @param capacity sessions of the capability that fit at the moment */
   claim(claim: SessionClaim, now: { capacity: number; draining: boolean; at: number }): ClaimDecision;
-  /** Admits the one relay of a session. */
+  /** Admits the only relay of a session. */
   connect(id: string, ticketSha256: Uint8Array, at: number): ConnectDecision;
   received(id: string): void;
   dropped(id: string): void;
-  /** Records that a converted message was sent. Returns true for the first. */
+  /** Records that a converted message was sent. Returns true for the first one. */
   converted(id: string, at: number): boolean;
   /**
-   * Begins the end; the first reason counts. `ending`: the caller must end it and then call `ended`. `over`: there
-   * is nothing to end, and it can never be claimed again.
+   * Begins the end; the first reason counts. `ending`: the caller must end the session and then call `ended`.
+   * `over`: there is nothing to end, and the session can never be claimed again.
    */
   ending(id: string, end: SessionEnd, at: number): 'ending' | 'over';
   /** Frees the slot. */
   ended(id: string, at: number): void;
   /** Returns the sessions whose time is up, each with its ending. */
   due(at: number): { readonly id: string; readonly end: SessionEnd }[];
-  /** Returns when to call `due` again; undefined: nothing is pending. It is never later than the next deadline. */
+  /** Returns when to call `due` again, never later than the next deadline; undefined when nothing is pending. */
   nextDue(): number | undefined;
   get(id: string): LiveSession | undefined;
   list(): LiveSession[];
@@ -122,7 +122,7 @@ interface Entry extends SessionClaim {
 
 export function createSessionTable(limits: SessionTableLimits = DEFAULT_SESSION_LIMITS): SessionTable {
   const entries = new Map<string, Entry>();
-  /** In the order of their ends. */
+  /** Ended sessions and the times of their ends, in the order of those. */
   const tombstones = new Map<string, number>();
 
   const holds = (entry: Entry) => entry.state !== 'ended';
@@ -144,7 +144,7 @@ export function createSessionTable(limits: SessionTableLimits = DEFAULT_SESSION_
 
   function forgetTold(at: number): void {
     let surplus = entries.size - table.held().length - limits.told;
-    // Ended sessions are moved behind all others, so the oldest of them come first.
+    // An ended session moves behind all others, so the oldest ended ones come first.
     for (const [id, entry] of entries) {
       if (holds(entry)) continue;
       if (surplus <= 0 && at - entry.endedAt < limits.toldMs) return;
@@ -193,7 +193,7 @@ export function createSessionTable(limits: SessionTableLimits = DEFAULT_SESSION_
         capability,
         connectDeadlineMs,
         maxDurationMs,
-        // A copy, because the input may be a small part of a buffer that it would keep in memory.
+        // Copied, because the input may be a small part of a buffer that it would keep in memory.
         ticketSha256: new Uint8Array(ticketSha256),
         state: 'claimed',
         received: 0,

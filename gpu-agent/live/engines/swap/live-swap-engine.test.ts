@@ -5,7 +5,7 @@ import { until } from '@semblance/testkit/gpu-agent/harness';
 import { describe, expect, it } from 'vitest';
 import { createLiveSwapEngine } from './live-swap-engine.ts';
 
-/** Threads that become warm when the test says so. */
+/** Creates threads that become warm when the test says so. */
 function rig() {
   const warmUps: PromiseWithResolvers<void>[] = [];
   const said: string[] = [];
@@ -76,7 +76,7 @@ describe('slots of live swaps', () => {
     await warm;
     crash();
     expect([engine.slots, restarts()]).toEqual([1, 1]);
-    // Another thread dies while the first is replaced: neither is offered before both are warm.
+    // Another thread dies while the first is replaced. The engine offers neither before both are warm.
     crash();
     warmUps[1]?.resolve();
     await turn();

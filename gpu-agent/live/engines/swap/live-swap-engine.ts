@@ -16,7 +16,10 @@ import {
 const LONGEST_PAUSE_MS = 30_000;
 
 export interface LiveSwapEngineOptions {
-  /** Creates the threads, not yet warm. @param onCrash called for each that ended by itself or hung */
+  /**
+   * Creates the threads, which are not warm yet.
+   * @param onCrash called for each thread that ended by itself or hung
+   */
   readonly createVideo: (onCrash: (error: Error) => void) => LiveVideo;
   /** Ids of the available characters. */
   readonly characters: readonly string[];
@@ -24,14 +27,14 @@ export interface LiveSwapEngineOptions {
   /** Called when slots or warmth changed. */
   readonly onChange: () => void;
   readonly onCrash: () => void;
-  /** Returns the pause before threads are warmed again after this many consecutive failures, in ms. */
+  /** Returns the pause before threads are warmed up again after this many consecutive failures, in ms. */
   readonly retryDelayMs?: (failures: number) => number;
 }
 
 /**
- * Creates Live Swap Pro. `settings.prompt` selects the face, and the input `face` is the uploaded picture that it
- * names. A prompt that is not understood, or an unusable picture, keeps the caller's own face: pictures pass
- * unchanged, and the first frame has a `note` with the reason.
+ * Creates Live Swap Pro. `settings.prompt` selects the face; the input `face` is the uploaded picture that it
+ * names. If the prompt is not understood, or the picture is unusable, the caller's own face stays. Pictures then
+ * pass unchanged, and the first frame has a `note` with the reason.
  */
 export function createLiveSwapEngine(options: LiveSwapEngineOptions): LiveEngine {
   const { logger, onChange, characters } = options;
@@ -47,7 +50,7 @@ export function createLiveSwapEngine(options: LiveSwapEngineOptions): LiveEngine
     warm().catch(() => {});
   });
 
-  /** One call warms all threads, repeated until it succeeds. */
+  /** Warms up all threads, and repeats that until it succeeds. */
   function warm(): Promise<void> {
     warming ??= untilWarm().finally(() => {
       warming = undefined;
@@ -60,7 +63,7 @@ export function createLiveSwapEngine(options: LiveSwapEngineOptions): LiveEngine
       const before = cold;
       try {
         await video.warmUp(closing.signal);
-        // Another thread may have ended meanwhile.
+        // Another thread ended during the warm-up.
         if (cold > before) continue;
         cold = 0;
         onChange();
@@ -118,7 +121,7 @@ export function createLiveSwapEngine(options: LiveSwapEngineOptions): LiveEngine
       try {
         return await open(look, note, signal);
       } catch (error) {
-        // Only the picture of a face can be refused in this way.
+        // Only an uploaded face can be refused with a RenderError.
         if (!(error instanceof RenderError) || look.kind !== 'face') throw error;
         return open({ kind: 'own' }, keptFor(error.message), signal);
       }

@@ -5,7 +5,7 @@ describe('shared chunk', () => {
   it('gives the other thread what was put there, and back', () => {
     const mine = new SharedChunk(4);
     const theirs = new SharedChunk(mine.memory);
-    // At an odd offset, as in a message.
+    // The samples are at an odd offset, as in a message.
     const bytes = new Uint8Array(9);
     bytes.set(new Uint8Array(Int16Array.of(1, -2, 32_767).buffer), 3);
     mine.putBytes(bytes.subarray(3));

@@ -2,18 +2,18 @@ const HEADER_BYTES = 4;
 const SAMPLE_BYTES = 2;
 
 /**
- * One chunk of samples in memory shared by two threads, so that messages do not carry it, which would cost 0.08 ms
- * per round trip, copied or transferred. Only one thread owns it at a time; messages hand it over. Samples have 16
- * bits in the byte order of this machine.
+ * One chunk of samples in memory that two threads share. A message would take 0.08 ms per round trip to carry them,
+ * copied or transferred. One thread at a time owns the chunk; messages hand it over. Samples have 16 bits in the
+ * byte order of this machine.
  */
 export class SharedChunk {
-  /** Memory from which the other thread makes its own SharedChunk. */
+  /** Memory from which the other thread creates its SharedChunk. */
   readonly memory: SharedArrayBuffer;
   readonly #count: Int32Array;
   readonly #bytes: Uint8Array;
   readonly #samples: Int16Array;
 
-  /** @param memory of the other thread, or the number of samples to allocate */
+  /** @param memory memory of the other thread, or the number of samples to allocate */
   constructor(memory: SharedArrayBuffer | number) {
     this.memory =
       typeof memory === 'number' ? new SharedArrayBuffer(HEADER_BYTES + memory * SAMPLE_BYTES) : memory;
@@ -22,18 +22,21 @@ export class SharedChunk {
     this.#samples = new Int16Array(this.memory, HEADER_BYTES);
   }
 
-  /** The samples that were put last, in place. */
+  /** The samples of the last `put`, in place. */
   get samples(): Int16Array {
     return this.#samples.subarray(0, this.#count[0]);
   }
 
-  /** @throws RangeError when there is no room for them */
+  /** @throws RangeError when the samples do not fit */
   put(samples: Int16Array): void {
     this.#samples.set(samples);
     this.#count[0] = samples.length;
   }
 
-  /** Like `put`, for samples at any offset. @param bytes whole samples */
+  /**
+   * Puts samples from any offset.
+   * @param bytes whole samples
+   */
   putBytes(bytes: Uint8Array): void {
     this.#bytes.set(bytes);
     this.#count[0] = bytes.length / SAMPLE_BYTES;

@@ -17,7 +17,7 @@ const NEVER = new AbortController().signal;
 const sound = vowel({ hz: 140, formants: VOWELS.a, seconds: 0.5 });
 const bytes = () => new Uint8Array(sound.slice().buffer);
 
-/** What a test makes models do before they answer. */
+/** Runs before a model answers; tests replace it. */
 const state = { before: async (_model: string, _signal: AbortSignal) => {} };
 const models = toneModels((model, signal) => state.before(model, signal));
 
@@ -164,7 +164,7 @@ describe('a session of a voice that is spoken with by models', () => {
     await stream.close();
     await cut;
     expect(signals.every(({ aborted }) => aborted)).toBe(true);
-    // The thread carries on.
+    // The thread still works after the abort.
     state.before = async () => {};
     expect(await (await open(voice)).transform(bytes())).toHaveLength(sound.length * 2);
   });

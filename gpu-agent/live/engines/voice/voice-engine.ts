@@ -13,20 +13,23 @@ import type { ModelVoices } from '@semblance/voice/rvc/model-voices';
 import { type VoiceThreadStream, VoiceThreads, type VoiceThreadsOptions } from './voice-threads.ts';
 import { warmUpConversion } from './warm-up.ts';
 
-/** Streams per thread. The work beside the networks takes up to 6 % of a core per stream. */
+/** Streams per thread. Per stream, the work beside the networks takes up to 6 % of a core. */
 export const STREAMS_PER_THREAD = 16;
 /** Larger messages are converted in pieces of 0.1 s, so that they do not block other streams of the thread. */
 const PIECES_PER_SECOND = 10;
 const SAMPLE_BYTES = Int16Array.BYTES_PER_ELEMENT;
 
 export interface VoiceEngineOptions {
-  /** Number of sessions at once. */
+  /** Most sessions at once. */
   readonly slots: number;
   readonly sampleRate: number;
   /** Samples that clients are asked to send in one message. */
   readonly chunkFrames: number;
   readonly logger: Logger;
-  /** Loads the owner's models that speak with voices; default: none. `onEnd` is called when they can run no more. */
+  /**
+   * Loads the owner's models that speak with voices; default: none. `onEnd` is called when the models can run no
+   * more.
+   */
   readonly openModels?: (
     signal: AbortSignal,
     onEnd: (reason: string) => void,
@@ -39,29 +42,29 @@ export interface VoiceEngineOptions {
 }
 
 export interface VoiceEngine extends LiveEngine {
-  /** Ids of its threads, for diagnosis. */
+  /** Ids of the threads, for diagnosis. */
   readonly threadIds: readonly number[];
-  /** Number of streams open in threads. */
+  /** Number of open streams in threads. */
   readonly streams: number;
 }
 
 /**
  * Creates Voice Swap. `settings.voice` is the voice's definition as JSON; without it sound passes unchanged, at
- * once. A voice that names a model of this node is spoken with that model, every other with `builtin`; the log says
- * which. Sound that a converter still holds when a client leaves is not sent.
+ * once. A voice that names a model of this node is spoken with that model, any other with `builtin`; the log says
+ * which. Sound that a converter still holds when its client leaves is not sent.
  *
- * `builtin` converts in the thread in which messages arrive, 0.1 ms each, because waking another thread takes longer. The work beside a model takes ten times as long, and has threads.
+ * `builtin` takes 0.1 ms per message and converts in the thread that receives it, because waking another thread takes longer. The work beside a model takes ten times as long, so it has threads.
  */
 export function createVoiceEngine(options: VoiceEngineOptions): VoiceEngine {
   const { slots, sampleRate, chunkFrames, logger } = options;
   let models: ModelVoices | undefined;
-  /** Created with the models. */
+  /** Created when the models are loaded. */
   let threads: VoiceThreads | undefined;
   let converts = false;
   const common = {
     firstFrame: JSON.stringify({ sample_rate: sampleRate, chunk_frames: chunkFrames }),
     format: { kind: 'voice', sampleRate, chunkFrames },
-    // One second: longer messages would be heard as pauses.
+    // One second of sound: longer messages would be heard as pauses.
     maxMessageBytes: sampleRate * SAMPLE_BYTES,
   } as const;
   const mostSamples = Math.ceil(sampleRate / PIECES_PER_SECOND);
@@ -183,7 +186,7 @@ function assertWhole(message: Uint8Array): void {
   if (message.length % SAMPLE_BYTES !== 0) throw new BadMessageError('half a sample');
 }
 
-/** Returns the samples in place, or a copy at an odd offset, where they cannot be read. */
+/** Returns the samples in place. At an odd offset they cannot be read, so it returns a copy. */
 function samplesOf(message: Uint8Array): Int16Array {
   const even = message.byteOffset % SAMPLE_BYTES === 0 ? message : new Uint8Array(message);
   return new Int16Array(even.buffer, even.byteOffset, even.length / SAMPLE_BYTES);

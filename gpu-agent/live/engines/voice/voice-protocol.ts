@@ -1,12 +1,12 @@
 import type { FloatTensor, FloatTensors } from '@semblance/engine-onnx/sessions/protocol';
 import type { RvcConverterOptions } from '@semblance/voice/rvc/rvc-converter';
 
-/** Options of a converter without `run`; the thread has its own access to the models. */
+/** Options of a converter without `run`, because the thread has its own access to the models. */
 export type RvcStreamOptions = Omit<RvcConverterOptions, 'run'>;
 
 /**
- * Messages to a voice thread. A bare number, which costs a third of an object, is a stream whose chunk must be
- * converted.
+ * Messages to a voice thread. A bare number names a stream whose chunk must be converted; it costs a third of an
+ * object.
  */
 export type ToVoiceThread =
   | number
@@ -18,7 +18,7 @@ export type ToVoiceThread =
       readonly chunk: SharedArrayBuffer;
     }
   | { readonly type: 'close'; readonly stream: number }
-  /** The result of a model run that the thread requested; undefined if it failed. */
+  /** Result of a model run that the thread requested; undefined if the run failed. */
   | {
       readonly type: 'ran';
       readonly run: number;
@@ -27,8 +27,9 @@ export type ToVoiceThread =
     };
 
 /**
- * Answers of a voice thread: `warm` once; `opened` or `failed` to each `open`; to each number the number, when the
- * result is in its chunk, or `failed`. Before that it may request runs of models, which it shares with others.
+ * Answers of a voice thread: `warm` once, and `opened` or `failed` to each `open`. The answer to a number is the
+ * same number when the result is in its chunk, or `failed`. Before that the thread may request runs of models,
+ * which it shares with other threads.
  */
 export type FromVoiceThread =
   | number

@@ -6,8 +6,8 @@ import { SharedChunk } from './shared-chunk.ts';
 import type { FromVoiceThread, ToVoiceThread } from './voice-protocol.ts';
 
 /**
- * Entry file of a thread with streams of voices by models. It has one converter per stream and converts each
- * message as soon as the models have answered.
+ * Entry file of a thread that converts streams with the voices of models. It has one converter per stream and
+ * converts each message as soon as the models have answered.
  */
 
 const port = parentPort;
@@ -19,7 +19,7 @@ interface Stream {
 }
 
 const streams = new Map<number, Stream>();
-/** Requested model runs. */
+/** Model runs that were requested and not answered. */
 const runs = new Map<number, PromiseWithResolvers<FloatTensor> & { readonly stream: number }>();
 let lastRun = 0;
 
@@ -45,7 +45,7 @@ function ran({ run, output, failure }: Extract<ToVoiceThread, { type: 'ran' }>):
   else asked?.reject(new Error(failure));
 }
 
-/** Nobody waits for the pending runs of its converter. */
+/** Closes a stream. Nobody waits for the pending model runs of its converter. */
 function close(stream: number): void {
   streams.delete(stream);
   for (const [run, asked] of runs) if (asked.stream === stream) runs.delete(run);

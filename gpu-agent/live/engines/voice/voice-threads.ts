@@ -10,7 +10,7 @@ import { SharedChunk } from './shared-chunk.ts';
 import type { FromVoiceThread, RvcStreamOptions, ToVoiceThread } from './voice-protocol.ts';
 
 const HUNG_MS = 10_000;
-/** Life of a thread after which its end is no failed start, in ms. */
+/** Lifetime from which the end of a thread does not count as a failed start, in ms. */
 const STEADY_MS = 60_000;
 const LONGEST_PAUSE_MS = 30_000;
 
@@ -18,12 +18,12 @@ export interface VoiceThreadsOptions {
   readonly threads: number;
   readonly streamsPerThread: number;
   readonly logger: Logger;
-  /** Called when a thread became warm or ended. */
+  /** Called when a thread became warm or has ended. */
   readonly onChange: () => void;
   readonly onCrash: () => void;
   /** Entry file of the threads. */
   readonly entry?: URL;
-  /** Time without an answer after which a thread is ended, in ms. */
+  /** Time without an answer after which a thread counts as hung and is ended, in ms. */
   readonly hungMs?: number;
   /** Returns the pause before a thread is replaced after this many consecutive failures, in ms. */
   readonly restartDelayMs?: (failures: number) => number;
@@ -41,16 +41,16 @@ export interface VoiceThreadStream {
 
 /** Requirements of a stream that its threads must meet. */
 export interface StreamNeeds {
-  /** Most samples that it converts at once. */
+  /** Most samples that the stream converts at once. */
   readonly mostSamples: number;
-  /** Called when its thread ends. */
+  /** Called when the thread of the stream ends. */
   readonly onEnd: (error: Error) => void;
-  /** Runs the models that it speaks with. */
+  /** Runs the models with which the stream speaks. */
   readonly run?: ModelVoices['run'] | undefined;
 }
 
 interface Asked {
-  /** Time at which its thread last had nothing to wait for. */
+  /** Time at which the thread last had nothing to wait for. */
   at: number;
   readonly resolve: () => void;
   readonly reject: (error: Error) => void;
@@ -73,13 +73,13 @@ interface Thread {
 }
 
 /**
- * Threads with many streams of voices by models each. A thread that ends loses only its own streams and is
- * replaced.
+ * Threads that convert many streams each, with the voices of models. A thread that ends loses only its own streams
+ * and is replaced.
  */
 export class VoiceThreads {
   readonly #options: VoiceThreadsOptions;
   readonly #threads = new Set<Thread>();
-  /** Pauses before threads are started again. */
+  /** Timers of the pauses before threads are started again. */
   readonly #pauses = new Set<NodeJS.Timeout>();
   #failures = 0;
   #look: NodeJS.Timeout | undefined;
@@ -91,7 +91,7 @@ export class VoiceThreads {
     this.#options = options;
   }
 
-  /** Most streams that the warm threads carry. */
+  /** Most streams that the warm threads hold. */
   get capacity(): number {
     return this.#options.streamsPerThread * [...this.#threads].filter(({ warm }) => warm).length;
   }
@@ -110,7 +110,10 @@ export class VoiceThreads {
     return [...this.#threads].map(({ worker }) => worker.threadId);
   }
 
-  /** Starts the threads; resolves when all are warm. @throws the signal's reason */
+  /**
+   * Starts the threads; resolves when all are warm.
+   * @throws the signal's reason
+   */
   warmUp(signal: AbortSignal): Promise<void> {
     while (this.#threads.size + this.#pauses.size < this.#options.threads) this.#start();
     return new Promise((resolve, reject) => {
@@ -126,7 +129,10 @@ export class VoiceThreads {
     });
   }
 
-  /** Opens a stream in the thread with the fewest. @throws LiveThreadError when no thread is warm, or it ends */
+  /**
+   * Opens a stream in the thread with the fewest streams.
+   * @throws LiveThreadError when no thread is warm, or when the thread ends
+   */
   async open(options: RvcStreamOptions, needs: StreamNeeds): Promise<VoiceThreadStream> {
     const thread = [...this.#threads]
       .filter(({ warm }) => warm)
@@ -217,7 +223,7 @@ export class VoiceThreads {
     else asked.resolve();
   }
 
-  /** Runs a model for a stream, while its thread goes on with others. */
+  /** Runs a model for a stream, while its thread continues with other streams. */
   async #run(
     thread: Thread,
     stream: Stream,
@@ -267,7 +273,7 @@ export class VoiceThreads {
     for (const check of this.#waiting.splice(0)) check();
   }
 
-  /** Checks for hanging threads while there are streams; `exit` reports their ends. */
+  /** Checks for hung threads while there are streams; the `exit` event reports ended threads. */
   #watch(): void {
     if (this.streams === 0 || this.#closed) {
       clearInterval(this.#look);

@@ -2,11 +2,11 @@ import { setImmediate as otherWork } from 'node:timers/promises';
 import { createVoiceConverter } from '@semblance/voice/converter';
 
 const RATE = 48_000;
-/** Seconds of sound after which the code is compiled; before that a chunk takes several times as long. */
+/** Seconds of sound that it takes to compile the code; before that, a chunk takes several times as long. */
 const SECONDS = 3;
 
 /**
- * Converts vowel and noise in turn, so that both paths through the converter are compiled, and yields in between.
+ * Converts vowel and noise in turn, so that both paths of the converter are compiled. It yields in between.
  * @throws the signal's reason
  */
 export async function warmUpConversion(signal: AbortSignal): Promise<void> {
