@@ -19,8 +19,8 @@ export default defineConfig({
       test: {
         name,
         include: files[name],
-        // Real PostgreSQL, NATS and Kubernetes API for the whole run, started when a test first asks for them.
-        // The second offers a whole running stack to the suites that span services.
+        // The first setup starts real PostgreSQL, NATS and Kubernetes API, once per run, when a test first asks for
+        // them. The second offers a whole running stack to suites that span services.
         globalSetup:
           name === 'unit'
             ? []
@@ -28,13 +28,13 @@ export default defineConfig({
       },
     })),
     pool: 'forks',
-    // The real servers share the cores with the files: more files at once only makes them wait for each other.
+    // The real servers share the cores with the test files, so more files at once would only wait for each other.
     maxWorkers: Math.max(2, availableParallelism()),
-    // What hangs is found as well by long limits, and no test fails because the machine is busy.
+    // Long limits also find what hangs, and no test fails because the machine is busy.
     testTimeout: 120_000,
     hookTimeout: 240_000,
     teardownTimeout: 120_000,
-    // Long enough for a server that stands still for seconds; vitest's own second is none.
+    // A server may stand still for seconds, and vitest's default of one second is too short for that.
     expect: { poll: { timeout: 20_000 } },
   },
 });

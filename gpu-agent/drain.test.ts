@@ -27,7 +27,7 @@ import { AGENT_FLAGS } from './node-flags.ts';
 
 const media = join(import.meta.dirname, '../media');
 const timeoutMs = 30_000;
-/** Far longer than the work of the sessions takes, even when the machine stalls for seconds. */
+/** Far longer than the work of the sessions takes, even when the machine stands still for seconds. */
 const LIVE_DRAIN_SECONDS = 10;
 
 let harness: Harness;

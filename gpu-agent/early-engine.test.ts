@@ -42,7 +42,8 @@ describe('an agent that is still starting', () => {
       );
     try {
       await until(async () => (await starts()).length > 0, 'the engine is warm');
-      // The agent, which waits, learns of the crash. Another process would start within 0.1 s.
+      // If the engine's process crashed, the waiting agent would notice that in this time and start another after
+      // 0.1 s.
       await delay(2_000);
     } finally {
       await writeFile(words, 'word\n');

@@ -1,6 +1,5 @@
 /**
- * `npm run check`: types, lint, format, schemas, and generated files against their sources. Every step runs even when
- * an earlier one failed, so that one run shows all there is to mend.
+ * `npm run check` checks types, lint, format, schemas, and generated files against their sources. Every step runs even when an earlier one failed, so that one run shows all faults.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -25,7 +24,7 @@ function run(name: string, command: string, ...args: string[]): CheckResult {
   return { name, ok: status === 0, output: error ? String(error) : stdout + stderr };
 }
 
-/** Generates into a scratch folder and compares with what lies in the tree. */
+/** Generates into a scratch folder and compares the result with the files in the tree. */
 function upToDate(name: string, current: string, generate: (scratch: string) => CheckResult): CheckResult {
   const scratch = mkdtempSync(join(tmpdir(), 'semblance-check-'));
   try {
@@ -51,7 +50,7 @@ function differing(a: string, b: string): string[] {
   };
   const text = (dir: string, file: string) => {
     try {
-      // Byte for byte, for not all of it is text.
+      // The files are compared byte by byte, because some of them are not text.
       return readFileSync(join(dir, file), 'latin1');
     } catch {
       return undefined;
@@ -60,7 +59,7 @@ function differing(a: string, b: string): string[] {
   return [...new Set([...files(a), ...files(b)])].filter((file) => text(a, file) !== text(b, file));
 }
 
-/** Runs all checks; `onResult` hears of each as it ends. */
+/** Runs all checks. Calls `onResult` after each. */
 export function runChecks(onResult: (result: CheckResult) => void): CheckResult[] {
   const steps = [
     () => run('types', 'tsc', '--noEmit'),

@@ -7,7 +7,10 @@ import { s3ServerBinary } from '@semblance/testkit/objects/s3-server';
 import { readerPython } from '@semblance/testkit/provenance/read-manifest';
 import { importGraph, reachedFrom } from './structure/import-graph.ts';
 
-/** Builds and fetches what these test files need, and shows how far it is. @throws Error when a server cannot be had */
+/**
+ * Builds and fetches what these test files need, and shows its progress.
+ * @throws Error when a server is not available
+ */
 export async function prepare(files: readonly string[]): Promise<void> {
   const graph = importGraph({ types: false });
   const reached = new Set(files.flatMap((file) => [...reachedFrom(file, graph)]));
@@ -16,7 +19,7 @@ export async function prepare(files: readonly string[]): Promise<void> {
   if (reached.has('packages/testkit/chart/chart.ts')) await resolveTools(['helm'], { report });
   if (reached.has('packages/testkit/objects/s3-server.ts')) await s3ServerBinary();
   if (!(await hasPython())) return;
-  // Downloads of hundreds of megabytes. One that fails is left to the tests that need it, which say so.
+  // These are downloads of hundreds of megabytes. If one fails, the tests that need it report that.
   const environments = [
     { file: 'packages/testkit/engine-sidecar/python-env.ts', make: pythonEnv },
     { file: 'packages/testkit/provenance/read-manifest.ts', make: readerPython },

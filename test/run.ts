@@ -1,15 +1,18 @@
 /**
- * Runs tests, and ends with the one line `N passed, N failed`; exits non-zero when anything failed or nothing ran.
+ * Runs tests and ends with the line `N passed, N failed`. Exits non-zero when anything failed or nothing ran.
  *
- * - `npm run test:unit`: what reaches no server, network or program; nothing is prepared.
- * - `npm test`: the checks, each of which counts as a test, the unit tests, the contract and one run of each capability.
- * - `npm run test:rest`: everything else; with NIGHTLY=1 also what guards against a machine that stands still.
- * - `npm test -- WORD…`: the files whose paths contain one of the words, of all suites, without checks. Options of vitest
- *   are passed on.
+ * - `npm run test:unit`: tests that reach no server, network or program; nothing is prepared.
+ * - `npm test`: the checks, each of which counts as a test, the unit tests, the contract and one run of each
+ *   capability.
+ * - `npm run test:rest`: everything else; with NIGHTLY=1 also tests of protection against a machine that stands
+ *   still.
+ * - `npm test -- WORD…`: files of all suites whose paths contain one of the words, without checks. Options go to
+ *   vitest.
  *
- * With CI set, what vitest and the programs under test print goes to `test-out/<suite>.log`, because much of it speaks
- * of faults that tests bring about; printed are the count of files every five minutes and, at the end, what failed: in a
- * line each, then whole. The lines come first since a CI may show only the beginning of a long output.
+ * With CI set, the output of vitest and of the programs under test goes to `test-out/<suite>.log`, because much of
+ * it is about faults that tests cause. Printed are the number of files every five minutes and, at the end, the
+ * failures: first a line for each, then in full. The lines come first, because a CI may show only the beginning of
+ * a long output.
  */
 import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
@@ -22,7 +25,6 @@ import { type CheckResult, printCheck, runChecks } from './check.ts';
 import { prepare } from './prepare.ts';
 import { type Suite, suiteFiles } from './suites.ts';
 
-/** The suites of each command. */
 const COMMANDS: Readonly<Record<string, readonly Suite[]>> = {
   unit: ['unit'],
   main: ['unit', 'main'],
@@ -38,7 +40,7 @@ const scratch = mkdtempSync(join(tmpdir(), 'semblance-test-'));
 const report = join(scratch, 'report.json');
 const log = process.env.CI ? join(root, 'test-out', `${command}.log`) : undefined;
 const PROGRESS_MS = 300_000;
-/** Of the first line of an error, in the list of what failed. */
+/** Most characters of an error's first line in the list of failures. */
 const SHOWN_OF_ERROR = 200;
 
 const checks: CheckResult[] = command === 'main' && words.length === 0 ? runChecks(printCheck) : [];
@@ -61,7 +63,7 @@ const passed = tests.passed + checks.length - failedChecks;
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed > 0 || tests.passed === 0 ? 1 : 0;
 
-/** Builds and fetches what the chosen files need: the time limits of tests do not allow for it. */
+/** Builds and fetches what the chosen files need, because the time limits of tests leave no time for it. */
 async function prepared(): Promise<boolean> {
   const files = suiteFiles();
   const chosen = words.length
@@ -98,7 +100,10 @@ function open(path: string): number {
   return openSync(path, 'w');
 }
 
-/** The runner tells of failures, with differences and errors outside of tests, when all has run; a crash is at the end. */
+/**
+ * Returns the part of the log about failures, which the runner prints at the end. After a crash there is none; then
+ * it returns the last lines.
+ */
 function whatFailed(path: string): string {
   const lines = printed(path);
   const from = lines.findIndex((line) => /^⎯+ (Failed Suites|Failed Tests|Unhandled Errors) /.test(line));
@@ -110,14 +115,14 @@ function printed(path: string): string[] {
 }
 
 function printProgress(path: string): void {
-  // A file's line goes on with `(12 tests …)`; those of stack traces look alike without it.
+  // The line of a file continues with `(12 tests …)`; without that, lines of stack traces would match too.
   const files = printed(path).filter((line) => /^ [✓❯×] .*\.test\.ts \(/.test(line));
   console.log(
     `${files.length} test files done, ${files.filter((line) => !line.startsWith(' ✓')).length} with failures`,
   );
 }
 
-/** Files that fail to load, or in what they do before their tests, carry no failed test; each counts as one failure. */
+/** Reads the report. A file that fails to load, or before its tests, has no failed test and counts as one failure. */
 function readReport(): { passed: number; failed: number; leftOut: number; failures: string[] } {
   try {
     const json = JSON.parse(readFileSync(report, 'utf8')) as Report;

@@ -4,16 +4,16 @@ import { importGraph, reachedFrom } from './structure/import-graph.ts';
 import { ROOT } from './structure/workspaces.ts';
 
 /**
- * The suites that every test file is in one of:
+ * The suites; every test file is in one of them:
  * - unit: reaches no server, network or program, so nothing has to be prepared
  * - main: the contract against one stack, and each capability from end to end
- * - nightly: guards only against a machine that stands still for seconds
+ * - nightly: tests only the protection against a machine that stands still for seconds
  * - rest: everything else
  */
 export const SUITES = ['unit', 'main', 'rest', 'nightly'] as const;
 export type Suite = (typeof SUITES)[number];
 
-/** What a test file of another suite than `unit` reaches, by the names of files and packages. */
+/** Files and packages that a test file outside `unit` reaches. */
 const PREPARED: readonly RegExp[] = [
   // Servers and the whole stack.
   /^packages\/testkit\/servers\//,
@@ -25,14 +25,14 @@ const PREPARED: readonly RegExp[] = [
   /^playwright-core$/,
   /testcontainers/,
 ];
-/** A line or an option by which a test says what program it needs (packages/testkit/stack/programs.ts). */
+/** Matches the line or option in which a test names a program that it needs (packages/testkit/stack/programs.ts). */
 const NEEDS = /@module-tag\s|\btags: \[/;
 
 const MAIN = [/^test\/conformance\//, /^test\/e2e\/(demo|videos|live-swap|kubectl|admin)\.test\.ts$/];
 
 const NIGHTLY = /^test\/nightly\//;
 
-/** The files of each suite, relative to the root. */
+/** Returns the files of each suite, relative to the root. */
 export function suiteFiles(): Record<Suite, string[]> {
   const graph = importGraph({ types: false });
   const files: Record<Suite, string[]> = { unit: [], main: [], rest: [], nightly: [] };

@@ -156,7 +156,7 @@ export function createAttempts(options: AttemptsOptions): Attempts {
             controller.abort(new AttemptEnded('interrupted', message));
           }, deadlineMs);
     const progress = thinned(() => tell(ref));
-    // The caller must add the attempt to the table before anything else happens to it.
+    // The caller adds the attempt to `running` during this wait, so that an end of the attempt finds it there.
     await Promise.resolve();
     const outcome = await runAttempt({
       work,

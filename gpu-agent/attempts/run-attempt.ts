@@ -34,8 +34,8 @@ export interface RunAttemptOptions {
   readonly signal: AbortSignal;
   readonly onProgress: OnProgress;
   /**
-   * Throws AttemptEnded when the agent's Lease has lapsed by the clock. After a pause of the whole process, I/O
-   * callbacks may run before the timer that aborts `signal`.
+   * Throws AttemptEnded when the agent's Lease has lapsed by the clock. After a standstill, I/O callbacks may run
+   * before the timer that aborts `signal`.
    */
   readonly assertLive: () => void;
   readonly transferLimits?: TransferLimits;

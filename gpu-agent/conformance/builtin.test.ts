@@ -10,7 +10,7 @@ import { engineSource } from '../engines/registry.ts';
 import { portraits } from './portraits.ts';
 import { hosted } from './subject.ts';
 
-/** Time for a cancelled render to end, in ms: the test machine may stall. */
+/** Time for a cancelled render to end, in ms: the test machine may stand still. */
 const cancelMs = 5_000;
 const video = ['ffmpeg'];
 

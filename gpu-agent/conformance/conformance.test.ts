@@ -13,7 +13,7 @@ import { hosted, inProcess } from './subject.ts';
 
 /** Creates small pictures, because only the number of renders matters here. */
 const pictures = async (dir: string) => ({ inputs: (await portraits(dir, 96)).inputs });
-/** Time for a cancelled render to end, in ms: the test machine may stall. */
+/** Time for a cancelled render to end, in ms: the test machine may stand still. */
 const cancelMs = 5_000;
 const test = {
   capability: 'face-swap-image',
@@ -183,7 +183,7 @@ describe('the conformance suite', () => {
       ['does as many'],
     ],
   ])('notices an engine that %s', async (_what, change, expected) => {
-    // Only the late engine has a short limit, because the machine may stall during the others.
+    // Only the late engine has a short limit, because the machine may stand still during the others.
     const limit = expected.includes('ends a cancelled') ? 1_000 : 60_000;
     expect(await failing(change, limit)).toEqual(expected);
   });

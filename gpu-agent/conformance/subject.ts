@@ -15,7 +15,7 @@ import { startProgram } from './program.ts';
 
 /** A started engine under test, however it is reached. */
 export interface Subject {
-  /** What the engine states about itself when it is warm. */
+  /** Statement of the warm engine about itself. */
   readonly info: EngineInfo;
   /** Undefined when the host warms the engine up. */
   readonly warmUp?: (signal: AbortSignal) => Promise<void>;

@@ -11,7 +11,7 @@ export interface CheckedFile {
 }
 
 /**
- * What is checked: all that a job or a live session brings, before an engine opens it; or the output of a job,
+ * Subject of a check: all that a job or a live session brings, before an engine opens it; or the output of a job,
  * before it is stored.
  */
 export interface CheckSubject {

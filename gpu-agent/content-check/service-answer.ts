@@ -3,7 +3,7 @@ import { describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
 import { type CheckSubject, ContentCheckError, type Verdict } from './check.ts';
 
-/** What both protocols share: how the answer of an owner's service is handled. */
+/** Handles the answers of an owner's service, for both protocols. */
 
 const REASON_MOST = 500;
 

@@ -16,7 +16,7 @@ export const contentCheckShape = {
     .pipe(z.array(z.enum(CHECK_NAMES)))
     .refine((names) => new Set(names).size === names.length, 'names a check twice')
     .refine((names) => names.length === 1 || !names.includes('allow-all'), 'has allow-all beside others'),
-  /** What to do with a job whose check did not work. */
+  /** Treatment of a job whose check did not work. */
   SEMBLANCE_CONTENT_CHECK_FAILED: z.enum(['retry', 'allow']).default('retry'),
   SEMBLANCE_CONTENT_HASH_LIST: absolutePath.optional(),
   /** Most bits of 256 in which a copy may differ. */

@@ -62,7 +62,7 @@ export function createEngineSet(options: {
     const all = capacityOf((each) => each.places);
     const own = Math.max(1, Math.round(offer.slots));
     const alone = Math.floor(all / (pool.places + 1)) + 1;
-    // The cost is at most the present capacity, so that one render fits even while other processes are down.
+    // The minimum is at most the present capacity, so that one render fits while other processes are down.
     return Math.max(
       own,
       Math.min(

@@ -37,7 +37,7 @@ afterEach(async () => {
 });
 afterAll(() => rm(tempDir, { recursive: true, force: true }));
 
-/** Time for a cancelled render to end, in ms: the test machine may stall. */
+/** Time for a cancelled render to end, in ms: the test machine may stand still. */
 const cancelMs = 5_000;
 const video = ['ffmpeg'];
 
@@ -103,7 +103,7 @@ it(
 );
 
 it('ends a cancelled render while a large picture is encoded, and its process goes on with the others', {
-  // If the machine stalls for a second, the agent kills the process, and the test fails.
+  // If the machine stands still for a second, the agent kills the process, and the test fails.
   timeout: PROCESSES_MS,
   retry: 2,
 }, async () => {

@@ -52,7 +52,7 @@ describe('Python', () => {
 
   engineConformance({
     title: 'the example of a sidecar',
-    // The test machine may stall for a moment.
+    // The test machine may stand still for a moment.
     works: [{ capability: 'face-swap-image', samples: (own) => portraits(own, 288), cancelMs: 5_000 }],
     async start(options) {
       const socket = join(options.dir, 'shared', 'engine.sock');
@@ -241,7 +241,7 @@ describe('Python', () => {
   });
 
   it('the page about engines has 30 lines of Python that are one', {
-    // If the machine stalls for a second, a cancelled render ends late.
+    // If the machine stands still for a second, a cancelled render ends late.
     retry: 2,
   }, async () => {
     const [, block = ''] = /```python\n([^`]*serve\([^`]*)```/.exec(await readFile(PAGE, 'utf8')) ?? [];

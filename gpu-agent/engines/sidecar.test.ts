@@ -15,10 +15,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createEnginePool } from './host/engine-pool.ts';
 import { sidecarSource } from './registry.ts';
 
-/**
- * Times for well-behaved sidecars. The sidecar runs in this process, so a pause of the process must not look like a
- * hang.
- */
+/** Times for well-behaved sidecars. The sidecar runs in this process, so a standstill must not look like a hang. */
 const TIMES = { healthEveryMs: 50, deadAfterMs: 60_000, silenceMs: 60_000, endMs: 60_000 };
 const idle = new AbortController().signal;
 let dir: string;

@@ -19,7 +19,7 @@ import { AGENT_ENDS, type LiveOptions } from './live.ts';
 
 const CAPABILITY = 'full-live-swap';
 const PORTRAIT = join(import.meta.dirname, '../../media/astronaut.png');
-/** Time limit of checks, in ms; long, so that a stall of the machine does not look like a slow check. */
+/** Time limit of checks, in ms; long, so that a standstill does not look like a slow check. */
 const PATIENT_MS = 60_000;
 const PROMPT = 'use api/uploads/face-1';
 

@@ -162,7 +162,7 @@ describe('an agent with live sessions', () => {
     const { engine, state } = createTestLiveEngine();
     const agent = await harness.agent({
       liveEngines: [engine],
-      // The times are in the order of the real ones, and long enough for a machine that stalls for seconds.
+      // The times are in the order of the real ones, and longer than a standstill of some seconds.
       leaseTimes: { durationSeconds: 20, renewEveryMs: 1_000, fenceAfterMs: 8_000 },
     });
     const relay = await session(agent, 'full-live-swap');

@@ -96,7 +96,7 @@ describe('watching', () => {
     await relay.ready;
     const from = watch.messages.length;
     const began = performance.now();
-    // The loop goes on longer if the machine stalls.
+    // The loop goes on longer if the machine stands still.
     while (performance.now() - began < 2_600 || (stateOf(held)?.streamedMs ?? 0) <= 2_000) {
       relay.send(picture(1));
       await relay.next();

@@ -11,7 +11,7 @@ const CAPABILITY = 'full-live-swap';
 const PICTURE = Uint8Array.of(9, 9, 9);
 /** The path of each portrait tells the threads what to do. */
 const CHARACTERS = ['plain', 'slow', 'hangs'];
-/** Time limit, in ms; long, so that no thread is given up when the machine stalls. */
+/** Time limit, in ms; long, so that no thread is given up after a standstill. */
 const PATIENT_MS = 60_000;
 
 let rig: LiveRig;

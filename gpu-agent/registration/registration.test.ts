@@ -13,8 +13,8 @@ import type { LeaseTimes } from './registration.ts';
 /** Renewals are soon visible, and a busy machine causes no fencing. */
 const TIMES = { durationSeconds: 60, renewEveryMs: 300, fenceAfterMs: 50_000 };
 /**
- * Times for agents that lose their Lease: in the order of the real ones, and long enough for a machine that stalls
- * for seconds.
+ * Times for agents that lose their Lease: in the order of the real ones, and longer than a standstill of some
+ * seconds.
  */
 const FENCING = { durationSeconds: 20, renewEveryMs: 1_000, fenceAfterMs: 8_000 };
 

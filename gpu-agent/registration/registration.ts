@@ -277,7 +277,7 @@ export function createRegistration(options: RegistrationOptions): Registration {
     },
     get live() {
       if (!acquired || lease.fenced) return false;
-      // The clock is checked too, because after a pause of the process its timers may not have run yet.
+      // The clock is checked too, because after a standstill the timers may not have run yet.
       return performance.now() - lease.lastRenewal < times.fenceAfterMs;
     },
   };

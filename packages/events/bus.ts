@@ -11,11 +11,11 @@ export interface BusEvent {
 export interface DeliveredEvent extends BusEvent {
   /** 1 on the first delivery. */
   readonly delivery: number;
-  /** States when the stream stored it. */
+  /** Time at which the stream stored the event. */
   readonly storedAt: Date;
 }
 
-/** Thrown by a handler to have the event again after a time of its own choosing. */
+/** Thrown by a handler to receive the event again after a time that it chooses. */
 export class RedeliverLater extends Error {
   override readonly name = 'RedeliverLater';
   readonly code = 'redeliver_later';
@@ -28,7 +28,7 @@ export class RedeliverLater extends Error {
   }
 }
 
-/** Nobody stores events at present: not connected, or no answer in time. Publish again later. */
+/** No server stores events at present: there is no connection, or no answer in time. Publish again later. */
 export class EventsUnavailableError extends Error {
   override readonly name = 'EventsUnavailableError';
   readonly code = 'events_unavailable';
@@ -36,33 +36,42 @@ export class EventsUnavailableError extends Error {
 }
 
 export interface ConsumeOptions {
-  /** Consumers of one name share the events, each going to one of them; the place survives restarts. */
+  /**
+   * Name of the consumer. Consumers of one name share the events: each event goes to one of them. The server
+   * remembers their position across restarts.
+   */
   readonly durable: string;
   /** Subjects, with `*` for one part and `>` for the rest. */
   readonly subjects: readonly string[];
-  /** Done when it resolves; delivered again when it throws. The signal aborts when the consumer ends. */
+  /**
+   * Handles one event. The event is done when the promise resolves, and delivered again when it rejects. The signal
+   * aborts when the consumer ends.
+   */
   readonly handler: (event: DeliveredEvent, signal: AbortSignal) => Promise<void>;
   /** Events handled at once. Default 16. */
   readonly concurrency?: number;
-  /** States where a new durable begins. Default: with the oldest event stored. */
+  /** Position at which a new durable begins. Default: the oldest event stored. */
   readonly from?: 'all' | 'new';
   readonly signal: AbortSignal;
 }
 
-/** "Something happened", kept for consumers that are away. Fed from an outbox alone, so nothing in it is invented. */
+/**
+ * Delivers events to consumers, and keeps them while a consumer is away. Only the outbox publishes, so each event
+ * describes a committed change.
+ */
 export interface EventBus {
   /** Resolves when the event is stored. @throws EventsUnavailableError */
   publish(event: BusEvent): Promise<void>;
   /**
-   * Handles events until the signal aborts, across every loss of the connection; resolves when the last handler has
+   * Handles events until the signal aborts, and survives lost connections. Resolves when the last handler has
    * ended.
    */
   consume(options: ConsumeOptions): Promise<void>;
   /**
-   * Hears of events as they are published, from now on and while connected: each at most once, to every listener of
-   * every process. What was missed is not told, so a listener also looks by itself from time to time.
+   * Calls `heard` for each event published from now on, at most once, while connected. Every listener of every
+   * process hears each event. Missed events are not repeated, so a listener must also poll.
    * @param subject as in `ConsumeOptions.subjects`
-   * @returns ends it
+   * @returns a function that ends the listening
    */
   listen(subject: string, heard: (subject: string) => void): () => void;
   /** @throws EventsUnavailableError when not connected. */

@@ -5,22 +5,22 @@ import { createRefusals } from '@semblance/common/refusals';
 import { type ConnectionOptions, connect, ErrorCode } from 'nats';
 
 const EVERY_MS = 1_000;
-/** What goes on for long is said again. */
+/** Pause after which an unchanged fault is logged again, in ms. */
 const SAY_AGAIN_MS = 60_000;
 
 export interface ExplainOptions {
   readonly to: ConnectionOptions;
   readonly logger: Logger;
-  /** Tells whether there is nothing to explain any more. */
+  /** Whether the connection stands, so that nothing needs an explanation any more. */
   readonly done: () => boolean;
   readonly onFault: (why: string) => void;
   readonly signal: AbortSignal;
 }
 
 /**
- * Why there is no connection yet: a client that waits for its first one tries on and on and does not say what for, so
- * this asks with one of its own.
- * @throws ConfigError when the server goes on refusing the credentials
+ * Logs why there is no connection yet. A NATS client that waits for its first connection retries without a reason,
+ * so this function tries with a client of its own.
+ * @throws ConfigError when the server keeps refusing the credentials
  */
 export async function explainNats({ to, logger, done, onFault, signal }: ExplainOptions): Promise<void> {
   const refusals = createRefusals('SEMBLANCE_NATS_URL');

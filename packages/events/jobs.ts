@@ -3,12 +3,13 @@ import type { BusEvent } from './bus.ts';
 export const JOB_STATUSES = ['queued', 'processing', 'succeeded', 'failed'] as const;
 export type JobStatus = (typeof JOB_STATUSES)[number];
 
-/** Every job event; `semblance.jobs.<job id>.<status>` is one. */
+/** Subjects of all job events. One subject is `semblance.jobs.<job id>.<status>`. */
 export const JOB_SUBJECTS = 'semblance.jobs.>';
 
 /**
- * A job reached a status. Statuses only move forward, but events of one job may arrive twice or out of order after a
- * fault: a consumer takes them as a sign to look at the job, or ignores one that lies behind what it knows.
+ * Describes that a job reached a status. Statuses only move forward, but after a fault the events of one job may
+ * arrive twice or out of order. A consumer uses them as a hint to read the job, or ignores an event older than its
+ * knowledge.
  */
 export interface JobEvent {
   readonly event: `job.${JobStatus}`;
@@ -26,7 +27,7 @@ export function jobEvent(jobId: string, status: JobStatus, at: Date): BusEvent &
   };
 }
 
-/** Subject of a job's event; without an id or a status: of every job's, or every status's. */
+/** Returns the subject of a job's event. Without an id or a status it matches every job, or every status. */
 export function jobSubject(jobId = '*', status: JobStatus | '*' = '*'): string {
   return `semblance.jobs.${jobId}.${status}`;
 }

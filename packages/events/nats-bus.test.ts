@@ -57,7 +57,7 @@ function consume(durable: string, handler: (event: DeliveredEvent) => Promise<vo
   const done = bus.consume({ durable, subjects: [JOB_SUBJECTS], handler, signal: stop.signal, ...more });
   consumers.push({ stop, done });
 }
-/** Resolves when the server knows the consumer: what is published from now on reaches it. */
+/** Resolves when the server knows the consumer, so that it receives all later events. */
 async function subscribed(durable: string) {
   const connection = await connect({ ...natsOptions(nats.url) });
   try {
@@ -145,7 +145,7 @@ test('a server that goes, with all it had, and comes back: publishing fails mean
   const dir = await mkdtemp(join(tmpdir(), 'semblance-nats-'));
   const binary = (await resolveTools(['nats-server']))['nats-server'];
   const port = await freePort();
-  // Both folders have one password, so that the second server is the first with all else lost.
+  // Both folders share one password, so the second server equals the first with all its data lost.
   for (const name of ['1', '2']) {
     await mkdir(join(dir, name));
     await writeFile(join(dir, name, 'password'), 'secret');

@@ -30,7 +30,10 @@ import {
 import { explainNats } from './explain-nats.ts';
 import { JOB_SUBJECTS } from './jobs.ts';
 
-/** An event not done by then is delivered again: the handler's process is taken for dead. */
+/**
+ * Time in ms after which an event that is not done is delivered again, because its handler's process is presumed
+ * dead.
+ */
 const ACK_WAIT_MS = 30_000;
 
 const STREAM = 'SEMBLANCE_JOBS';
@@ -39,18 +42,18 @@ const NOT_CONNECTED = 'not connected to NATS';
 
 export interface NatsBusOptions {
   readonly url: string;
-  /** PEM of the authorities that the server's certificate may be of; set, there is no connection without TLS. */
+  /** PEM file of authorities for the server's certificate. When it is set, every connection uses TLS. */
   readonly caFile?: string | undefined;
-  /** Of this client, as the server lists it. */
+  /** Name of this client in the server's list. */
   readonly name: string;
   readonly logger: Logger;
-  /** Time a publish waits for the stream's answer. Default 3000 ms. */
+  /** Longest wait of a publish for the stream's answer, in ms. Default 3000. */
   readonly publishTimeoutMs?: number;
 }
 
 /**
- * Events in a JetStream stream. Connects in the background and again after every loss: creating it never fails, and
- * what is asked of it meanwhile fails with EventsUnavailableError.
+ * Creates a bus on a JetStream stream. It connects in the background and again after every loss, so the creation
+ * never fails. Calls without a connection fail with EventsUnavailableError.
  */
 export function createNatsBus(options: NatsBusOptions): EventBus {
   const { logger, publishTimeoutMs = 3_000 } = options;
@@ -58,7 +61,7 @@ export function createNatsBus(options: NatsBusOptions): EventBus {
   let connection: NatsConnection | undefined;
   let stream: JetStreamClient | undefined;
 
-  /** Those that came before the connection; it takes its subscriptions along over every loss. */
+  /** Listeners that were registered before the first connection. A reconnect keeps the subscriptions. */
   const listeners = new Set<{ subscribe(to: NatsConnection): void }>();
 
   const to = { ...natsOptions(options.url, options.caFile), name: options.name };
@@ -72,7 +75,7 @@ export function createNatsBus(options: NatsBusOptions): EventBus {
     pingInterval: 5_000,
     maxPingOut: 2,
     ignoreAuthErrorAbort: true,
-    // Otherwise each publication makes two more errors, for a trace that only one that fails would show.
+    // Otherwise the client creates two more errors for each publication, only for the stack trace of a failed one.
     noAsyncTraces: true,
   }).then(async (got) => {
     if (closing.signal.aborted) return await got.close();
@@ -90,7 +93,7 @@ export function createNatsBus(options: NatsBusOptions): EventBus {
     fault = `${NOT_CONNECTED}: ${why}`;
   };
   const explained = { to, logger, onFault, done: () => connection !== undefined, signal: closing.signal };
-  // Refused credentials end the process: uncaught, it says so.
+  // Refused credentials end the process: the uncaught error is logged.
   void explainNats(explained).catch((error: unknown) =>
     queueMicrotask(() => {
       throw error;
@@ -109,7 +112,7 @@ export function createNatsBus(options: NatsBusOptions): EventBus {
     }
   }
 
-  /** Makes sure of the stream, until it is there: a server that lost its folder has none. */
+  /** Creates the stream and repeats until it exists, because a server that lost its folder has none. */
   let preparing: Promise<void> | undefined;
   let unprepared: string | undefined;
   function prepare(): Promise<void> {
@@ -121,13 +124,13 @@ export function createNatsBus(options: NatsBusOptions): EventBus {
           const wanted = {
             subjects: [JOB_SUBJECTS],
             max_age: nanos(7 * DAY_MS),
-            // Not max_bytes, which the server sets aside whole when the stream is made.
+            // There is no max_bytes, because the server reserves all of it when the stream is created.
             max_bytes: -1,
             max_msgs: 1_000_000,
             discard: DiscardPolicy.Old,
             duplicate_window: nanos(10 * 60_000),
           };
-          // One made by an earlier release may have other settings.
+          // A stream of an earlier release may have other settings.
           if (await manager.streams.info(STREAM).catch(() => undefined)) {
             await manager.streams.update(STREAM, wanted);
           } else {
@@ -159,7 +162,7 @@ export function createNatsBus(options: NatsBusOptions): EventBus {
         expect: { streamName: STREAM },
       });
     } catch (error) {
-      // No responder: the server is there and the stream is not.
+      // No responders: the server runs but the stream does not exist.
       if ((error as { code?: string }).code === '503') void prepare();
       throw new EventsUnavailableError(`cannot publish ${event.subject}`, { cause: error });
     }
@@ -216,7 +219,7 @@ export function createNatsBus(options: NatsBusOptions): EventBus {
 }
 
 function describeFault(error: unknown): string {
-  // Nobody answers for JetStream; the client says no more than that.
+  // JetStream does not answer; the client tells nothing more.
   return (error as { code?: string }).code === ErrorCode.NoResponders
     ? 'the server has no JetStream, or not for this account'
     : describeError(error);
@@ -233,7 +236,7 @@ async function handleFrom(
   const settings = {
     filter_subjects: [...options.subjects],
     ack_wait: nanos(ACK_WAIT_MS),
-    // Until it is done.
+    // An event is delivered until it is done.
     max_deliver: -1,
     max_ack_pending: Math.max(1_000, concurrency * 4),
   };
@@ -254,7 +257,8 @@ async function handleFrom(
   });
   const stop = () => void messages.close();
   signal.addEventListener('abort', stop, { once: true });
-  // Aborted meanwhile: closed, and read to that end, for a close of messages that nobody reads never resolves.
+  // The signal may have aborted meanwhile. The consumer is then closed and read to its end, because the close never
+  // resolves while messages are unread.
   if (signal.aborted) stop();
   try {
     for await (const message of messages) {
@@ -274,7 +278,7 @@ async function handle(message: JsMsg, { handler, signal }: ConsumeOptions): Prom
   try {
     event = delivered(message);
   } catch {
-    // Not JSON: nothing of ours, and it never will be.
+    // The message is not JSON, so it is not one of ours and never will be.
     message.term();
     return;
   }

@@ -14,7 +14,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { jobEvent } from './jobs.ts';
 import { createNatsBus } from './nats-bus.ts';
 
-/** A real nats-server whose certificate is of an authority that nobody knows. */
+/** The tests use a real nats-server whose certificate comes from an authority that no client trusts by default. */
 let folder: string;
 let url: string;
 let authority: Authority;
@@ -33,7 +33,7 @@ beforeAll(async () => {
   await writeFile(file('nats.crt'), certificate);
   await writeFile(file('nats.key'), key, { mode: 0o600 });
   const port = await freePort();
-  // Of a server that is named by its address this client checks no more than that it is `localhost`.
+  // For a server addressed by IP, this client checks only that the certificate names `localhost`.
   url = (await natsUrl(folder, port)).replace('nats:', 'tls:').replace('@127.0.0.1', '@localhost');
   const configuration = natsConfiguration({
     listen: `127.0.0.1:${port}`,

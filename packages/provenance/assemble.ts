@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
 import { type Layout, lengthOf, type Piece, UnmarkableFileError } from './containers/container.ts';
 
-/** Bytes held at once while a file is hashed or copied. */
+/** Most bytes held in memory while a file is hashed or copied. */
 const BLOCK = 1024 * 1024;
 
-/** Returns where the manifest stands in the new file. */
+/** Returns the position of the manifest in the new file. */
 export function manifestSpan(layout: Layout): { start: number; length: number } | undefined {
   let at = 0;
   for (const piece of layout.pieces) {
@@ -15,7 +15,7 @@ export function manifestSpan(layout: Layout): { start: number; length: number } 
   return undefined;
 }
 
-/** SHA-256 over all of the new file but the manifest: what a `c2pa.hash.data` assertion holds. */
+/** Returns the SHA-256 over the new file without the manifest, for a `c2pa.hash.data` assertion. */
 export async function dataHash(file: FileHandle, layout: Layout, signal: AbortSignal): Promise<Uint8Array> {
   const hash = createHash('sha256');
   for (const piece of layout.pieces) {
@@ -26,8 +26,8 @@ export async function dataHash(file: FileHandle, layout: Layout, signal: AbortSi
 }
 
 /**
- * SHA-256 over the top-level boxes, each after its place in the file as eight bytes; the file's type and the manifest
- * are left out: what a `c2pa.hash.bmff.v3` assertion holds.
+ * Returns the SHA-256 for a `c2pa.hash.bmff.v3` assertion. It covers the top-level boxes, each preceded by its
+ * position in the file as eight bytes, without the file type box and the manifest.
  */
 export async function boxesHash(file: FileHandle, layout: Layout, signal: AbortSignal): Promise<Uint8Array> {
   const hash = createHash('sha256');
@@ -45,7 +45,7 @@ export async function boxesHash(file: FileHandle, layout: Layout, signal: AbortS
   return hash.digest();
 }
 
-/** Writes the new file. @param manifest as the container wraps it */
+/** Writes the new file. @param manifest in the form that the container wraps it in */
 export async function assemble(
   file: FileHandle,
   layout: Layout,
@@ -71,7 +71,7 @@ async function writeAll(target: FileHandle, bytes: Uint8Array): Promise<void> {
   }
 }
 
-/** The bytes of a piece, in blocks that are valid until the next one is asked for. */
+/** Yields the bytes of a piece in blocks. A block is valid until the next one is requested. */
 async function* blocks(file: FileHandle, piece: Piece, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   if (piece.kind === 'bytes') yield piece.bytes;
   if (piece.kind !== 'range') return;

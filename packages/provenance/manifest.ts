@@ -14,7 +14,7 @@ import {
 import type { Credential } from './signer.ts';
 import type { Part } from './source-types.ts';
 
-/** Room for a signature, which is known last: an RSA key of 4096 bits needs 512 bytes. */
+/** Bytes reserved for the signature, which is made last. An RSA key of 4096 bits needs 512. */
 const SIGNATURE_ROOM = 1_024;
 
 export interface Program {
@@ -23,7 +23,7 @@ export interface Program {
 }
 
 export interface Ingredient {
-  /** Its role among the inputs; nothing else that its owner called it is told. */
+  /** Role among the inputs; no other name of the owner's is disclosed. */
   readonly role: string;
   readonly part: Part;
   readonly sha256: Uint8Array;
@@ -31,7 +31,7 @@ export interface Ingredient {
 
 export interface ManifestFacts {
   readonly contentType: string;
-  /** As in the XMP. */
+  /** Instance id; the XMP carries the same. */
   readonly instanceId: string;
   readonly generator: Program;
   readonly engine: Program;
@@ -42,13 +42,13 @@ export interface ManifestFacts {
 }
 
 export interface DraftManifest {
-  /** Bytes the manifest store will have: the file is laid out and hashed around a place that long. */
+  /** Bytes that the manifest store will have. The file is laid out and hashed around a gap of this length. */
   readonly length: number;
   /** Binds the manifest to the file, signs it, and returns the store. */
   seal(hash: Uint8Array, span: { start: number; length: number }): Promise<Uint8Array>;
 }
 
-/** A manifest (C2PA 2.1) of one claim, without a time stamp of an authority. */
+/** Creates a manifest (C2PA 2.1) with one claim and without a time stamp of an authority. */
 export function draftManifest(facts: ManifestFacts, { cose }: Credential): DraftManifest {
   const store = new ManifestStore();
   const manifest = store.createManifest({
@@ -85,7 +85,7 @@ function addHistory(manifest: Manifest, facts: ManifestFacts): void {
   const added = facts.ingredients.map(({ role, part, sha256 }, index) => {
     const assertion = IngredientAssertion.createV3(part as RelationshipType);
     assertion.title = role;
-    // RFC 6920: names a file by its hash, so that whoever has it can tell, and nobody else learns what it was.
+    // RFC 6920 names a file by its hash. Only a reader who has the file can recognise it.
     assertion.instanceID = `ni:///sha-256;${Buffer.from(sha256).toString('base64url')}`;
     if (index > 0) assertion.labelSuffix = index;
     manifest.addAssertion(assertion);
@@ -115,13 +115,13 @@ type Bind = (hash: Uint8Array, span: { start: number; length: number }) => void;
 function bindData(manifest: Manifest): Bind {
   const assertion = DataHashAssertion.create('SHA-256');
   manifest.addAssertion(assertion);
-  // A RIFF chunk of odd length is followed by a byte that readers do not count as the manifest's.
+  // A RIFF chunk of odd length has a padding byte that readers do not count as part of the manifest.
   assertion.paddingLength += manifest.parentStore.measureSize() % 2;
   const before = assertion.generateJUMBFBox().measureSize();
   return (hash, span) => {
     assertion.exclusions = [span];
     assertion.hash = hash;
-    // What the place of the manifest takes to say comes off the padding, so that the length stays.
+    // The bytes that describe the manifest's position come off the padding, so the total length is constant.
     assertion.paddingLength -= assertion.generateJUMBFBox().measureSize() - before;
   };
 }

@@ -34,7 +34,7 @@ beforeAll(async () => {
   signing = await createProvenance({ ...base, signer: certificate });
   metadataOnly = await createProvenance({ ...base, signer: undefined });
   samples = await makeSamples(dir);
-  // Installed the first time.
+  // The first run installs the reader.
   await readerPython();
 }, 180_000);
 afterAll(() => rm(dir, { recursive: true, force: true }));
@@ -42,10 +42,10 @@ afterAll(() => rm(dir, { recursive: true, force: true }));
 const sampleOf = (name: string): Sample => samples[name] as Sample;
 
 let count = 0;
-/** The marked file, called as its type wants it. */
+/** Returns the marked file, with the file name extension of its type. */
 async function mark(by: Provenance, sample: Sample, capability: Capability = 'face-swap-image') {
   const extension = sample.file.slice(sample.file.lastIndexOf('.'));
-  // Files are marked side by side: each keeps to its own number.
+  // Files are marked concurrently, so each has a number of its own.
   const name = `work-${++count}${extension}`;
   const path = join(dir, name);
   await copyFile(sample.file, path);
@@ -68,7 +68,7 @@ const NAMES = [
   'mp4 with its index last',
 ];
 
-/** Bytes of picture or sound: past all that was put in. */
+/** Changes a byte of the picture or sound, beyond all inserted data. */
 async function changeOneByte(file: string): Promise<string> {
   const bytes = await readFile(file);
   const mdat = bytes.indexOf('mdat');
@@ -231,7 +231,7 @@ describe('marking', () => {
     const file = join(dir, 'large.mp4');
     await using handle = await open(file, 'w+');
     await handle.write(small);
-    // A box of 6 GB, none of it on disk.
+    // The box claims 6 GB, none of which is on disk.
     const header = Buffer.alloc(16);
     header.writeUInt32BE(1);
     header.write('free', 4);

@@ -13,13 +13,13 @@ import { type Credential, createSigner, type SignerFiles } from './signer.ts';
 import { ORIGINS, type Origin } from './source-types.ts';
 import { xmpPacket } from './xmp.ts';
 
-/** Holds what the GpuAgent says of it. */
+/** Statement about provenance in the GpuAgent. */
 export interface ProvenanceStatement {
-  /** Tells whether outputs carry a signed manifest besides the metadata, which they always do. */
+  /** Whether outputs carry a signed manifest beside the metadata, which they always carry. */
   readonly manifests: boolean;
-  /** Whom readers name as the signer. */
+  /** Name of the signer that readers show. */
   readonly signedBy?: string;
-  /** States when the certificate expires. */
+  /** Expiry of the certificate. */
   readonly notAfter?: string;
   readonly message: string;
 }
@@ -29,18 +29,18 @@ export interface MarkOptions {
   readonly contentType: string;
   readonly capability: Capability;
   readonly engine: Program;
-  /** Input role → path. */
+  /** Path of each input by its role. */
   readonly inputs: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
 }
 
 export interface Provenance {
   readonly statement: ProvenanceStatement;
-  /** Asked before work is begun. @throws SigningCredentialError when its output could not be signed */
+  /** Checks that outputs can be signed, before work begins. @throws SigningCredentialError when they cannot */
   ready(): Promise<void>;
   /**
-   * Writes where the output comes from into it. Returns the path of the marked file, beside the one that is given,
-   * which is removed.
+   * Writes the origin into a file. Returns the path of the marked file, which lies beside the given one; the given
+   * file is removed.
    * @throws UnmarkableFileError, SigningCredentialError, or the signal's reason
    */
   mark(options: MarkOptions): Promise<string>;
@@ -50,7 +50,7 @@ export interface ProvenanceOptions {
   readonly signer: SignerFiles | undefined;
   readonly generator: Program;
   readonly logger: Logger;
-  /** The statement is another now. */
+  /** Called when the statement has changed. */
   readonly onChange?: () => void;
 }
 

@@ -1,4 +1,4 @@
-// The classes of @peculiar/x509 are put together by it.
+// @peculiar/x509 builds its classes with the metadata of this module.
 import 'reflect-metadata';
 import {
   constants,
@@ -15,40 +15,40 @@ import type { Signer as CoseSigner } from '@trustnxt/c2pa-ts/cose';
 export class SigningCredentialError extends Error {
   override readonly name = 'SigningCredentialError';
   readonly code = 'signing_credential_unusable';
-  /** Whoever looks after the files may put others there. */
+  /** True, because an operator may replace the files. */
   readonly retryable = true;
 }
 
 export interface Credential {
   readonly cose: CoseSigner;
-  /** Whom a reader names: the organisation, else the common name. */
+  /** Name that a reader shows: the organisation, else the common name. */
   readonly signedBy: string;
   readonly notAfter: Date;
 }
 
 export interface SignerFiles {
-  /** PEM: the certificate that signs, then those that issued it. */
+  /** PEM file: the signing certificate, then its issuers. */
   readonly certificateFile: string;
-  /** PEM: its private key, not encrypted. */
+  /** PEM file: the private key, unencrypted. */
   readonly keyFile: string;
 }
 
 export interface Signer {
   /**
-   * The credential, read again when its files have changed, so that a renewed certificate needs no restart.
-   * @throws SigningCredentialError when it cannot sign now
+   * Returns the credential. It reads the files again after a change, so a renewed certificate needs no restart.
+   * @throws SigningCredentialError when the present files cannot sign
    */
   current(): Promise<Credential>;
 }
 
-/** COSE's numbers of the algorithms that C2PA allows. */
+/** COSE numbers of the algorithms that C2PA allows. */
 const COSE = { ES256: -7, ES384: -35, ES512: -36, EdDSA: -8, PS256: -37 } as const;
 const CURVES: Readonly<Record<string, readonly [number, string]>> = {
   prime256v1: [COSE.ES256, 'sha256'],
   secp384r1: [COSE.ES384, 'sha384'],
   secp521r1: [COSE.ES512, 'sha512'],
 };
-/** Purposes a certificate may have for this: e-mail protection, signing of documents, signing of claims. */
+/** Extended key usages that a signing certificate may have: e-mail protection, document signing, claim signing. */
 const PURPOSES = ['1.3.6.1.5.5.7.3.4', '1.3.6.1.5.5.7.3.36', '1.3.6.1.4.1.62558.2.1'];
 
 export function createSigner(files: SignerFiles): Signer {
@@ -103,7 +103,7 @@ async function load({ certificateFile, keyFile }: SignerFiles): Promise<Credenti
     cose: {
       algorithm,
       certificate: encoded(leaf),
-      // Readers bring the authorities they trust along, so the root is not sent.
+      // Readers have the roots that they trust, so the root is not sent.
       chainCertificates: issuers.filter((issuer) => !issuer.verify(issuer.publicKey)).map(encoded),
       sign: async (payload) => new Uint8Array(signBytes(payload)),
     },

@@ -1,23 +1,23 @@
 import type { Capability } from '@semblance/engine-api/capabilities';
 
 const NEWSCODES = 'http://cv.iptc.org/newscodes/digitalsourcetype/';
-/** Media of a person or a camera in which a part was made by a trained model. */
+/** Media of a person or a camera, a part of which a trained model made. */
 export const EDITED = `${NEWSCODES}compositeWithTrainedAlgorithmicMedia`;
-/** Media made as a whole by an algorithm that was trained on recorded media. */
+/** Media made entirely by an algorithm that was trained on recorded media. */
 export const GENERATED = `${NEWSCODES}trainedAlgorithmicMedia`;
 
-/** How an input took part: the output is that file, edited; it was put into it; or the output was made from it. */
+/** Role of an input: the output is the edited input, contains it, or was generated from it. */
 export type Part = 'parentOf' | 'componentOf' | 'inputTo';
 
 export interface Origin {
   /** IPTC NewsCode of the output. */
   readonly digitalSourceType: string;
-  /** C2PA action that opens the history: what was there was edited, or nothing was and it was made. */
+  /** C2PA action that opens the history: an existing file was edited, or a new one was created. */
   readonly action: 'c2pa.edited' | 'c2pa.created';
   readonly parts: Readonly<Record<string, Part>>;
 }
 
-/** States where the output of each capability comes from; docs/guide/owner/provenance.md says why. */
+/** Origin of the output of each capability; docs/guide/owner/provenance.md gives the reasons. */
 export const ORIGINS: Readonly<Partial<Record<Capability, Origin>>> = {
   'face-swap-image': edited({ image: 'parentOf', face: 'componentOf' }),
   'face-swap': edited({ video: 'parentOf', face: 'componentOf' }),

@@ -1,12 +1,12 @@
 export interface XmpFacts {
   readonly digitalSourceType: string;
-  /** Program that made the file, with its version. */
+  /** Name and version of the program that made the file. */
   readonly creatorTool: string;
-  /** Names this file, where it is one; the manifest carries the same. */
+  /** Identifier of this file, if it has one; the manifest carries the same. */
   readonly instanceId?: string;
 }
 
-/** An XMP packet that says how the media came to be. IPTC's source type has no other home: IIM knows no such field. */
+/** Returns an XMP packet that describes how the media was made. IPTC's source type exists only in XMP, not in IIM. */
 export function xmpPacket(facts: XmpFacts): Uint8Array {
   const { digitalSourceType, creatorTool, instanceId } = facts;
   const named = instanceId === undefined ? '' : ` xmpMM:InstanceID="${escaped(instanceId)}"`;

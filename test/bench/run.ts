@@ -1,9 +1,8 @@
 /**
- * `npm run bench`: every figure the project promises, measured on this machine over a stack of its own. Prints a table a
- * section and writes it to reports/<section>.md; the pictures that some sections make go to bench-out/.
+ * `npm run bench` measures every figure that the project promises, on this machine, with its own stack. Prints a table per section and writes it to reports/<section>.md. Pictures of some sections go to bench-out/.
  *
- * Arguments choose sections by name (`npm run bench -- jobs photo-swap`); without any, all run. The exit status says
- * whether everything could be measured, not whether every goal was met: that depends on the machine.
+ * Arguments choose sections by name (`npm run bench -- jobs photo-swap`); without any, all run. The exit status
+ * says whether everything could be measured. It does not depend on the goals, because they depend on the machine.
  */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -16,7 +15,7 @@ import type { BenchRow } from './photo-swap/bench-row.ts';
 
 type Run = (context: BenchContext) => Promise<Section | readonly Section[]>;
 
-/** A section that is loaded when it is run: what is wrong with one, or takes long to load, is nothing to the others. */
+/** Returns a section that is loaded when it runs, so that a slow or faulty section does not affect the others. */
 const section =
   <Name extends string>(load: () => Promise<Readonly<Record<Name, Run>>>, name: Name): Run =>
   async (context) =>
@@ -54,7 +53,9 @@ const runVoiceBench = section(() => import('./voice/voice-bench.ts'), 'runVoiceB
 const runVoiceHourBench = section(() => import('./voice/voice-hour-bench.ts'), 'runVoiceHourBench');
 const runWebhookBench = section(() => import('./webhooks/webhook-bench.ts'), 'runWebhookBench');
 
-/** Sections by the name that chooses them. Submits and scale come last: they leave thousands of jobs behind. */
+/**
+ * Sections by the name that chooses them. Submits and scale come last, because they leave thousands of jobs behind.
+ */
 const SECTIONS: Record<string, readonly Run[]> = {
   http: [runGetJobBench, runUploadBench],
   events: [runEventStreamsBench],
@@ -80,7 +81,7 @@ const SECTIONS: Record<string, readonly Run[]> = {
   scale: [runDispatchBench, runThroughputBench, runMemoryAtScale],
 };
 
-/** Parts of a section, for whoever works on what they measure. */
+/** Parts of a section, for people who work on what they measure. */
 const PARTS: Record<string, readonly Run[]> = {
   'agents/photos': [runTwoAgentsPhotos],
   'agents/videos': [runTwoAgentsVideos],
@@ -126,7 +127,7 @@ try {
       parts.push(text);
       if (!measured) failed++;
     }
-    // A part alone is for whoever works on it: the report of its section stays.
+    // A single part must not replace the report of its section.
     if (Object.hasOwn(SECTIONS, name) && !ending.signal.aborted) await writeReport(name, parts);
   }
 } finally {
@@ -134,7 +135,7 @@ try {
 }
 process.exitCode = failed || ending.signal.aborted ? 1 : 0;
 
-/** The engine alone, in this process: what the rest of the system adds is in the other sections. */
+/** Measures the engine alone, in this process; other sections measure what the system adds. */
 async function photoSwap({ outDir, say }: BenchContext): Promise<Section> {
   const { runPhotoSwapBench } = await import('./photo-swap/photo-swap-bench.ts');
   const rows = await runPhotoSwapBench({ log: say, outputDir: outDir });
@@ -153,7 +154,7 @@ async function photoSwap({ outDir, say }: BenchContext): Promise<Section> {
   };
 }
 
-/** Runs a part of a section and prints its tables; a part that fails is told of in its place. */
+/** Runs a part of a section and prints its tables. If the part fails, it prints the failure in their place. */
 async function measure(
   name: string,
   run: Run,

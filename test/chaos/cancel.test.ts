@@ -3,14 +3,17 @@ import { eventually } from '@semblance/testkit/stack/eventually';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createRig, expectOutage, type Rig } from './rig.ts';
 
-/** A running job is cancelled while a service is killed: whatever was answered holds, and the job ends once. */
+/**
+ * A running job is cancelled while a service is killed. Every answer to the cancel stays true, and the job ends
+ * once.
+ */
 let rig: Rig;
 beforeAll(async () => {
   rig = await createRig();
 }, 300_000);
 afterAll(() => rig?.close(), 200_000);
 
-/** One call to cancel. Undefined when no answer came; throws on an answer that an outage does not explain. */
+/** Calls cancel once. Returns undefined when no answer came; throws on an answer that an outage does not explain. */
 async function tryCancel(id: string): Promise<JobRecord | undefined> {
   let answer: Answer;
   try {
@@ -37,7 +40,7 @@ test.each(['control-plane', 'operator', 'gpu-agent', 'kube-apiserver', 'postgres
     const first = tryCancel(id);
     const { back } = rig.kill(service);
     const answered = await first;
-    // As a careful client does: again until it is answered.
+    // Like a careful client, the test repeats the call until it is answered.
     await eventually('the cancellation to be answered', () => tryCancel(id), { withinMs: 100_000 });
     const job = await eventually(
       'the job to end',
@@ -47,7 +50,7 @@ test.each(['control-plane', 'operator', 'gpu-agent', 'kube-apiserver', 'postgres
       },
       { withinMs: 100_000 },
     );
-    // Only an outage can have let it succeed before the call was heard.
+    // Only when an outage hid the call can the job have succeeded before it.
     if (answered || job.status === 'failed') expect(job).toMatchObject(CANCELLED);
     else expect(job).toMatchObject({ status: 'succeeded', charged_usd: 0.04 });
     await back;

@@ -12,7 +12,10 @@ beforeAll(async () => {
 }, 300_000);
 afterAll(() => rig?.close(), 200_000);
 
-/** False when the job was over before, as it may be on a busy machine: another one is needed. */
+/**
+ * Kills while the job runs. Returns false when the job had already ended, as on a busy machine; another job is then
+ * needed.
+ */
 function killWhileRunning(id: string, kill: () => void): boolean {
   if (rig.phaseOf(id) !== 'Running') return false;
   kill();
@@ -20,8 +23,8 @@ function killWhileRunning(id: string, kill: () => void): boolean {
 }
 
 /**
- * Each brings jobs to the steps it names, calls `kill` in the moment they are there, and returns the jobs. Two jobs
- * share each kill: the agent has one slot, so that the second one is behind.
+ * Each function brings jobs to the named steps, calls `kill` at that moment, and returns the jobs. Two jobs share
+ * each kill: the agent has one slot, so the second job is behind.
  */
 const STEPS: Record<string, (kill: () => void) => Promise<string[]>> = {
   'running, another being submitted': async (kill) => {
@@ -30,12 +33,12 @@ const STEPS: Record<string, (kill: () => void) => Promise<string[]>> = {
       const first = await rig.submitTo(['Running'], 'long');
       const key = randomUUID();
       const sent = rig.trySubmit(key);
-      // The request is on its way; how far it gets is left to chance.
+      // The request is on its way; chance decides how far it gets.
       await delay(Math.random() * 20);
       killed = killWhileRunning(first, kill);
       const answered = await sent;
       const second = await rig.submit('short', key);
-      // An answer that was given stays true.
+      // An answer that was given must stay true.
       if (answered) expect(second).toBe(answered);
       jobs.push(first, second);
     }
@@ -80,7 +83,7 @@ describe.each(Object.entries(STEPS))('a job is %s', (_step, bringThere) => {
       });
       await Promise.all(jobs.map(rig.expectDone));
       await back;
-      // Usable again, before the next one is broken.
+      // The stack must work again before the next service is killed.
       await eventually('the API to answer', async () => {
         const { status } = await rig.api.get('/balance');
         return status === 200 ? true : undefined;

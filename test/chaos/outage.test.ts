@@ -4,11 +4,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { atPhase, createRig, expectOutage, type Rig } from './rig.ts';
 
 /**
- * Postgres, NATS and the API server are away for 20 s: each once as a machine that does not answer (its processes are
- * stopped, connections hang), and all together as ports where nobody listens.
+ * Length of an outage of Postgres, NATS and the API server, in ms. In some tests one of them does not answer: its
+ * processes are stopped, and connections hang. In another all are away, and nobody listens on their ports.
  */
 const OUTAGE_MS = 20_000;
-/** Longest a caller may have to wait to be told. */
+/** Longest time until a caller is answered, in ms. */
 const ANSWER_WITHIN_MS = 15_000;
 
 let rig: Rig;
@@ -24,7 +24,10 @@ interface Told {
   readonly slowestMs: number;
 }
 
-/** Calls the API as clients do until the outage is over: what is accepted counts, what is refused is an outage. */
+/**
+ * Calls the API like clients until the outage is over. Collects the accepted submits; any refusal must be due to an
+ * outage.
+ */
 async function callThroughout(until: number): Promise<Told> {
   const accepted: string[] = [];
   let submits = 0;
@@ -32,7 +35,7 @@ async function callThroughout(until: number): Promise<Told> {
   const timed = async <T>(call: Promise<T>): Promise<T> => {
     const began = performance.now();
     const answer = await call;
-    // On a machine that stood still it was late for that, and may have been asked twice.
+    // After a standstill of the machine the answer is late for that reason, and the call may have been made twice.
     if (!stoodStillSince(began)) slowestMs = Math.max(slowestMs, performance.now() - began);
     return answer;
   };
@@ -68,10 +71,10 @@ describe.each([
     expect(told.submits).toBeGreaterThan(0);
     expect(told.slowestMs).toBeLessThan(ANSWER_WITHIN_MS);
     if (does === 'accepts') expect(told.accepted.length).toBe(told.submits);
-    // The last call may have been answered after the outage.
+    // The last call may be answered after the outage.
     else expect(told.accepted.length).toBeLessThanOrEqual(1);
 
-    // Asked again only now: one may have been accepted in the moment before everything was gone.
+    // The submits are repeated here, because one may have been accepted just before everything was away.
     const accepted = await Promise.all(told.accepted.map((key) => rig.submit('short', key)));
     await Promise.all([before, waiting, ...accepted].map(rig.expectDone));
     const after = await rig.submit();

@@ -16,18 +16,18 @@ import { connect } from 'nats';
 import pg from 'pg';
 import { expect } from 'vitest';
 
-/** Enough for all jobs of a suite; what is left of it says how many were charged. */
+/** Balance for all jobs of a suite, in USD; the rest tells how many were charged. */
 const BALANCE_USD = 1_000;
-/** What a Photo Swap costs. */
+/** Charge of a Photo Swap, in micro-dollars. */
 const CHARGE_MICROS = 40_000n;
 const ENDINGS = ['jpg', 'png', 'webp'];
-/** Longest a job may take, faults of its stack included. */
+/** Longest time of a job, with faults of its stack, in ms. */
 const JOB_WITHIN_MS = 100_000;
 
-/** `long` renders take seconds, so that there is a middle of them. */
+/** Length of a render. `long` renders take seconds, so that a test can act in the middle. */
 export type Kind = 'short' | 'long';
 
-/** A stack to break, an account on it, and eyes on every step of its jobs. */
+/** Creates a stack to break, an account on it, and a watch of its jobs. */
 export async function createRig() {
   const running = await startStackProcess();
   try {
@@ -68,7 +68,7 @@ async function createRigOn(running: StackProcess) {
   await reflector.waitForSync();
   const submitted: string[] = [];
 
-  /** One submit. Undefined when no answer came; throws on an answer that an outage does not explain. */
+  /** Submits once. Returns undefined when no answer came; throws on an answer that an outage does not explain. */
   async function trySubmit(key: string, kind: Kind = 'short'): Promise<string | undefined> {
     let answer: Answer;
     try {
@@ -82,7 +82,7 @@ async function createRigOn(running: StackProcess) {
     return undefined;
   }
 
-  /** Submits, as a careful client does: the same again until it is answered. */
+  /** Submits like a careful client: repeats the same submit until it is answered. */
   async function submit(kind: Kind = 'short', key: string = randomUUID()): Promise<string> {
     const id = await eventually('a submit to be taken', () => trySubmit(key, kind), {
       withinMs: JOB_WITHIN_MS,
@@ -92,7 +92,7 @@ async function createRigOn(running: StackProcess) {
     return id;
   }
 
-  /** Resolves when the job's resource satisfies the condition; `act` is called in that very moment. */
+  /** Resolves when the job's resource satisfies the condition, and calls `act` at that moment. */
   function reach(
     id: string,
     holds: (job: RenderJob) => boolean,
@@ -117,8 +117,8 @@ async function createRigOn(running: StackProcess) {
   }
 
   /**
-   * Submits a job and acts in the moment it is in one of the phases. On a slow machine it may be past them before that
-   * is seen; then another one is taken.
+   * Submits a job and calls `act` while it is in one of the phases. On a slow machine the job may already have
+   * passed them; then another job is submitted.
    */
   async function submitTo(
     phases: readonly string[],
@@ -145,7 +145,7 @@ async function createRigOn(running: StackProcess) {
     const hash = createHash('sha256').update(key).digest('hex');
     return join(stateDir, 'objects', 'objects', hash.slice(0, 2), hash);
   };
-  /** Keys under which the store holds an output of one of the job's attempts. */
+  /** Returns the keys under which the store holds an output of one of the job's attempts. */
   const outputsOf = (uid: string, attempts: number) =>
     Array.from({ length: attempts + 2 }, (_, attempt) =>
       ENDINGS.map((ending) => `out/${uid}/${attempt}.${ending}`),
@@ -153,7 +153,7 @@ async function createRigOn(running: StackProcess) {
       .flat()
       .filter((key) => existsSync(objectPath(key)));
 
-  /** Resolves when the job's output is in the store; `act` is called in that very moment. */
+  /** Resolves when the job's output is in the store, and calls `act` at that moment. */
   async function reachStored(id: string, act: () => void): Promise<void> {
     const job = await reach(id, ({ status }) => status?.phase === 'Running' || status?.phase === 'Succeeded');
     const uid = job.metadata.uid ?? '';
@@ -165,13 +165,13 @@ async function createRigOn(running: StackProcess) {
     act();
   }
 
-  /** Ends a service as kill -9 does; resolves when another process has taken its place. */
+  /** Kills a service with SIGKILL. `back` resolves when another process has replaced it. */
   function kill(service: string): { back: Promise<void> } {
     const pid = stack.read().services[service] as number;
     try {
       process.kill(pid, 'SIGKILL');
     } catch (error) {
-      // It has just ended by itself, over the end of another: no less dead.
+      // The process is already gone: it ended by itself after the end of another service.
       if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
     }
     const back = eventually(
@@ -182,7 +182,7 @@ async function createRigOn(running: StackProcess) {
     return { back: back.then(() => {}) };
   }
 
-  /** Stops a service, as if its machine did not answer, with every process it has; the answer lets them go on. */
+  /** Stops all processes of a service, as if its machine did not answer. The returned function resumes them. */
   function freeze(service: string): () => void {
     const pids = processTree(stack.read().services[service] as number).map(({ pid }) => pid);
     for (const pid of pids) process.kill(pid, 'SIGSTOP');
@@ -191,7 +191,7 @@ async function createRigOn(running: StackProcess) {
     };
   }
 
-  /** Kills services and keeps them down, by stopping who would start them again; the answer lets that go on. */
+  /** Kills services, and stops the process that would restart them. The returned function resumes that process. */
   function takeDown(services: readonly string[]): () => void {
     const pids = services.map((service) => stack.read().services[service] as number);
     process.kill(running.pid, 'SIGSTOP');
@@ -209,7 +209,7 @@ async function createRigOn(running: StackProcess) {
     }
   }
 
-  /** The job has ended well, once, was charged once, and has one output. */
+  /** Checks that the job succeeded, was charged once, and has one output. */
   async function expectDone(id: string): Promise<void> {
     const job = await api.finished(id, JOB_WITHIN_MS);
     expect(job).toMatchObject({ id, status: 'succeeded', charged_usd: 0.04, error: null });
@@ -217,7 +217,7 @@ async function createRigOn(running: StackProcess) {
       kube.find(RENDERJOB_RESOURCE, { namespace, name: id }),
     );
     expect(resource.status).toMatchObject({ phase: 'Succeeded' });
-    // What an attempt that lost had stored is removed right after the job ended.
+    // The output of an attempt that lost is removed right after the end of the job.
     await eventually('one output to be left', () => {
       const outputs = outputsOf(resource.metadata.uid ?? '', resource.status?.attempt ?? 0);
       if (outputs.length !== 1) throw new Error(`there are ${outputs.join(' and ')}`);
@@ -232,7 +232,10 @@ async function createRigOn(running: StackProcess) {
     expect(link).toBe(resource.status?.output?.sizeBytes);
   }
 
-  /** The books, the streams and the disks after everything: each job counted once, nothing held, nothing left behind. */
+  /**
+   * Checks books, streams and disks after all tests: each job is counted once, no money is held, and no file is
+   * left.
+   */
   async function expectCleanBooks(): Promise<void> {
     const rows = await eventually('the outbox to be empty', async () => {
       const waiting = await query('select kind, job_id, last_error from outbox');
@@ -282,7 +285,7 @@ async function createRigOn(running: StackProcess) {
     }
   }
 
-  /** No attempt's files at the agent, one life of it, and no half-written object. */
+  /** Checks that no files of attempts, no folder of a former agent process and no half-written objects remain. */
   async function expectNoFiles(): Promise<void> {
     await eventually(
       'no temporary file to be left',
@@ -329,7 +332,7 @@ async function createRigOn(running: StackProcess) {
 
 export type Rig = Awaited<ReturnType<typeof createRig>>;
 
-/** What callers may be told while a part of the system is away: that the service failed, in the usual envelope. */
+/** Checks the only answer allowed during an outage: a failure of the service, in the usual envelope. */
 export function expectOutage(answer: Answer): void {
   expect([500, 502], `${answer.status} ${answer.text}`).toContain(answer.status);
   expect(answer.body).toMatchObject({ error: { code: 'internal_error', message: expect.any(String) } });

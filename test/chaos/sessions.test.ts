@@ -15,18 +15,18 @@ import { watchGateway } from '@semblance/testkit/stack/streamed';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 
 /**
- * Live sessions while parts of the system die, and what they cost then. A minute costs 60 USD, so that a charge can be
- * read to the millisecond.
+ * Live sessions while parts of the system die, and their charges. A minute costs 60 USD, so that a charge tells the
+ * milliseconds.
  */
 let running: StackProcess;
 let stack: Stack;
 let account: Account;
 
-/** What the rounding of a charge, to the millisecond, may take away from a bound. */
+/** Tolerance of a bound, because a charge is rounded to the millisecond, in ms. */
 const ROUNDING_MS = 2;
-/** Between a message leaving the gateway and its being seen here, on a machine that keeps up. */
+/** Longest delay from the gateway to the arrival of a message here, in ms, on a machine that keeps up. */
 const SEEN_LATE_MS = 250;
-/** Of the meter: what was sent since the last report is lost with the gateway. */
+/** Interval of the meter's reports, in ms; the gateway loses what it sent since the last one. */
 const REPORT_MS = 2_000;
 
 beforeAll(async () => {
@@ -46,7 +46,7 @@ afterEach(async () => {
 });
 afterAll(() => pumps.abort());
 
-/** A session that streams, from the moment that sound comes back. */
+/** Opens a session that streams; resolves when sound comes back. */
 async function streaming(of: Account = account, through?: string): Promise<VoiceClient> {
   const client = await eventually(
     'a session to be opened',
@@ -62,11 +62,11 @@ async function streaming(of: Account = account, through?: string): Promise<Voice
 interface Charge {
   readonly status: string;
   readonly reason: string | null;
-  /** Milliseconds that were paid for. */
+  /** Charged time in ms. */
   readonly ms: number;
 }
 
-/** What a session came to, once it is settled. */
+/** Returns the charge of a session once it is settled. */
 async function settled(id: string, of: Account = account): Promise<Charge> {
   const { status, reason, chargedUsd } = await settledSession(of.api, id);
   return { status, reason, ms: Math.round(chargedUsd * 1_000) };
@@ -83,14 +83,17 @@ function kill(service: string): { back: Promise<unknown> } {
   return { back };
 }
 
-/** What was charged is the time from the first to the last of the messages that came, and no more than was granted. */
+/**
+ * Checks that the charge covers the time from the first to the last message that came back, and at most the granted
+ * time.
+ */
 function expectCharged({ ms }: Charge, { streamed: { least, most }, maxDurationSec }: VoiceClient): void {
   const due = Math.min(least, maxDurationSec * 1_000);
   expect(ms, `${least} to ${most} ms were streamed`).toBeGreaterThanOrEqual(due - ROUNDING_MS);
   expect(ms, `${least} to ${most} ms were streamed`).toBeLessThanOrEqual(most + ROUNDING_MS);
 }
 
-/** Nothing is left reserved, and the books are right. */
+/** Checks that no money is held and that the books are right. */
 async function expectCleanBooks(of: Account = account): Promise<void> {
   const shown = await eventually('the control plane to answer', () =>
     stack.admin('account', 'show', { account: of.accountId }),
@@ -111,7 +114,7 @@ describe('what is charged is what was heard', () => {
   });
 
   test('a session that reaches its ceiling is stopped there, and costs what was announced', async () => {
-    // 4.3 s of balance would do for no session; 6.5 s grant six.
+    // A balance for 4.3 s is too little for any session; 6.5 USD grant six seconds.
     const poor = await stack.newAccount({ balanceUsd: 6.5 });
     const answer = await openVoice(poor.api, { duration_minutes: 5 });
     expect(answer.body).toMatchObject({ max_duration_sec: 6, max_cost_usd: 6 });
@@ -141,7 +144,7 @@ describe('what is charged is what was heard', () => {
     await delay(1_500);
     gone.vanish();
     silent.vanish();
-    // A gateway that answers what is asked after it has read that they are gone. Until then it may have sent more.
+    // When the gateway answers this call, it has read that the clients are gone; until then it may have sent more.
     await account.api.get('/balance');
     const most = performance.now() - gone.sentAt;
     const charge = await settled(gone.sessionId);

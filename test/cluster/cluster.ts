@@ -1,14 +1,15 @@
 /**
- * A real one-node cluster, by hand:
+ * Manages a real one-node cluster by hand:
  *
  *   node test/cluster/cluster.ts up [--volumes N] [--no-policies]
- *                                                   starts one and says where its kubeconfig is
- *   node test/cluster/cluster.ts load [--tag TAG]   builds the images and gives them to its node
- *   node test/cluster/cluster.ts kubectl …          kubectl of that cluster; helm … likewise
- *   node test/cluster/cluster.ts down               ends it, and removes all it wrote
+ *                                                   starts a cluster and prints the path of its kubeconfig
+ *   node test/cluster/cluster.ts load [--tag TAG]   builds the images and loads them into its node
+ *   node test/cluster/cluster.ts kubectl …          runs kubectl for that cluster; also: helm …
+ *   node test/cluster/cluster.ts down               ends it and removes all that it wrote
  *
- * By kind where that is installed and Docker answers, else of processes in namespaces of their own (root, Linux).
- * SEMBLANCE_CLUSTER names one (kind, native); SEMBLANCE_CLUSTER_DIR is its folder.
+ * The cluster runs in kind where that is installed and Docker answers, and otherwise as processes in their own
+ * namespaces (root, Linux). SEMBLANCE_CLUSTER chooses one of the two (kind, native); SEMBLANCE_CLUSTER_DIR is its
+ * folder.
  */
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -35,12 +36,15 @@ async function clusterKind(env: NodeJS.ProcessEnv = process.env): Promise<'kind'
   return (await kindWorks()) ? 'kind' : 'native';
 }
 
-/** Starts a cluster; whatever is left of a former one in the same folder is ended first. */
+/** Starts a cluster. First ends the remains of a former one in the same folder. */
 export async function clusterUp(options: ClusterOptions): Promise<Cluster> {
   return (await clusterKind()) === 'kind' ? kindUp(options) : nativeUp(options);
 }
 
-/** The cluster that runs from this folder. @throws Error when none does */
+/**
+ * Returns the cluster that runs from this folder.
+ * @throws Error when none does
+ */
 export async function clusterAt(dir: string): Promise<Cluster> {
   if (!existsSync(join(dir, 'kubeconfig')))
     throw new Error(`no cluster runs from ${dir}: start one with "up"`);
@@ -52,7 +56,7 @@ export async function clusterDown(dir: string): Promise<void> {
   else await nativeDown(dir);
 }
 
-/** Builds the images and gives them to the cluster's node. */
+/** Builds the images and loads them into the cluster's node. */
 export async function loadImages(
   cluster: Cluster,
   tag: string,

@@ -1,27 +1,27 @@
-/** A real cluster with one node, and what the tests do with it from outside. */
+/** A real cluster with one node, as the tests handle it from outside. */
 export interface Cluster {
   readonly kind: 'kind' | 'native';
   readonly kubeconfig: string;
   readonly node: string;
-  /** Of this machine, as Pods reach it. */
+  /** Address of this machine as Pods reach it. */
   readonly hostAddress: string;
-  /** Absolute paths. */
+  /** Absolute path of kubectl; `helm` is that of helm. */
   readonly kubectl: string;
   readonly helm: string;
-  /** Makes the images of these archives known to the node. */
+  /** Loads the images of these archives into the node. */
   load(archives: readonly string[]): Promise<void>;
-  /** SIGKILL for the first process of a container, by the container's id. */
+  /** Sends SIGKILL to the first process of a container. The argument is the container's id. */
   kill(container: string): Promise<void>;
-  /** Ends everything and removes what was written. */
+  /** Ends the cluster and removes all that it wrote. */
   down(): Promise<void>;
 }
 
 export type ClusterOptions = {
-  /** Folder of this cluster alone; what a former run left in it is ended and removed first. */
+  /** Folder for this cluster alone. The remains of a former run there are ended and removed first. */
   dir: string;
-  /** How many volumes of a default StorageClass there are; 0: no StorageClass, as on a bare cluster. */
+  /** Number of volumes of a default StorageClass; 0 for no StorageClass, as on a bare cluster. */
   volumes: number;
-  /** Whether NetworkPolicies are enforced, where that can be chosen: kind's network always does. */
+  /** Whether NetworkPolicies are enforced. kind's network always enforces them. */
   policies: boolean;
   say: (line: string) => void;
 };

@@ -14,15 +14,15 @@ import { storageManifest, volumeFolder } from './native/addons.ts';
 
 const KIND_NAME = 'semblance-test';
 const NODE = `${KIND_NAME}-control-plane`;
-/** Where the folder of volumes is in the node. */
+/** Path of the folder of volumes in the node. */
 const MOUNTED = '/semblance';
 
-/** Whether Docker answers and kind is installed. */
+/** Tells whether Docker answers and kind is installed. */
 export async function kindWorks(): Promise<boolean> {
   return findOnPath('kind') !== undefined && (await dockerAnswers());
 }
 
-/** A one-node cluster in a container, by kind. */
+/** Starts a one-node cluster in a container, with kind. */
 export async function kindUp({ dir, volumes, say }: ClusterOptions): Promise<Cluster> {
   await kindDown(dir);
   await takeFolder(dir);
@@ -48,7 +48,7 @@ export async function kindUp({ dir, volumes, say }: ClusterOptions): Promise<Clu
       env: { ...process.env, KUBECONFIG: cluster.kubeconfig },
       ...(input === undefined ? {} : { input }),
     });
-  // kind brings a StorageClass of its own, which a bare cluster has not.
+  // kind brings its own StorageClass, but a bare cluster has none.
   await kubectl(['delete', 'storageclass', '--all']);
   if (volumes > 0) {
     const manifest = storageManifest(MOUNTED, volumes, NODE);
@@ -80,7 +80,7 @@ export async function kindDown(dir: string): Promise<void> {
   await removeFolder(dir);
 }
 
-/** Of this machine in the network of kind's nodes, which is there once a node is. */
+/** Returns the address of this machine in the network of kind's nodes, which exists once a node does. */
 async function gatewayOfKind(): Promise<string> {
   const said = await run('docker', ['network', 'inspect', 'kind']).catch(() => '[]');
   const [network] = JSON.parse(said) as { IPAM: { Config: { Gateway?: string }[] } }[];

@@ -1,8 +1,7 @@
 /**
- * `npm run test:cluster [-- suite files]`: a real one-node cluster, the images built and loaded, the chart installed,
- * used, disturbed, upgraded and removed, and the cluster torn down. Ends with the line `N passed, N failed`.
+ * `npm run test:cluster [-- suite files]` starts a real one-node cluster, and builds and loads the images. It installs the chart, uses it, disturbs it, upgrades it, removes it, and tears the cluster down. Ends with the line `N passed, N failed`.
  *
- * --keep leaves the cluster running, for a look: node test/cluster/cluster.ts kubectl …, and down.
+ * --keep leaves the cluster running, for `node test/cluster/cluster.ts kubectl …` and `down`.
  */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -12,14 +11,14 @@ import { describeError } from '@semblance/common/errors';
 import { defaultTag } from '../../images/arguments.ts';
 import { clusterDir, clusterDown, clusterUp, loadImages } from './cluster.ts';
 
-/** More than all installations of a run claim: one that was released is not used again. */
+/** Number of volumes: more than all installations of a run claim, because a released volume is not used again. */
 const VOLUMES = 12;
 const root = join(import.meta.dirname, '..', '..');
 const dir = clusterDir();
 const begun = Date.now();
 const say = (line: string) => console.log(`${Math.round((Date.now() - begun) / 1000)} s: ${line}`);
 const keep = process.argv.includes('--keep');
-/** The same without anybody to enforce NetworkPolicies, to see that what looks at them fails. */
+/** Runs without enforcement of NetworkPolicies, to see that the tests of policies then fail. */
 const policies = !process.argv.includes('--no-policies');
 const files = process.argv.slice(2).filter((argument) => !['--keep', '--no-policies'].includes(argument));
 const scratch = mkdtempSync(join(tmpdir(), 'semblance-cluster-report-'));
@@ -34,7 +33,7 @@ process.on('SIGTERM', () => onSignal());
 let child: ReturnType<typeof spawn> | undefined;
 function onSignal(): void {
   interrupted = true;
-  // Tests of this run hear a Ctrl-C themselves, and what waits for them goes on to the end below.
+  // The tests receive a Ctrl-C themselves; this process waits for them and continues to the end below.
   child?.kill('SIGTERM');
   building.abort(new Error('interrupted'));
 }

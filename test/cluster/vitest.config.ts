@@ -1,7 +1,7 @@
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
-/** One file after the other in the order of their names: each takes the release as the former one left it. */
+/** Runs the files one after the other by name, because each takes the release as the former one left it. */
 class InOrder extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     return files.toSorted((a, b) => a.moduleId.localeCompare(b.moduleId));
@@ -15,7 +15,7 @@ export default defineConfig({
     setupFiles: ['test/cluster/suite/setup.ts'],
     fileParallelism: false,
     sequence: { sequencer: InOrder },
-    // Without a release nothing that follows can say anything.
+    // Without a release no later test can succeed.
     bail: 1,
     testTimeout: 300_000,
     hookTimeout: 360_000,

@@ -30,9 +30,9 @@ beforeAll(async () => {
 }, 240_000);
 
 const rate = () => photoSwap.rates[0]?.rate_usd ?? Number.NaN;
-/** What a Photo Swap costs: max(minimum charge, rate × one image). */
+/** Returns the charge of a Photo Swap: max(minimum charge, rate × one image). */
 const charge = () => Math.max(photoSwap.minimum_usd, rate());
-/** What its submit holds. */
+/** Returns the hold that a submit places. */
 const hold = () => Math.max(photoSwap.minimum_usd, rate() * photoSwap.hold.units);
 
 async function inputs(account: Account, image = ASTRONAUT) {
@@ -81,7 +81,7 @@ describe('Balance record', () => {
 describe('A submit places a conservative hold; when the job goes terminal it is reconciled', () => {
   test('the hold while it runs, the charge afterwards, and what is left is returned', async () => {
     const large = await largePortrait(2600);
-    // On a busy machine a job may have ended before the balance is read; then another one is taken.
+    // On a busy machine a job may end before the balance is read; then another job is submitted.
     const quoted = async () => {
       const account = await stack.newAccount({ balanceUsd: 10 });
       const { id } = await account.api.swap(await inputs(account, large));

@@ -7,7 +7,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 let stack: Stack;
 let account: Account;
 let files: { image: string; video: string; audio: string };
-/** Capabilities whose switch is on in this stack: their submits are judged by their own suites. */
+/** Capabilities that are enabled in this stack; other suites test their renders. */
 let enabled: Set<string>;
 
 beforeAll(async () => {
@@ -26,7 +26,7 @@ beforeAll(async () => {
 }, 240_000);
 
 type Body = Record<string, unknown>;
-/** A good body of each submit, and what is wrong in bad ones. */
+/** A valid body of each submit, and faulty fields of invalid ones. */
 const SUBMITS: Record<string, { good: () => Body; better?: Body[]; wrong: [string, Body][] }> = {
   'character-swap': {
     good: () => ({ video_key: files.video, character_key: files.image }),
@@ -99,8 +99,8 @@ describe.each(Object.entries(SUBMITS))('POST /%s', (capability, { good, better =
       if (!enabled.has(capability)) expectError(answer, 'capability_unavailable');
       else {
         expect(answer.status, answer.text).toBe(200);
-        // What these would render is no matter here, and 5,000 letters spoken one by one keep the stack's only slot
-        // busy for minutes.
+        // These renders do not matter here, and 5,000 letters spoken one by one keep the stack's only slot busy for
+        // minutes.
         const { id } = answer.body as { id: string };
         const cancelled = await account.api.request('POST', `/jobs/${id}/cancel`);
         expect(cancelled.status, cancelled.text).toBe(200);

@@ -39,15 +39,15 @@ describe('The numeric ceiling on work in flight returns `at_capacity` (429) when
     const shown = await stack.admin('account', 'show', { account: account.accountId });
     const records = await Promise.all(taken.map(({ body }) => account.api.job((body as { id: string }).id)));
     expect(shown.ledger_ok).toBe(true);
-    // Those of the two, or of what is left of them by now.
+    // The open holds are those of the two jobs, as far as they have not ended.
     expect(shown.holds_open).toBeLessThanOrEqual(2);
     expect(shown.holds_open).toBeGreaterThanOrEqual(records.filter((job) => job.charged_usd === null).length);
-    // Another account is not concerned.
+    // Other accounts are not limited.
     const other = await ready(1);
     const { id } = await other.account.api.swap(other.body);
     await other.account.api.request('POST', `/jobs/${id}/cancel`);
 
-    // A job that has ended, by itself or cancelled, makes room.
+    // A job that has ended or was cancelled makes room.
     for (const { body: submitted } of taken) {
       const { id: job } = submitted as { id: string };
       await account.api.request('POST', `/jobs/${job}/cancel`);

@@ -12,7 +12,7 @@ beforeAll(async () => {
 
 const JSON_TYPE = { 'content-type': 'application/json' };
 
-/** A request that no HTTP client would send, byte by byte. */
+/** Sends a request byte by byte, because no HTTP client would send it. */
 function raw(baseUrl: string, text: string): Promise<Pick<Answer, 'status' | 'headers' | 'body' | 'text'>> {
   const { hostname, port } = new URL(baseUrl);
   return new Promise((resolve, reject) => {
@@ -34,7 +34,7 @@ function raw(baseUrl: string, text: string): Promise<Pick<Answer, 'status' | 'he
       try {
         parsed = JSON.parse(body);
       } catch {
-        // Left undefined: the test says what it got.
+        // The body stays undefined, and the test shows what it received.
       }
       resolve({ status: Number(statusLine.split(' ')[1]), headers, text: said, body: parsed });
     });
@@ -157,7 +157,7 @@ test('Bodies are JSON: `application/json` with a charset and +json-free spelling
     'application/json;charset=UTF-8',
   ]) {
     const answer = await api.request('POST', '/face-swap-image', { headers: { 'content-type': type }, body });
-    // Refused for its keys, not for its type.
+    // The answer must refuse the keys and not the content type.
     expect(expectError(answer, 'invalid_input'), type).toMatch(/_key/);
   }
 });

@@ -52,16 +52,16 @@ describe('A retry with the same Idempotency-Key returns the original job with no
     expect(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size).toBe(1);
     const [first] = answers;
     expect(first?.status).toBe(200);
-    // All but the original say that they are repeats.
+    // All answers but the original one must be marked as repeats.
     const repeats = answers.filter(({ headers }) => headers.get('idempotent-replayed') === 'true');
     expect(repeats).toHaveLength(99);
     const { id } = (first as Answer).body as Submitted;
     await account.api.finished(id);
-    // `status` is what the submit answered, whatever has become of the job since.
+    // `status` is that of the original answer, whatever has happened to the job since.
     const later = await submit();
     expect([later.text, later.headers.get('idempotent-replayed')]).toEqual([first?.text, 'true']);
     expect(await jobsOf(account)).toEqual([id]);
-    // The faceless job cost nothing, and a second hold would still be open.
+    // The job without a face costs nothing, and a second hold would still be open.
     expect((await account.api.balance()).balance_usd).toBe(100);
     expect(await stack.admin('account', 'show', { account: account.accountId })).toMatchObject({
       balance: 100,

@@ -86,7 +86,7 @@ describe('GET /jobs/{job_id}/events', () => {
     const id = await submit(await largePortrait(2000));
     await stack.kubectl.patch('renderjob', id, { spec: { suspend: true } }).catch(() => {});
     const { events, leave, ended } = await follow(`/jobs/${id}/events`);
-    // The job may have been too quick to be held back.
+    // The job may end before the test can suspend it.
     await Promise.race([ended, eventually('a place', () => events.find(({ event }) => event === 'queue'))]);
     const place = events.find(({ event }) => event === 'queue');
     if (place) {
@@ -116,7 +116,7 @@ describe('GET /jobs/{job_id}/events', () => {
   });
 
   test('counts as one request, whatever it tells', async () => {
-    // Of a key whose minute has just begun: no other begins in between.
+    // The minute of this new key has just begun, so no other minute begins during the test.
     const { api } = await stack.newAccount();
     const key = await api.upload(await faceless());
     const { id } = await api.swap({ image_key: key, face_key: key });

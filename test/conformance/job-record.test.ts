@@ -21,7 +21,7 @@ async function submit(image: Upload, face: Upload): Promise<string> {
   return (await account.api.swap({ image_key, face_key })).id;
 }
 
-/** Every record that polling sees until the charge is settled. */
+/** Polls the job until its charge is settled, and returns every record. */
 async function life(id: string): Promise<JobRecord[]> {
   const seen: JobRecord[] = [];
   for (const deadline = Date.now() + 100_000; Date.now() < deadline; ) {
@@ -38,7 +38,7 @@ async function life(id: string): Promise<JobRecord[]> {
 describe('Job record', () => {
   test('its fields and nulls over the whole life of a job that succeeds', async () => {
     const large = await largePortrait(2600);
-    // On a busy machine the reads may miss what lies between the first and the last; then another job is watched.
+    // On a busy machine the polling may miss `processing`; then another job is watched.
     let processing = false;
     for (let left = 5; left > 0 && !processing; left--) {
       const before = await account.api.balance();
@@ -128,12 +128,12 @@ describe('A job that fails costs nothing', () => {
     // A failed job is refunded in full.
     const after = await account.api.balance();
     expect([after.balance_usd, after.total_spent_usd]).toEqual([before.balance_usd, before.total_spent_usd]);
-    // And it is terminal.
+    // The job is terminal.
     expect(await account.api.job(id)).toEqual(job);
   });
 });
 
-/** 9,000 × 6,000 of one colour: 54 megapixels in a few kilobytes. */
+/** Makes 9,000 × 6,000 pixels of one colour: 54 megapixels in a few kilobytes. */
 async function tooManyPixels(): Promise<Upload> {
   const bytes = await sharp({
     create: { width: 9_000, height: 6_000, channels: 3, background: '#446' },

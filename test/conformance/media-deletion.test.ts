@@ -25,7 +25,7 @@ async function swapped(image_key: string, face_key: string) {
   return { ...job, output_url: job.output_url };
 }
 
-/** The test of a key: a submit that names it. */
+/** Submits a job with these keys, which shows whether they exist. */
 const submit = (image_key: string, face_key = image_key) =>
   api.post('/face-swap-image', { image_key, face_key });
 
@@ -42,7 +42,7 @@ describe('DELETE /jobs/{job_id}/media', () => {
     expect((await remove(`/jobs/${job.id}/media?inputs=false`)).body).toMatchObject({
       output_deleted: false,
     });
-    // The inputs are still there to be used.
+    // The inputs must still be usable.
     expect((await submit(...keys)).status).toBe(200);
   });
 
@@ -62,7 +62,8 @@ describe('DELETE /jobs/{job_id}/media', () => {
   test('a submit and a deletion of its inputs at the same moment: one of them has its way, and nothing is lost to a job', async () => {
     const keys = await uploads();
     const done = await swapped(...keys);
-    // Submitted at the same moment as the deletion: whichever came first, nothing is lost to the job.
+    // The submit and the deletion happen at the same moment. Whichever comes first, the job must not lose its
+    // inputs.
     const [another, answer] = await Promise.all([
       submit(...keys),
       remove(`/jobs/${done.id}/media?inputs=true`),

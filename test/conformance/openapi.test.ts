@@ -16,7 +16,7 @@ let known: Record<string, string[]>;
 
 beforeAll(async () => {
   stack = await sharedStack();
-  // Little money, so that generated submits cannot keep the agent busy; they are refused for it all the same.
+  // With so little money, generated submits are refused and cannot keep the agent busy.
   account = await stack.newAccount({ balanceUsd: 0.2 });
   contract = await readContract(account.api.baseUrl);
   const [image, face] = await Promise.all([account.api.upload(ADMIRAL), account.api.upload(ASTRONAUT)]);
@@ -29,7 +29,7 @@ beforeAll(async () => {
     face_key: [face],
     character_key: [image],
     video_key: [image],
-    // Deleting takes from the other requests what they name: a key of nobody is enough here.
+    // A key of nobody is used here, because the other requests need the real files.
     file_key: [`${image.slice(0, -1)}0`],
     key: [link.pathname.replace('/files/', '')],
     expires: [link.searchParams.get('expires') ?? ''],
@@ -57,7 +57,7 @@ const HEADER_TEXT = fc.string({
   maxLength: 300,
 });
 
-/** Requests made from what the document says of an operation, and beside it. */
+/** Generates requests that the document allows for an operation, and others. */
 function requestsFor(operation: Operation): fc.Arbitrary<Generated> {
   const { valid } = createSchemaArbitrary({ contract, known });
   const part = (place: string) => {
@@ -110,14 +110,14 @@ async function send(operation: Operation, request: Generated): Promise<Answer | 
     return operation.path.startsWith('/files/') ? encodeURI(text) : encodeURIComponent(text);
   });
   const url = new URL(base + path);
-  // Dots alone are taken out of a URL by whoever sends it: that is another path then.
+  // URL parsers remove path segments of dots, so this request would have another path.
   if (url.pathname !== new URL(base).pathname.replace(/\/$/, '') + path.replace(/\?.*/, '')) return undefined;
   for (const [name, value] of Object.entries(request.query)) {
     if (value !== undefined) url.searchParams.set(name, textOf(value).toWellFormed());
   }
   const headers = new Headers();
   for (const [name, value] of Object.entries(request.headers)) {
-    // Headers carry bytes: what is none cannot be sent.
+    // Headers carry bytes, so other characters cannot be sent.
     if (value !== undefined) headers.set(name, textOf(value).replaceAll(/[^ -~\u00a0-\u00ff]/g, '?'));
   }
   if (request.key !== 'none')
@@ -151,7 +151,7 @@ describe('whatever is sent, the answer is one that the document has, and never a
           const answer = await askFairly(() => send(operation, request), failed);
           if (!answer) return;
           const told = `${operation.method} ${operation.path}: ${answer.status} ${answer.text.slice(0, 200)}`;
-          // A slot may be lacking when so many ask for one: that is an answer, not a failure.
+          // When many requests want a slot, none may be free; that answer is not a failure.
           if (!/"capacity_\w+"/.test(answer.text)) expect(answer.status, told).toBeLessThan(500);
           expect(contract.faultsOf(operation, answer), told).toEqual([]);
           statuses.add(answer.status);
@@ -162,7 +162,7 @@ describe('whatever is sent, the answer is one that the document has, and never a
       );
       seen.set(operation.operationId, statuses);
     }
-    // A fuzzer that is stopped at the door tests nothing behind it.
+    // These operations must have answered 200, because a fuzzer that is always refused tests nothing.
     for (const id of [
       'getJob',
       'followJob',

@@ -25,7 +25,7 @@ describe('`output_url`: signed, expiring link', () => {
     const made = await sharp(whole).metadata();
     expect([made.width, made.height]).toEqual([512, 512]);
     expect(contentType).toBe(`image/${made.format}`);
-    // A picture with the base's surroundings and another face: alike, not the same.
+    // The picture must have the base's surroundings and another face.
     const pixels = async (bytes: Uint8Array) =>
       sharp(Buffer.from(bytes)).toColourspace('srgb').removeAlpha().raw().toBuffer();
     const [before, after] = await Promise.all([pixels(ASTRONAUT.bytes), pixels(whole)]);
@@ -98,7 +98,7 @@ describe('`output_url`: signed, expiring link', () => {
         const last = value.slice(-1) === '1' ? '2' : '1';
         url.searchParams.set(name, value.slice(0, -1) + last);
       });
-      // A later expiry than was signed.
+      // This expiry is later than the signed one.
       changed((url) => url.searchParams.set(name, '99999999999'));
     }
     changed((url) => {

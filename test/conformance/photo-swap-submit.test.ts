@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 
 let stack: Stack;
 let account: Account;
-/** Keys of a picture without a face, so that jobs of these tests end quickly. */
+/** Key of a picture without a face, so that the jobs of these tests end quickly. */
 let image_key: string;
 let face_key: string;
 
@@ -18,7 +18,7 @@ beforeAll(async () => {
 
 const submit = (body: unknown) => account.api.post('/face-swap-image', body);
 
-/** RenderJobs of the account, which is what "queued" means inside. */
+/** Returns the number of RenderJobs of the account; the specification calls them "queued". */
 async function queued(accountId: string): Promise<number> {
   const list = JSON.parse(await stack.kubectl(['get', 'renderjobs', '-o', 'json'])) as {
     items: { spec: { account?: string } }[];
@@ -91,7 +91,7 @@ describe('Any field failing validation yields `invalid_input` (400)', () => {
   ])('%s', async (_name, make) => {
     const before = await account.api.balance();
     expectError(await submit(make({ image_key, face_key })), 'invalid_input');
-    // No hold was placed either; jobs that end meanwhile can only raise it.
+    // No hold is placed either; jobs that end meanwhile can only raise the balance.
     expect((await account.api.balance()).balance_usd).toBeGreaterThanOrEqual(before.balance_usd);
   });
 

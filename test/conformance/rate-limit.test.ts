@@ -15,9 +15,9 @@ const limited = ({ status }: Answer) => status === 429;
 const retryAfter = (answer: Answer | undefined) => Number(answer?.headers.get('retry-after'));
 
 /**
- * A burst that lies within one window of a fresh key. A window that ends in the middle of it would let more through, so
- * such a burst is done again with another key, and so is one in which the machine stood still; a burst takes a second
- * and a window a minute.
+ * Makes a burst within one window of a new key. A burst takes a second and a window a minute. If a window ends
+ * during the burst, more calls are let through. Such a burst is repeated with another key, and so is one in which
+ * the machine stood still.
  */
 async function burst(
   calls: (account: Account) => Promise<Answer>[],
@@ -28,9 +28,9 @@ async function burst(
     const began = performance.now();
     const answers = await Promise.all(calls(account));
     const took = (Date.now() - at) / 1000;
-    // Answered late, or asked more than once.
+    // After a standstill, calls were answered late or made more than once.
     const interrupted = stoodStillSince(began);
-    // What is left of the window at its end tells whether it began before this burst did.
+    // The rest of the window at the end of the burst tells whether the window began before the burst.
     const left = Math.min(...answers.filter(limited).map(retryAfter));
     if ((left + took <= 60 && !interrupted) || attempt === 3) return { account, answers, at };
   }
@@ -50,12 +50,12 @@ describe('Request rate: 60 requests per minute per key by default, fixed window'
       expect(retryAfter(answer)).toBeLessThanOrEqual(60);
     }
 
-    // A key of the same account has a window of its own.
+    // Another key of the same account has its own window.
     const second = await stack.admin('key', 'create', { account: account.accountId });
     const other = apiOf({ baseUrl: stack.api.baseUrl, apiKey: String(second.api_key) });
     expect((await other.get('/balance')).status).toBe(200);
 
-    // Backing off as told is enough, and asking meanwhile does not prolong it.
+    // It is enough to wait as long as the answer says, and calls in between do not make the wait longer.
     const [last] = refused.slice(-1);
     const reopens = at + (retryAfter(last) + 1.5) * 1000;
     expectError(await account.api.get('/balance'), 'rate_limited');

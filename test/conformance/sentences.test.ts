@@ -3,14 +3,18 @@ import { join } from 'node:path';
 import { root } from '@semblance/testkit/stack/stack-process';
 import { describe, expect, test } from 'vitest';
 
-/** Looks at the tests, not at a stack: each sentence of the specification is named by one that is there. */
+/**
+ * These tests read the test files and use no stack. Every sentence of the specification must name an existing test.
+ */
 
-/** Why a sentence needs none. */
+/** Reasons why a sentence needs no test. */
 const WITHOUT_TEST = ['explains', 'asks the caller', 'left open'];
 
 const text = (path: string) => readFileSync(join(root, path), 'utf8');
 
-/** Sentences of paragraphs and lists, and rows of tables without their heads, each with the heading it stands under. */
+/**
+ * Returns the sentences of paragraphs and lists, and the rows of tables without their heads, each with its heading.
+ */
 function sentencesOf(markdown: string): string[] {
   const found: string[] = [];
   let heading = '';
@@ -43,7 +47,7 @@ function namedIn(list: string): Named[] {
   return named;
 }
 
-/** Titles of suites and tests in a file, as they are written there; not of those that are skipped. */
+/** Returns the titles of suites and tests in a file, as written there, without skipped ones. */
 function titlesIn(source: string): Set<string> {
   const call = /(\b(?:test|it|describe)(?:\.\w+)*|[\])>])\(\s*(['"`])((?:\\.|(?!\2)[^\\])*)\2/g;
   const found = new Set<string>();

@@ -9,12 +9,12 @@ import { beforeAll, describe, expect, test } from 'vitest';
 let stack: Stack;
 let account: Account;
 let contract: Contract;
-/** Capabilities that the rate card says are on. */
+/** Capabilities that are enabled according to the rate card. */
 let enabled: Set<string>;
 
 beforeAll(async () => {
   stack = await sharedStack();
-  // More than the longest session costs, which is held until the session before it has been settled.
+  // More than the longest session costs, because a session holds its money until it is settled.
   account = await stack.newAccount({ balanceUsd: 10_000 });
   contract = await readContract(account.api.baseUrl);
   const card = (await account.api.get('/pricing')).body as {
@@ -40,7 +40,7 @@ const MINUTES: [string, Body][] = [
   ['an int that numbers hold', { duration_minutes: 1e300 }],
 ];
 
-/** The tables of the specification: bodies that are sound, and what is wrong in others. */
+/** The tables of the specification: valid bodies, and faulty fields of invalid ones. */
 const OPENS: Record<string, { capability: string; sound: [string, Body][]; wrong: [string, Body][] }> = {
   '/full-live-swap/session': {
     capability: 'full-live-swap',
@@ -85,7 +85,10 @@ const OPENS: Record<string, { capability: string; sound: [string, Body][]; wrong
 describe.each(Object.entries(OPENS))('POST %s', (path, { capability, sound, wrong }) => {
   const good = { duration_minutes: 10 };
 
-  /** A sound request gets what the rate card promises; a session that could carry nothing is no answer. */
+  /**
+   * Checks the answer to a valid request. A disabled capability is refused as such; an enabled one opens a session
+   * or says that no slot is free.
+   */
   async function expectDecided(answer: Answer) {
     if (!enabled.has(capability)) expectError(answer, 'capability_unavailable');
     else if (answer.status === 200) await endSession(answer.body as SessionRecord);
@@ -115,7 +118,7 @@ describe.each(Object.entries(OPENS))('POST %s', (path, { capability, sound, wron
     async (body) => {
       const headers = { 'content-type': 'application/json' };
       const answer = await account.api.request('POST', path, { headers, body });
-      // Where no field is required, there need be no body.
+      // Voice Swap has no required field, so the body may be empty.
       if (body === '' && capability === 'voice') await expectDecided(answer);
       else expectError(answer, 'invalid_input');
     },
@@ -141,7 +144,7 @@ describe.each(Object.entries(OPENS))('POST %s', (path, { capability, sound, wron
   test('nothing is debited at open, and what never starts costs nothing', async () => {
     const { api } = await stack.newAccount({ balanceUsd: 0 });
     const answer = await api.post(path, good);
-    // Of something that is off, what it costs is not the news.
+    // A disabled capability is refused as such, before the balance is checked.
     if (enabled.has(capability)) expectError(answer, 'insufficient_balance');
     else expectError(answer, 'capability_unavailable');
     const own = await stack.newAccount({ balanceUsd: 20 });
@@ -172,7 +175,7 @@ describe('GET /voices', () => {
       });
   });
 
-  // Which voices there are is judged as uploads are: of something that is off, it is not the news.
+  // As with uploads, a disabled capability is refused before the voice is checked.
   test('voice_profile_id is an `id` from it, any other is `invalid_input`', async () => {
     const answer = await account.api.post('/voice/session', { voice_profile_id: 'no-such-voice' });
     if (enabled.has('voice')) expect(expectError(answer, 'invalid_input')).toContain('voice_profile_id');

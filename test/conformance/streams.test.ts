@@ -17,7 +17,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import WebSocket from 'ws';
 
 let stack: Stack;
-/** US dollars a minute, by capability. */
+/** Rate in US dollars per minute, by capability. */
 const rates = new Map<string, number>();
 
 interface UsageEntry {
@@ -41,7 +41,7 @@ beforeAll(async () => {
 
 const rate = () => rates.get('voice') ?? 0;
 
-/** Opens a session; the few slots there are may be taken for a while by who tests beside. */
+/** Opens a session. Repeats that while tests beside it hold the few slots. */
 async function open({ api }: Account, body: object = {}, path = '/voice/session'): Promise<SessionRecord> {
   return eventually(
     'a slot',
@@ -70,7 +70,10 @@ interface Format {
 
 const formatOf = ({ firstFrame }: Stream) => JSON.parse(firstFrame) as Format;
 
-/** Sends `seconds` of noise in real time, in messages of `frames`; resolves to what was sent. @param sentAt told when */
+/**
+ * Sends `seconds` of noise in real time, in messages of `frames` samples, and returns the bytes sent.
+ * @param sentAt receives the time of each message
+ */
 async function speak(
   stream: Stream,
   seconds: number,
@@ -124,7 +127,7 @@ describe('Voice Swap', () => {
     const { sample_rate, chunk_frames } = formatOf(stream);
     expect([Number.isInteger(sample_rate), Number.isInteger(chunk_frames)]).toEqual([true, true]);
     expect(sample_rate * chunk_frames).toBeGreaterThan(0);
-    // Connected, and nothing converted: the meter starts at the first converted frame.
+    // The connection carries nothing yet, and the meter starts at the first converted frame.
     await delay(1_500);
     const sentAt: number[] = [];
     const sent = await speak(stream, 2, chunk_frames, sentAt);
@@ -140,13 +143,13 @@ describe('Voice Swap', () => {
       streamed_sec: number;
     }[];
     const seconds = told.find(({ session_id }) => session_id === session.session_id)?.streamed_sec ?? 0;
-    // seconds × (per-minute rate / 60), to the micro-dollar, of seconds to the millisecond.
+    // The charge is seconds × (per-minute rate / 60), rounded to the micro-dollar; seconds have three decimals.
     expect(entry.charged_usd).toBe(Math.round((rate() * 1e6 * seconds) / 60) / 1e6);
     const ms = seconds * 1000;
     const [firstAt, lastAt] = [stream.media[0]?.at ?? 0, stream.media.at(-1)?.at ?? 0];
     const messageMs = (chunk_frames / sample_rate) * 1000;
     const { least, most } = streamedMs({ sentAt, firstAt, lastAt, back: sentAt.length, messageMs });
-    // The last message may be shorter than the others, and the charge is of whole milliseconds.
+    // The last message may be shorter than the others, and the charge is for whole milliseconds.
     expect(ms, `${least} to ${most} ms were streamed`).toBeGreaterThan(least - messageMs - 2);
     expect(ms, `${least} to ${most} ms were streamed`).toBeLessThan(most + 2);
     expect(await account.api.balance()).toMatchObject({
@@ -211,11 +214,11 @@ describe('Voice Swap', () => {
     const lateMs = await lag.stop();
     await speaking;
     expect([code, reason.split(':')[0]]).toEqual([4001, 'session_limit_reached']);
-    // The first message was converted after it was sent, and before it came back.
+    // The first message was converted between its sending and its return.
     expect(at - (sentAt[0] ?? 0)).toBeGreaterThan(seconds * 1000 - 2);
     expect(at - (stream.media[0]?.at ?? 0) - lateMs).toBeLessThan(seconds * 1000 + 250);
     const entry = await settled(account, session.session_id);
-    // Ended cleanly at its funded cap.
+    // The session ended cleanly at its funded cap.
     expect(entry).toMatchObject({ status: 'succeeded', reason: 'session_limit_reached' });
     expect(entry.charged_usd).toBeLessThanOrEqual(session.max_cost_usd);
     expect(entry.charged_usd).toBeGreaterThan(session.max_cost_usd * (0.95 - lateMs / (seconds * 1000)));

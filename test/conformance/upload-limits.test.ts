@@ -5,7 +5,7 @@ import { type StreamedUpload, streamUpload } from '@semblance/testkit/stack/stre
 import { beforeAll, describe, expect, test } from 'vitest';
 
 const MIB = 1 << 20;
-/** What may lie between the socket and the service: buffers of both kernels, of the client and of the parser. */
+/** Most bytes between socket and service: buffers of both kernels, of the client and of the parser. */
 const IN_FLIGHT = 24 * MIB;
 
 let account: Account;

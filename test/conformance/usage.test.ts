@@ -24,7 +24,7 @@ interface Summary {
 }
 
 let stack: Stack;
-/** Made three calls: one that succeeds, one that fails, one that is cancelled. */
+/** Account with three calls: one that succeeds, one that fails, one that is cancelled. */
 let account: Account;
 let ids: string[];
 
@@ -47,7 +47,7 @@ beforeAll(async () => {
     api.upload(ASTRONAUT),
     api.upload(ADMIRAL),
     api.upload(await faceless()),
-    // Long to render, so that it is cancelled before it has ended.
+    // Its render is long, so that the job is cancelled before its end.
     api.upload(await longPortrait()),
   ]);
   const good = await api.swap({ image_key: portrait, face_key: face });
@@ -115,7 +115,7 @@ describe('GET /usage', () => {
     expect(await found(`?to=${second.created_at}`)).toEqual([first.id]);
     expect(await found(`?from=${first.created_at}&to=${third.created_at}`)).toEqual([second.id, first.id]);
     expect(await found(`?from=${first.created_at}&to=${first.created_at}`)).toEqual([]);
-    // Where the day ends between the calls, both days are asked for.
+    // The day may end between the calls, so the test asks for both days.
     const today = first.created_at.slice(0, 10);
     const after = new Date(Date.parse(third.created_at) + 86_400_000).toISOString().slice(0, 10);
     expect(await found(`?from=${today}&to=${after}`)).toHaveLength(3);

@@ -12,7 +12,10 @@ let secret: string;
 let image_key: string;
 let face_key: string;
 let no_face_key: string;
-/** A delivery to an endpoint that never answers, begun with the suite: its ten seconds pass meanwhile. */
+/**
+ * Delivery to an endpoint that never answers. It begins with the suite, so that its ten seconds pass during other
+ * tests.
+ */
 let silent: { receiver: Receiver; id: string };
 
 beforeAll(async () => {
@@ -43,7 +46,7 @@ async function receiver(...statuses: number[]) {
 const submit = (callback_url: string, image = image_key, of = account) =>
   of.api.swap({ image_key: image, face_key, callback_url });
 
-/** The n-th delivery an endpoint has received. */
+/** Waits for the n-th delivery to an endpoint. */
 const delivery = (at: Receiver, n = 1): Promise<Received> =>
   eventually(`delivery ${n}`, () => at.received[n - 1], { withinMs: 100_000 });
 
@@ -67,7 +70,9 @@ interface Body {
 }
 const parsed = ({ body }: Received) => JSON.parse(body.toString()) as Body;
 
-/** As an integrator verifies who has never read our code: Stripe's library, whose format this is. */
+/**
+ * Verifies a signature as an integrator does who knows only the format: with Stripe's library, whose format it is.
+ */
 function verify({ headers, body }: Received, key: string, toleranceSeconds = 300): boolean {
   const header = String(headers['service-signature']);
   return Stripe.webhooks.signature?.verifyHeader(body, header, key, toleranceSeconds) ?? false;

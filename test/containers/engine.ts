@@ -5,20 +5,23 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { findOnPath } from '@semblance/common/process/find-on-path';
 import { httpGet } from '@semblance/local/process/http-get';
 
-/** Most open files and processes of a container; more cannot be given where this user may not raise limits. */
+/** Most open files and processes of a container. A user who may not raise limits gives it fewer. */
 const LIMIT = 16_384;
 
 export interface Engine {
   readonly name: string;
-  /** What testcontainers needs in its environment to find it. */
+  /** Environment with which testcontainers finds the engine. */
   readonly env: Readonly<Record<string, string>>;
   build(image: string, context: string): void;
-  /** Images of the containers that were seen to run since the engine was opened here. */
+  /** Returns the images of the containers that ran since the engine was opened here. */
   seen(): string[];
   close(): Promise<void>;
 }
 
-/** The Docker engine of DOCKER_HOST, else a podman of this run alone. @throws Error when there is neither */
+/**
+ * Opens the Docker engine of DOCKER_HOST, or else a podman for this run alone.
+ * @throws Error when there is neither
+ */
 export async function openEngine(dir: string): Promise<Engine> {
   if (process.env.DOCKER_HOST) return dockerEngine(process.env.DOCKER_HOST);
   if (!findOnPath('podman', process.env.PATH))
@@ -40,14 +43,14 @@ function dockerEngine(host: string): Engine {
   };
 }
 
-/** podman with storage, settings and a Docker-compatible socket of its own in the folder. */
+/** Starts podman with its own storage, settings and Docker-compatible socket in the folder. */
 async function podmanEngine(dir: string): Promise<Engine> {
   const settings = join(dir, 'containers.conf');
   writeFileSync(settings, podmanSettings());
   const env = {
     ...process.env,
     CONTAINERS_CONF: settings,
-    // Health checks would be timers of systemd, which need not be there; nothing here waits for one.
+    // Health checks would need timers of systemd, which may be missing; nothing here waits for one.
     DISABLE_HC_SYSTEMD: 'true',
   };
   const place = ['--root', join(dir, 'storage'), '--runroot', join(dir, 'run')];
@@ -55,7 +58,7 @@ async function podmanEngine(dir: string): Promise<Engine> {
   const podman = (...args: string[]) => run('podman', [...place, ...args], env);
 
   const socket = join(dir, 'podman.sock');
-  // It tells of every command that testcontainers tries in a container which lacks it.
+  // podman logs every command that testcontainers tries in a container that lacks it, so its output goes to a file.
   const log = join(dir, 'podman.log');
   const fd = openSync(log, 'w');
   const service = spawn('podman', [...place, 'system', 'service', '--time=0', `unix://${socket}`], {
@@ -70,7 +73,7 @@ async function podmanEngine(dir: string): Promise<Engine> {
     name: podman('--version').trim(),
     env: {
       DOCKER_HOST: `unix://${socket}`,
-      // Its image would have to be fetched; what is left is removed with the folder.
+      // The image of Ryuk would have to be fetched; remains are removed with the folder.
       TESTCONTAINERS_RYUK_DISABLED: 'true',
     },
     build: (image, context) => void podman('build', '--quiet', '--tag', image, context),
@@ -81,15 +84,16 @@ async function podmanEngine(dir: string): Promise<Engine> {
       podman('rmi', '--all', '--force');
       service.kill('SIGTERM');
       await ended;
-      // Mounts, if any are left, would keep the folder from being removed.
+      // Remaining mounts would prevent the removal of the folder.
       run('podman', [...place, 'system', 'reset', '--force'], env);
     },
   };
 }
 
 /**
- * A machine without systemd has no cgroup manager but the file system; one that mounts both versions of cgroups needs
- * runc, because crun refuses it; and without CAP_SYS_RESOURCE no limit can be above this process's own.
+ * Returns podman's settings. Without systemd, the only cgroup manager is the file system. A machine that mounts
+ * both versions of cgroups needs runc, because crun refuses it. Without CAP_SYS_RESOURCE no limit can exceed this
+ * process's own.
  */
 function podmanSettings(): string {
   const limits = readFileSync('/proc/self/limits', 'utf8');
@@ -130,7 +134,7 @@ async function untilItAnswers(
   }
 }
 
-/** Notes the images of the containers that run, until ended. */
+/** Records the images of running containers until it is ended. */
 function watch(command: string, args: string[], env: NodeJS.ProcessEnv = process.env) {
   const seen = new Set<string>();
   const timer = setInterval(() => {

@@ -9,7 +9,10 @@ import { resolveTools } from '@semblance/local/toolchain/toolchain';
 const APPLETS = ['sh', 'cat', 'echo', 'rm', 'awk', 'grep', 'nc', 'ls', 'sleep'];
 const USER = 70;
 
-/** As the official image's, as far as tests use it: POSTGRES_USER, POSTGRES_PASSWORD, POSTGRES_DB and `postgres …`. */
+/**
+ * Entry point that does what tests need of the official image's: POSTGRES_USER, POSTGRES_PASSWORD, POSTGRES_DB and
+ * `postgres …`.
+ */
 const ENTRYPOINT = `#!/bin/sh
 set -eu
 [ "\${1:-postgres}" = postgres ] || exec "$@"
@@ -45,9 +48,9 @@ ENTRYPOINT ["/nats-server"]
 `;
 
 /**
- * Writes what an image of the embedded PostgreSQL is built from: the server out of its npm package, the libraries of
- * this machine that it loads, and a shell.
- * @throws Error when there is no static busybox to take the shell from
+ * Writes the build context of an image of the embedded PostgreSQL: the server from its npm package, the libraries
+ * of this machine that it loads, and a shell.
+ * @throws Error when there is no static busybox for the shell
  */
 export function writePostgresContext(dir: string): void {
   const rootfs = join(dir, 'rootfs');
@@ -81,7 +84,7 @@ export function writePostgresContext(dir: string): void {
   writeFileSync(join(dir, 'Dockerfile'), POSTGRES);
 }
 
-/** Writes what an image of nats-server is built from: the program alone, which links nothing. */
+/** Writes the build context of an image of nats-server: only the program, which links nothing. */
 export async function writeNatsContext(dir: string): Promise<void> {
   const tools = await resolveTools(['nats-server'], { report: () => {} });
   mkdirSync(join(dir, 'tmp'), { recursive: true });
@@ -103,7 +106,7 @@ function nativeFolder(): string {
   }
 }
 
-/** Absolute paths of the libraries a program loads, its loader included; none for a static one. */
+/** Returns the absolute paths of the libraries that a program loads, with its loader; none for a static program. */
 function librariesOf(program: string): string[] {
   let said: string;
   try {

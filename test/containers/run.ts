@@ -1,7 +1,5 @@
 /**
- * `npm run test:containers`: runs test files with PostgreSQL and NATS in containers, through testcontainers, and ends
- * with the line `N passed, N failed`. The images are built here out of the servers that the tests use anyway, so no
- * registry is asked. The engine is that of DOCKER_HOST, or a podman of this run alone, of which nothing is left.
+ * `npm run test:containers` runs test files with PostgreSQL and NATS in containers, through testcontainers, and ends with the line `N passed, N failed`. The images are built here from the servers that the tests use anyway, so no registry is needed. The engine is that of DOCKER_HOST, or a podman for this run alone, which leaves nothing behind.
  *
  * Arguments go to vitest instead of the files below.
  */

@@ -54,7 +54,7 @@ describe('key', () => {
     expect((await api.get('/balance')).status).toBe(200);
     expect(await stack.admin('key', 'revoke', { key })).toMatchObject({ key_id: key });
     expect((await api.get('/balance')).status).toBe(401);
-    // Revoking is said twice by careful people.
+    // A second revoke of the same key must succeed too.
     expect(await stack.admin('key', 'revoke', { key })).toMatchObject({ key_id: key });
   });
 });

@@ -10,7 +10,7 @@ import { type StackProcess, startStackProcess } from '@semblance/testkit/stack/s
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 
-/** Content checks of what live sessions are opened with, through gateway, control plane, operator and agent. */
+/** Content checks of the inputs of live sessions, through gateway, control plane, operator and agent. */
 let dir: string;
 let running: StackProcess;
 let stack: Stack;
@@ -50,18 +50,18 @@ interface Told {
   readonly session: string;
 }
 
-/** What a client of a session with this prompt is told: its first frame, or why its socket is refused. */
+/** Connects a session with this prompt; returns its first frame, or why its socket is refused. */
 const connected = (prompt: string): Promise<Told> =>
   eventually('an answer of the checks', async () => {
     const told = await connectedOnce(prompt);
-    // A busy machine may not come to a verdict in time; then one is to open another session.
+    // On a busy machine the checks may take too long; the client must then open another session.
     return told.refusal?.status === 502 ? undefined : told;
   });
 
 async function connectedOnce(prompt: string): Promise<Told> {
   const opened = await eventually('a slot', async () => {
     const answer = await account.api.post('/full-live-swap/session', { duration_minutes: 1, prompt });
-    // The slot of the session before may be on its way back.
+    // The slot of the session before may not be free yet.
     return answer.status === 502 ? undefined : answer;
   });
   expect(opened.status, opened.text).toBe(200);

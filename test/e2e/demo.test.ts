@@ -12,7 +12,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 let stateDir: string;
 let demo: { code: number; said: string };
 
-/** What `npm run demo` runs, on a machine where no stack runs. */
+/** Runs the script of `npm run demo`, on a machine where no stack runs. */
 beforeAll(async () => {
   stateDir = await mkdtemp(join(tmpdir(), 'semblance-demo-'));
   demo = await new Promise((done) => {
@@ -44,7 +44,7 @@ describe('npm run demo', () => {
   test('shows the job move and where it runs', () => {
     const at = (status: string) => demo.said.indexOf(status);
     for (const status of ['queued', 'succeeded']) expect(at(status), demo.said).toBeGreaterThan(-1);
-    // What the job was between two looks is not shown; on a busy machine that may be all of its processing.
+    // The demo polls, so on a busy machine it may miss all of `processing`.
     const order = ['queued', 'processing', 'succeeded'].map(at).filter((place) => place >= 0);
     expect([...order].sort((a, b) => a - b)).toEqual(order);
     expect(demo.said).toMatch(/Running|Assigned|Succeeded/);

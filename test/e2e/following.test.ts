@@ -8,7 +8,10 @@ import { type Account, type Stack, stackAt } from '@semblance/testkit/stack/stac
 import { type StackProcess, startStackProcess } from '@semblance/testkit/stack/stack-process';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-/** Followers of jobs that wait for as long as a test needs: the only agent is drained, so it is a stack of its own. */
+/**
+ * Followers of jobs that wait as long as a test needs. The only agent is drained, so the tests have their own
+ * stack.
+ */
 let running: StackProcess;
 let stack: Stack;
 let kubectl: Kubectl;
@@ -30,7 +33,7 @@ async function submit({ upload, swap }: Api): Promise<string> {
   return (await swap({ image_key, face_key })).id;
 }
 
-/** Whether the service has ended the stream by now; leaving it is not that. */
+/** Returns a function that tells whether the service has ended the stream; an end by the client does not count. */
 function overOf({ ended }: Followed): () => boolean {
   let over = false;
   ended.then(

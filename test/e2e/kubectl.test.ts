@@ -25,7 +25,7 @@ beforeAll(async () => {
   inputs = await swapInputs(api);
 }, 240_000);
 
-/** Makes a RenderJob of these inputs and returns its name. */
+/** Creates a RenderJob of these inputs and returns its name. */
 async function apply(of: SwapInputs): Promise<string> {
   const job = renderJob(of);
   await kubectl.apply(job);
@@ -51,7 +51,7 @@ describe('a RenderJob made by hand', () => {
       Date.parse(done.status?.startTime ?? ''),
     );
     expect(await api.balance()).toEqual(before);
-    // What scripts wait with.
+    // Scripts wait with this command.
     await kubectl(['wait', '--for=condition=Complete', `renderjob/${job.metadata.name}`, '--timeout=60s']);
     await kubectl(['delete', 'rj', job.metadata.name, '--timeout=60s']);
   });
@@ -142,7 +142,7 @@ describe('deleting and suspending', () => {
       },
     );
     expect(await kubectl.renderJob(name)).toBeUndefined();
-    // The agent takes and finishes other work.
+    // The agent must take and finish other work.
     const next = renderJob(inputs);
     await kubectl.apply(next);
     await untilPhase(kubectl, next.metadata.name, 'Succeeded');
@@ -181,7 +181,7 @@ describe('deleting and suspending', () => {
     });
     expect(await api.balance()).toMatchObject({ balance_usd: 10, total_spent_usd: 0 });
     expect(await stack.admin('account', 'show', { account: accountId })).toMatchObject({ ledger_ok: true });
-    // It stays gone: what is level-triggered must not make it anew.
+    // The RenderJob must stay deleted: a level-triggered controller must not create it again.
     await new Promise((resolve) => setTimeout(resolve, 2_000));
     expect(await kubectl.renderJob(id)).toBeUndefined();
   });

@@ -18,7 +18,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 let stateDir: string;
 let running: StackProcess;
 let stack: Stack;
-/** An account of that stack whose key may ask as often as a test does. */
+/** Account of that stack whose key has no rate limit. */
 let account: Account;
 
 beforeAll(async () => {
@@ -38,7 +38,7 @@ async function swap({ api }: Account): Promise<string> {
   return (await api.swap({ image_key, face_key })).id;
 }
 
-/** Starts it again over the same state. */
+/** Restarts the stack with the same state. */
 async function startAgain(): Promise<void> {
   await running.close();
   running = await startStackProcess({ stateDir });
@@ -119,7 +119,7 @@ describe('a service that is killed', () => {
         }
         return now;
       });
-      // Addresses people have written down stay good.
+      // The addresses of the stack must not change, because people have written them down.
       expect({ ...after, services: 0 }).toEqual({ ...before, services: 0 });
       const id = await eventually('a submit to be taken', () => swap(account), { withinMs: 100_000 });
       expect((await account.api.finished(id)).status).toBe('succeeded');
@@ -141,7 +141,7 @@ describe('ending and starting again', () => {
     expect(processes.length).toBeGreaterThan(SERVICE_NAMES.length);
 
     expect(await running.interrupt()).toBe(0);
-    // Guards outlive their owner by a moment.
+    // Guard processes end a moment after their owner.
     await eventually('all processes to end', () => (stillAlive(processes).length ? undefined : true), {
       withinMs: 60_000,
     });
@@ -155,7 +155,7 @@ describe('ending and starting again', () => {
       { withinMs: 60_000 },
     );
 
-    // State survives: the same key, the same account, the job of before, the same books.
+    // The state must survive: the same key, account, job and books.
     await startAgain();
     const now = stack.read();
     expect((await stack.api.get('/balance')).status).toBe(200);
@@ -167,7 +167,7 @@ describe('ending and starting again', () => {
     const job = await account.api.job(id);
     expect(job.status).toBe('succeeded');
     expect((await fetch(job.output_url ?? '')).status).toBe(200);
-    // What was spent this week, this month and this year begins anew where one of them ends meanwhile.
+    // The money spent this week, this month and this year is left out, because a new period may begin meanwhile.
     const { balance_usd, total_spent_usd, total_topped_up_usd } = balance;
     const lasting = { balance_usd, total_spent_usd, total_topped_up_usd };
     expect(await account.api.balance()).toMatchObject(lasting);

@@ -6,10 +6,10 @@ import sharp from 'sharp';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 
-/** What becomes of prompts of Live Swap Pro through the whole system: gateway, control plane, operator, agent, and back. */
+/** Prompts of Live Swap Pro through the whole system: gateway, control plane, operator, agent, and back. */
 let account: Account;
 let frame: Buffer;
-/** Where the face is in the frame, and a corner in which nothing may change. */
+/** Region of the face in the frame; `CORNER` is a region in which nothing may change. */
 const FACE = { left: 230, top: 110, width: 130, height: 160 };
 const CORNER = { left: 0, top: 0, width: 120, height: 120 };
 
@@ -26,9 +26,9 @@ interface Answered {
   readonly picture: Buffer;
 }
 
-/** Opens a session, sends the frame a few times, and returns what came first and what the last picture was. */
+/** Opens a session, sends the frame a few times, and returns the first frame and the last picture that came back. */
 async function through(prompt: string | undefined): Promise<Answered> {
-  // The slot of the session before may be on its way back, and so may an agent that a busy machine held up.
+  // The slot of the session before may not be free yet, or the agent of a busy machine may not be back yet.
   const opened = await eventually('a slot', async () => {
     const answer = await account.api.post('/full-live-swap/session', {
       duration_minutes: 1,
@@ -57,7 +57,7 @@ async function through(prompt: string | undefined): Promise<Answered> {
   }
 }
 
-/** Mean distance of the grey levels in a part of two pictures. */
+/** Returns the mean difference of the grey levels in a part of two pictures. */
 async function difference(a: Buffer, b: Buffer, part: typeof FACE): Promise<number> {
   const [one, other] = await Promise.all(
     [a, b].map((picture) => sharp(picture).extract(part).greyscale().raw().toBuffer()),

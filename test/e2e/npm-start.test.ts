@@ -9,7 +9,7 @@ import { processesMentioning } from '@semblance/testkit/stack/processes';
 import { cleanEnv, root } from '@semblance/testkit/stack/stack-process';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
-/** Between the signal and the stack are npm and the shell that it runs scripts with. */
+/** Tests signals to `npm start`: npm and the shell that runs its scripts are between the signal and the stack. */
 let stateDir: string;
 let npm: ChildProcess;
 let said: string;

@@ -6,7 +6,10 @@ import { type Stack, stackAt } from '@semblance/testkit/stack/stack';
 import { type StackProcess, startStackProcess } from '@semblance/testkit/stack/stack-process';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
-/** Drains the only agent, so that everything has to wait: a stack of its own, as others would wait too. */
+/**
+ * Drains the only agent, so that every job waits. The tests have their own stack, because jobs of others would wait
+ * too.
+ */
 let running: StackProcess;
 let stack: Stack;
 let kubectl: Kubectl;
@@ -39,7 +42,7 @@ async function queue(spec: Record<string, unknown> = {}): Promise<string> {
   return job.metadata.name;
 }
 
-/** Waits until the jobs stand at these places. */
+/** Waits until the jobs have these places in the queue. */
 function places(expected: Record<string, number>): Promise<unknown> {
   return eventually(`the places ${JSON.stringify(expected)}`, async () => {
     const jobs = await Promise.all(Object.keys(expected).map((name) => kubectl.renderJob(name)));
@@ -58,7 +61,7 @@ describe('while no agent takes work', () => {
     const third = await queue();
     await places({ [first]: 1, [second]: 2, [third]: 3 });
 
-    // Whatever else it said first, and passes.
+    // The job may first give other reasons, which pass.
     const waiting = await eventually('its reason and its place', async () => {
       const job = await kubectl.renderJob(third);
       const settled =
@@ -69,7 +72,7 @@ describe('while no agent takes work', () => {
     expect(waiting?.status?.agent ?? '').toBe('');
     const ready = conditionOf(waiting, 'Ready');
     expect(ready?.status).toBe('False');
-    // A reason that a person can act on: which agent, what about it, and how many are ahead.
+    // The reason must help a person: which agent, what is wrong with it, and how many jobs are ahead.
     expect(ready?.reason).toMatch(/^[A-Z][A-Za-z]+$/);
     expect(ready?.message).toMatch(/drain/i);
     expect(ready?.message).toMatch(/\b3\b|third|\b2 (jobs?|others?)? ?ahead/i);

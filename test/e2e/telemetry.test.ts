@@ -10,7 +10,8 @@ import { root, type StackProcess, startStackProcess } from '@semblance/testkit/s
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 /*
- * A stack of its own: it sends its traces to this test, logs everything it ever would, and has a service killed.
+ * These tests have their own stack: it sends its traces to this test, logs at every level, and one of its services
+ * is killed.
  */
 
 let running: StackProcess;
@@ -18,7 +19,7 @@ let stack: Stack;
 let receiver: Awaited<ReturnType<typeof startReceiver>>;
 let spans: Span[];
 
-/** What ran through the stack and must never be written down. */
+/** Values that went through the stack and must never be logged. */
 const secrets = new Map<string, string>();
 
 beforeAll(async () => {
@@ -54,7 +55,7 @@ test('one trace leads from the request over gateway, control plane, operator and
       ['webhook', 'settle', 'attempt'].every((name) => ours().some((span) => span.name === name)) ||
       undefined,
   );
-  // Each service sends its spans in its own time: all are here when each one's parent is.
+  // Each service sends its spans at its own time; all have arrived when every span has its parent.
   const found = await eventually('all of them', () => {
     const ids = new Set([CALLER, ...ours().map(({ spanId }) => spanId)]);
     const whole = ours().length >= 13 && ours().every(({ parentSpanId = '' }) => ids.has(parentSpanId));
@@ -66,7 +67,7 @@ test('one trace leads from the request over gateway, control plane, operator and
     expect(named, name).toHaveLength(1);
     return named[0] as Span;
   };
-  /** Service and name of a span and of all above it. */
+  /** Returns service and name of a span and of all its ancestors. */
   const path = (span: Span): string[] => {
     const above = found.find(({ spanId }) => spanId === span.parentSpanId);
     if (!above) expect(span.parentSpanId).toBe(CALLER);
@@ -170,7 +171,7 @@ describe('nothing secret is written down', () => {
       return (list.length === 5 && list.every(({ attempts }) => attempts.length > 0)) || undefined;
     });
 
-    // Refusals of every kind.
+    // The next calls cause refusals of every kind.
     const stranger = 'sk_live_of-a-stranger-who-guesses';
     note('guessed key', stranger);
     await apiOf({ baseUrl: file.base_url, apiKey: stranger }).get('/balance');
@@ -190,7 +191,7 @@ describe('nothing secret is written down', () => {
     note('query', 'secret-in-query');
     await api.request('DELETE', `/uploads/${face_key}`);
 
-    // A service that dies is missed by those that call it.
+    // The callers of a service that dies log errors.
     const victim = stack.read().services['control-plane'] ?? 0;
     process.kill(victim, 'SIGSTOP');
     expect((await api.get('/balance')).status).toBe(502);
@@ -275,7 +276,7 @@ describe('metrics', () => {
       expect(lines.length, name).toBeGreaterThan(0);
       return lines.reduce((sum, line) => sum + Number(line[1]), 0);
     };
-    // Of the control plane that was started last: one job at most may have ended at the former.
+    // These figures are those of the restarted control plane, so one job at most may have ended before it.
     await eventually('the books of all accounts', async () => {
       const lines = await scrape('control-plane');
       expect(value(lines, 'semblance_money_held_micros')).toBe(0);
@@ -285,7 +286,7 @@ describe('metrics', () => {
     const { api } = await stack.newAccount();
     const [image_key, face_key] = await Promise.all([api.upload(ASTRONAUT), api.upload(ADMIRAL)]);
     await api.finished((await api.swap({ image_key, face_key })).id);
-    // What is charged stands in the books before it is counted.
+    // The books contain a charge before its figure is counted.
     await eventually('the figures of that job', async () => {
       const after = await scrape('control-plane');
       const told = after.split('\n').filter((line) => line.startsWith('semblance_money_'));
@@ -306,7 +307,7 @@ describe('metrics', () => {
   });
 });
 
-/** Rows `| \`name\` | service, service | … |`. */
+/** Parses rows of the form `| \`name\` | service, service | … |`. */
 function tableOf(markdown: string): { name: string; services: string[] }[] {
   return [...markdown.matchAll(/^\| `(\w+)` \| ([\w, -]+) \|/gm)].map(([, name = '', services = '']) => ({
     name,

@@ -20,12 +20,14 @@ import {
 } from '@semblance/testkit/stack/stack-process';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-/** Every service in a process of its own, each with a certificate of its own. */
+/** The tests run every service in its own process with its own certificate. */
 const SOON = { timeoutMs: 20_000 };
 
 let running: StackProcess;
 let stack: Stack;
-/** Of an account that the admin command made, without the limit that new keys have: it is polled with. */
+/**
+ * API with the key of an account that the admin command created; its rate limit is raised, because the tests poll.
+ */
 let api: Api;
 
 beforeAll(async () => {
@@ -59,7 +61,7 @@ test('a voice is heard live, and its samples are listed', { tags: ['speech'] }, 
     const { body } = await api.get('/voices');
     return (body as unknown[]).length > 0 || undefined;
   });
-  // The agent that made the sample carries voices.
+  // The agent that made the sample also carries voice sessions.
   const client = await connectVoice(api);
   const stop = new AbortController();
   const streaming = client.stream(stop.signal);
@@ -101,7 +103,7 @@ test('no port of the services speaks plainly, or with a component that has no bu
     expect(await codeOf(component), component).toBe(status.UNAVAILABLE);
     expect(await codeOf(component, agent.to(component)), component).toBe(status.PERMISSION_DENIED);
   }
-  // With the right certificate it is the token that is asked for next.
+  // With the right certificate, the call is refused only for its missing token.
   expect(await codeOf('control-plane', gateway.to('control-plane'))).toBe(status.UNAUTHENTICATED);
   gateway.close();
   agent.close();

@@ -14,7 +14,10 @@ import type { Browser, Page } from 'playwright-core';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
-/** The page of the gateway in a real browser, whose microphone and camera are files, against the whole running system. */
+/**
+ * The try page of the gateway in a real browser, with the whole running system. Files serve as microphone and
+ * camera.
+ */
 const run = promisify(execFile);
 const program = findBrowser();
 let folder: string;
@@ -62,7 +65,7 @@ describe('the page to try live sessions with', () => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  /** Opens the page anew with the key entered. */
+  /** Opens a new page and enters the key. */
   async function open() {
     await page?.close();
     page = await browser.newPage();
@@ -75,16 +78,16 @@ describe('the page to try live sessions with', () => {
     await page.fill('#key', account.apiKey);
   }
   const figure = async (id: string) => Number.parseFloat((await page.textContent(`#${id}`)) ?? '');
-  /** What a canvas of the page shows, as grey levels. */
+  /** Returns the content of a canvas of the page, as grey levels. */
   async function pixelsOf(id: string) {
     const url = String(await page.evaluate(`document.getElementById('${id}').toDataURL('image/png')`));
     const picture = sharp(Buffer.from(url.slice(url.indexOf(',') + 1), 'base64'));
     return picture.greyscale().raw().toBuffer({ resolveWithObject: true });
   }
-  /** Waits until so many messages have come back, and stops. */
+  /** Starts a session, waits until `count` messages have come back, and stops. */
   async function streamUntil(count: number) {
     await page.click('#start');
-    // How soon is the machine's matter, as long as more and more come.
+    // The speed depends on the machine; the test only requires that more messages keep coming.
     for (let received = 0; received < count; ) {
       const before = received;
       const more = async () => {
@@ -108,14 +111,14 @@ describe('the page to try live sessions with', () => {
     const usage = await account.api.get('/usage?limit=1');
     const [entry] = usage.body as unknown as { feature: string; status: string; charged_usd: number }[];
     expect(entry).toMatchObject({ feature: 'voice_swap', status: 'succeeded' });
-    // 150 chunks of 20 ms and more were converted, and paid for.
+    // At least 150 chunks of 20 ms were converted and charged.
     expect(entry?.charged_usd).toBeGreaterThan(0);
     expect(await figure('charged')).toBe(entry?.charged_usd);
   });
 
   test('voices are listed with their previews, and one is spoken with', async () => {
     await open();
-    // Previews are made once an agent is there; a voice is listed when it has one.
+    // Previews are made once there is an agent; a voice is listed when it has one.
     const listed = async () => {
       await page.click('#load-voices');
       await expect.poll(() => page.textContent('#status')).toMatch(/voices/);
@@ -141,7 +144,7 @@ describe('the page to try live sessions with', () => {
     expect(after.length).toBe(before.length);
     let changed = 0;
     for (let i = 0; i < after.length; i++) if (Math.abs((after[i] ?? 0) - (before[i] ?? 0)) > 40) changed++;
-    // The face of another person, and not another picture.
+    // The face must be another, but not the whole picture.
     expect(changed / after.length).toBeGreaterThan(0.005);
     expect(changed / after.length).toBeLessThan(0.3);
   });

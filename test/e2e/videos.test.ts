@@ -11,7 +11,7 @@ import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/stack/media';
 import { type Account, sharedStack } from '@semblance/testkit/stack/stack';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-/** Each capability that makes a video, through the whole system: uploads, a job, its output and its price. */
+/** Tests each capability that makes a video, through the whole system: uploads, a job, its output and its price. */
 const run = promisify(execFile);
 let dir: string;
 let account: Account;
@@ -23,7 +23,7 @@ beforeAll(async () => {
   const [portrait, video, audio] = ['portrait.png', 'video.mp4', 'audio.wav'].map((name) => join(dir, name));
   await writeFile(portrait as string, ASTRONAUT.bytes);
   await run('flite', ['-voice', 'slt', '-t', 'Bring me the big blue map.', '-o', audio as string]);
-  // A portrait that sways, 15 frames a second, with sound.
+  // The clip is a swaying portrait at 15 frames per second, with sound.
   const sway = "scale=480:480,crop=360:360:'60+12*sin(t*4)':40,fps=15,format=yuv420p";
   const clip = ['-loop', '1', '-i', portrait, '-i', audio, '-vf', sway, '-t', '1.2', '-c:a', 'aac', video];
   await run('ffmpeg', ['-v', 'error', '-nostdin', ...(clip as string[])]);
@@ -81,7 +81,7 @@ test.each([
   );
   expect(rates).toMatchObject({ unit: 'second', enabled: true });
   const rate = rates?.rates.find(({ when }) => Object.keys(when).length === 0)?.rate_usd ?? Number.NaN;
-  // To the millisecond of what was made.
+  // The charge must match the length of the output to the millisecond.
   const price = Math.max(rates?.minimum_usd ?? Number.NaN, rate * seconds);
   expect(Math.abs((job.charged_usd ?? Number.NaN) - price)).toBeLessThanOrEqual(rate * 0.001);
 });

@@ -1,7 +1,5 @@
 /**
- * `node test/fuzz/media.ts [--runs N] [--seed N]`: damaged videos through everything that a render does with them. Each
- * must be rendered or refused, within its time, and leave no file and no process; the first that does not is told with
- * its seed, kept in a file, and ends the run with status 1. Without `--runs`, goes on until it is interrupted.
+ * `node test/fuzz/media.ts [--runs N] [--seed N]` sends damaged videos through everything that a render does with them. Each must be rendered or refused in time, and leave no file and no process. The first that fails is kept in a file and reported with its seed, and ends the run with status 1. Without `--runs`, it runs until it is interrupted.
  */
 import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -14,7 +12,7 @@ import { mutate, randomFrom, seedFiles, tryFile } from '@semblance/testkit/media
 const { values } = parseArgs({ options: { runs: { type: 'string' }, seed: { type: 'string' } } });
 const runs = Number(values.runs ?? Number.POSITIVE_INFINITY);
 const first = Number(values.seed ?? Math.floor(Math.random() * 2 ** 31));
-/** A file that takes longer than this keeps a slot of an agent for no good reason. */
+/** Longest time for a file, in ms; a slower file would keep a slot of an agent busy for no good reason. */
 const SLOWEST_MS = 60_000;
 
 const rig = await openMediaRig({ stallSec: 10, limits: { maxDurationSec: 60, maxFrames: 2_000 } });

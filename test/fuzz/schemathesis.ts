@@ -1,7 +1,5 @@
 /**
- * `node test/fuzz/schemathesis.ts`: Schemathesis, a fuzzer that others wrote, over the OpenAPI document of a running
- * stack: what it makes of the document is sent, and every answer is checked against it. Needs python3; installs the
- * fuzzer into a scratch folder. The suite has a fuzzer of its own (test/conformance/openapi.test.ts), which needs nothing.
+ * `node test/fuzz/schemathesis.ts` runs Schemathesis, a third-party fuzzer, on the OpenAPI document of a running stack. It generates requests from the document and checks every answer against it. It needs python3 and installs the fuzzer into a scratch folder. The suite has its own fuzzer (test/conformance/openapi.test.ts), which needs nothing.
  *
  * Arguments go to Schemathesis: `--max-examples=200`, `--include-operation-id=getJob`.
  */
@@ -14,8 +12,9 @@ import { startStackProcess } from '@semblance/testkit/stack/stack-process';
 
 const VERSION = '4.32.5';
 /**
- * Left out: what refuses a request that the document's schema allows, for what a schema cannot say (a key that exists,
- * a text that is not blank); unknown methods, which are `not_found` here; and use after deletion, which reads on.
+ * Three checks are left out. One forbids the refusal of requests that the schema allows, but a schema cannot
+ * express every rule (a key exists, a text is not blank). One tests unknown methods, which are `not_found` here.
+ * One tests use after deletion, and reads stay possible here.
  */
 const CHECKS = [
   'not_a_server_error',
@@ -42,7 +41,8 @@ try {
         `${api.baseUrl}/openapi.json`,
         `--header=Authorization: Bearer ${apiKey}`,
         `--checks=${CHECKS.join(',')}`,
-        // A stream that stays open while its job waits, and what a file serves, are tested on their own.
+        // Two operations have tests of their own: a stream that stays open while its job waits, and the content of
+        // files.
         '--exclude-operation-id=followJob',
         '--exclude-operation-id=readFile',
         '--phases=examples,coverage,fuzzing',
@@ -60,10 +60,13 @@ try {
   await rm(folder, { recursive: true, force: true });
 }
 
-/** @returns the exit status; throws when it is not 0, unless that is of interest */
+/**
+ * @returns the exit status
+ * @throws Error when the status is not 0, unless `anyStatus` is set
+ */
 function run(command: string, args: readonly string[], anyStatus = false): Promise<number> {
   return new Promise((resolve, reject) => {
-    // It keeps what it found in the folder where it runs.
+    // The program keeps its findings in its working directory, so that is the scratch folder.
     const child = spawn(command, args, { cwd: folder, stdio: ['ignore', 'inherit', 'inherit'] });
     child.once('error', reject);
     child.once('exit', (status) => {

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 
 const ROOT = join(import.meta.dirname, '../..');
 
-/** Sends SIGTERM to the process itself, as it begins to load what every service is run by. */
+/** Module that makes the process send itself SIGTERM as soon as it begins to load the common service module. */
 const HOOK = `data:text/javascript,${encodeURIComponent(`
   import { registerHooks } from 'node:module';
   registerHooks({
@@ -23,7 +23,8 @@ beforeAll(async () => {
 });
 afterAll(() => rm(dir, { recursive: true, force: true }));
 
-// The first process of a container goes on after a signal without a listener; any other is ended by the kernel.
+// Without a listener, a signal has no effect on the first process of a container, and the kernel ends any other
+// process.
 test.each(['control-plane', 'gateway', 'gpu-agent', 'operator'])(
   '%s listens for SIGTERM before its modules are loaded',
   async (service) => {

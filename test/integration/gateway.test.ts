@@ -31,7 +31,7 @@ beforeAll(async () => {
     logger: silentLogger(),
     registry: new Registry(),
     publicUrl: 'http://gateway.test',
-    // Longer than any machine stands still.
+    // Longer than any standstill of the machine.
     timing: { control: 30_000 },
   });
   base = `http://127.0.0.1:${gateway.port}/api/v1`;
@@ -43,7 +43,7 @@ afterAll(async () => {
 });
 
 const bearer = (apiKey = account.apiKey) => ({ authorization: `Bearer ${apiKey}` });
-/** Links name an address that this test's gateway, on a port of its own, does not have. */
+/** Replaces the address in links with that of this test's gateway, which has another port. */
 const local = (url: string) => url.replace('http://127.0.0.1:1/', `http://127.0.0.1:${gateway.port}/`);
 
 type Answer = JobRecord & Record<string, unknown>;
@@ -173,7 +173,7 @@ describe('a Photo Swap through gateway and control plane', () => {
     expect(await open()).toEqual([400, 'capability_unavailable']);
     await set(false, true);
     expect(await open()).toEqual([400, 'capability_unavailable']);
-    // Nothing carries a stream yet: what would be opened could carry no sound.
+    // No agent carries a stream yet, so a session could carry no sound.
     await set(true, true);
     expect(await open()).toEqual([502, 'capacity_unavailable']);
     await set(true, false);

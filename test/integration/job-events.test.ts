@@ -1,4 +1,4 @@
-/** Following a job through gateways and control planes that come and go, over real servers. */
+/** Followers of a job, over real servers, while gateways and control planes come and go. */
 
 import { silentLogger } from '@semblance/common/logging';
 import { type Gateway, startGateway } from '@semblance/gateway/gateway';
@@ -29,7 +29,7 @@ async function gatewayAt(controlPort: number): Promise<string> {
     logger: silentLogger(),
     registry: new Registry(),
     publicUrl: 'http://gateway.test',
-    // Longer than any machine stands still.
+    // Longer than any standstill of the machine.
     timing: { control: 30_000 },
   });
   gateways.push(gateway);
@@ -48,7 +48,7 @@ const told = (stream: Followed, what: string, is: (stream: Followed) => boolean)
   eventually(what, () => (is(stream) ? true : undefined), { everyMs: 10 });
 
 test('gateways end, control planes die and others take over: every status once, to each client', async () => {
-  // A port that nobody else takes until the next one listens there.
+  // No other process takes this port until the next control plane listens there.
   const listen = { host: '127.0.0.1', port: await freePort() };
   const doomed = await system.startPlane({ listen });
   const { port } = doomed;
@@ -67,12 +67,12 @@ test('gateways end, control planes die and others take over: every status once, 
   const isAt40 = ({ events }: Followed) => events.at(-1)?.data.progress === 0.4;
   for (const stream of [stays, moves]) await told(stream, '40 %', isAt40);
 
-  // The gateway of one client ends, well: the client comes back to another, with the last id it has.
+  // The gateway of one client ends cleanly. The client follows at another gateway, from its last event id.
   await gateways[1]?.close();
   await moves.ended;
   const resumed = await follow(first, path, { 'last-event-id': moves.events.at(-1)?.id ?? '' });
 
-  // The control plane behind that one goes; the job moves on meanwhile.
+  // The control plane behind that gateway ends, and the job progresses meanwhile.
   await doomed.close();
   await setStatus(system, renderJob, { ...running, progress: '80%' });
   await succeed(system, renderJob);

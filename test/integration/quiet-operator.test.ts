@@ -18,12 +18,18 @@ import { testNats, testPostgres } from '@semblance/testkit/servers/shared';
 import { expect, it } from 'vitest';
 import { parse } from 'yaml';
 
-/** Longer than the periods at which operators and agents look at things again; so few jobs are told their place sooner. */
+/**
+ * Longer than the periods at which operators and agents check again, in ms. Jobs in a short queue get their places
+ * sooner.
+ */
 const QUIET_MS = 10_000;
-/** Longer than a job at the front of the queue waits to be told that it moved. */
+/** Longer than the time, in ms, until a job at the front of the queue gets its new place. */
 const SETTLED_MS = 5_000;
 
-/** The writes that an API server has been asked for, Leases apart: those are renewed as long as anybody lives. */
+/**
+ * Returns the number of writes to an API server by kind. Leases are left out, because every live process renews its
+ * own.
+ */
 async function writesAt(kubeconfigPath: string): Promise<Record<string, number>> {
   const config = parse(await readFile(kubeconfigPath, 'utf8')) as {
     clusters: { cluster: { server: string; 'certificate-authority-data': string } }[];
@@ -62,7 +68,7 @@ it('writes nothing while nothing changes: two operators, a control plane, agents
   const namespace = 'semblance';
   await applyCrds({ kubeconfig: kubeconfigPath, namespace });
   const harness = await createHarness({ kubeconfigPath, namespace, close: async () => {} });
-  // A real one, which has no work: it is drained, so that all the jobs are for the other one.
+  // A real agent without work: it is drained, so that the other agent gets all jobs.
   const main = join(import.meta.dirname, '../../gpu-agent/main.ts');
   const real = spawn(process.execPath, [...AGENT_FLAGS, main], {
     stdio: 'ignore',
@@ -133,7 +139,7 @@ it('writes nothing while nothing changes: two operators, a control plane, agents
     for (const name of waiting)
       await harness.until(name, ({ status }) => (status?.conditions ?? []).length > 0);
 
-    // What the last of these brought about may still be on its way.
+    // The effects of the last job may not be written yet.
     let before = await writesAt(kubeconfigPath);
     await expect
       .poll(
@@ -148,12 +154,12 @@ it('writes nothing while nothing changes: two operators, a control plane, agents
     await delay(QUIET_MS);
     expect(await writesAt(kubeconfigPath)).toEqual(before);
 
-    // And they were all there.
+    // All participants must still be working.
     expect(await planeIsReady()).toBe(true);
     const { items } = await harness.client.list(RENDERJOB_RESOURCE, { namespace });
     expect(Map.groupBy(items, ({ status }) => status?.phase).get('Running')).toHaveLength(1);
     expect(items).toHaveLength(waiting.length + 3);
-    // What is counted counts.
+    // A write that is made must be counted.
     await harness.job('one-more');
     await harness.until('one-more', ({ status }) => (status?.conditions ?? []).length > 0);
     expect(await writesAt(kubeconfigPath)).not.toEqual(before);

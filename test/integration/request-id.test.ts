@@ -1,4 +1,7 @@
-/** The id of a request: on every answer, and in every log line of gateway and control plane that belongs to it. */
+/**
+ * The id of a request must be on every answer, and in every log line of gateway and control plane that belongs to
+ * it.
+ */
 import { connect } from 'node:net';
 import { Writable } from 'node:stream';
 import { createLogger } from '@semblance/common/logging';
@@ -42,7 +45,7 @@ beforeAll(async () => {
     logger: loggerTo('gateway'),
     registry: new Registry(),
     publicUrl: 'http://gateway.test',
-    // Longer than any machine stands still.
+    // Longer than any standstill of the machine.
     timing: { control: 30_000 },
   });
   base = `http://127.0.0.1:${gateway.port}/api/v1`;
@@ -54,7 +57,7 @@ afterAll(async () => {
 });
 
 let count = 0;
-/** Sends a request with an id of its own. */
+/** Sends a request with its own id. */
 async function send(method: string, path: string, init: RequestInit = {}) {
   const id = `check-${++count}`;
   const headers = new Headers(init.headers);
@@ -119,12 +122,12 @@ describe('Request-Id', () => {
         'one line of access',
       ).toHaveLength(1);
     }
-    // An upload is three calls: what went before its end belongs to it too.
+    // An upload is two calls to the control plane, and the id must be on the first of them too.
     expect(of('control-plane', image.id).map(({ method }) => String(method).split('/').at(-1))).toEqual([
       'BeginUpload',
       'CompleteUpload',
     ]);
-    // The owner's own calls carry no id of a request.
+    // Calls of the owner (AdminService) have no request id.
     const ofRequests = [...logs.gateway, ...logs['control-plane']].filter(
       ({ route, msg, method }) => route || (msg === 'call' && !String(method).includes('AdminService')),
     );

@@ -1,4 +1,7 @@
-/** Two gateway processes, each before a control plane of its own, on one database: what is promised across all of them. */
+/**
+ * Two gateway processes, each before its own control plane, on one database. The tests check promises that hold
+ * across both.
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -79,14 +82,14 @@ test('60 requests per minute per key, fixed window: exact over both', async () =
     expect(wait).toBeGreaterThanOrEqual(1);
     expect(wait).toBeLessThanOrEqual(60);
   }
-  // Each served call had a place of its own in the window, whichever process served it.
+  // Each served call has its own place in the window, whichever process served it.
   const places = answers
     .filter(({ status }) => status !== 429)
     .map(({ headers }) => Number(headers.get('ratelimit-remaining')))
     .sort((a, b) => a - b);
   expect(places).toEqual([...Array(60).keys()]);
 
-  // The window ends for both at once.
+  // The window ends for both gateways at once.
   await system.database
     .sql`update rate_windows set opened_at = opened_at - interval '60 seconds' where key_id = ${keyId}`;
   const next = await Promise.all(Array.from({ length: 80 }, (_, i) => (apis[i % 2] as Api).get('/balance')));
@@ -140,15 +143,15 @@ test('a gateway killed between receipt and answer: retries through the other fin
     submit(first, name).then(
       ({ text }) => {
         answered.set(name, text);
-        // Some have been answered, others are on their way.
+        // At this moment some submits are answered, and others are on their way.
         if (answered.size === 5) gateways[0]?.child.kill('SIGKILL');
       },
       () => {
         lost++;
       },
     );
-  // On a busy machine all may be answered before we hear of the fifth; then a few more find nobody. With them all
-  // there are still fewer than an account may have in flight.
+  // On a busy machine all may be answered before the test sees the fifth answer; a few more then find the gateway
+  // dead. All together are still fewer than an account may have in flight.
   for (const size of [90, 5]) {
     if (lost > 0) break;
     const batch = Array.from({ length: size }, (_, i) => `order ${keys.length + i}`);

@@ -1,6 +1,6 @@
 /**
- * Two of everything, as processes, on one Postgres, one NATS and one Kubernetes API, with jobs coming in through both
- * gateways, while of each service one is asked to end and the other is killed.
+ * Runs two processes of each service, on one Postgres, one NATS and one Kubernetes API. Jobs come through both
+ * gateways, while one process of each service is asked to end and the other is killed.
  */
 import { randomUUID } from 'node:crypto';
 import { createKubeClient, LEASE_RESOURCE } from '@semblance/common/kube/index';
@@ -17,9 +17,9 @@ import { type Replica, type Replicas, SERVICES, startReplicas } from '@semblance
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-/** What is promised, from the signal until work that waits begins. */
+/** Promised time from the signal until waiting work begins, in ms. */
 const WITHIN_MS = { SIGTERM: 3_000, SIGKILL: 17_000 };
-/** Longest a job may take, faults included. */
+/** Longest time of a job, with faults, in ms. */
 const JOB_WITHIN_MS = 100_000;
 const CHARGE_MICROS = 40_000n;
 
@@ -54,7 +54,7 @@ afterAll(async () => {
 }, 100_000);
 
 let turn = 0;
-/** Asks a gateway, and as a careful client does the other one when it gets no answer, or is told of an outage. */
+/** Asks one gateway, and then the other if there was no answer or an outage, like a careful client. */
 async function ask<T>(what: string, question: (api: Api) => Promise<T | undefined>): Promise<T> {
   return eventually(
     what,
@@ -90,12 +90,12 @@ async function finished(id: string): Promise<void> {
   done.push(id);
 }
 
-/** Jobs one after the other, until told to stop. */
+/** Runs jobs one after the other until aborted. */
 async function work(signal: AbortSignal): Promise<void> {
   while (!signal.aborted) await finished(await submit());
 }
 
-/** When agents began attempts, and when those had ended, as they logged it. */
+/** Reads from the agents' logs when they began attempts, and when those had ended. */
 function attempts(): { ledger: Ledger; names: Map<string, Date> } {
   const ledger: Ledger = { entries: [] };
   const names = new Map<string, Date>();
@@ -120,7 +120,7 @@ function attempts(): { ledger: Ledger; names: Map<string, Date> } {
 const lease = async () =>
   (await kube.find(LEASE_RESOURCE, { namespace: replicas.kube.namespace, name: 'semblance-operator' }))?.spec;
 
-/** The one of two whose loss matters most. */
+/** Returns the process of a pair whose loss has the larger effect: of operators the leader. */
 async function victimOf(pair: readonly [Replica, Replica], index: number): Promise<Replica> {
   if (!pair[0].name.startsWith('operator')) return pair[index] as Replica;
   const holder = (await lease())?.holderIdentity;
@@ -130,17 +130,18 @@ async function victimOf(pair: readonly [Replica, Replica], index: number): Promi
 test('every job ends once, is charged once and runs once at a time, whichever of two is asked to end or killed', async () => {
   const stop = new AbortController();
   const working = work(stop.signal);
-  // Told of where it is awaited.
+  // The error is reported where `working` is awaited.
   working.catch(() => {});
   const took: Record<string, number> = {};
   const probes: string[] = [];
   const back = new Map<string, Promise<void>>();
   for (const [index, signal] of (['SIGTERM', 'SIGKILL'] as const).entries()) {
     for (const service of SERVICES) {
-      // So that there are two of it again.
+      // The service must first have two processes again.
       await back.get(service);
       const victim = await victimOf(replicas.pairs[service], index);
-      // A trivial question to those that the work comes by: they are as late with that on a machine that is busy.
+      // Measures the delay of trivial calls to the servers that the work passes through, because a busy machine
+      // delays both alike.
       const lag = watchLag(() => Promise.all([lease(), ...apis.map((api) => api.get('/pricing'))]));
       const at = Date.now();
       const ending = victim.end(signal);
@@ -151,7 +152,8 @@ test('every job ends once, is charged once and runs once at a time, whichever of
       });
       took[`${service} ${signal}`] = Math.round(begun.getTime() - at - (await lag.stop()));
       probes.push(probe);
-      // Of what is killed the other one is to be enough; work that an agent had is known to be over when it is back.
+      // The remaining process of a killed pair must suffice. A killed agent is started again, because only then is
+      // it known that its work is over.
       if (signal === 'SIGKILL' && service !== 'gpu-agent') continue;
       const started = ending.then(() => victim.start());
       started.catch(() => {});
@@ -162,7 +164,7 @@ test('every job ends once, is charged once and runs once at a time, whichever of
   await Promise.all(probes.map(finished));
   stop.abort();
   await working;
-  // A figure that is promised is said with the result.
+  // The result also shows the promised figure.
   console.log('milliseconds from a signal until new work began:', took, { jobs: submitted.length, refused });
   expect(took['operator SIGTERM']).toBeLessThan(WITHIN_MS.SIGTERM);
   expect(took['operator SIGKILL']).toBeLessThan(WITHIN_MS.SIGKILL);
@@ -209,7 +211,7 @@ async function expectBooks(): Promise<void> {
   expect(resources.items.filter(({ status }) => status?.phase !== 'Succeeded')).toEqual([]);
 }
 
-/** Each job's one webhook came, and whenever it came again it was the same one. */
+/** Checks that each job had one webhook, and that all its repeats were the same. */
 async function expectWebhooks(): Promise<void> {
   const jobs = new Set(submitted);
   const idsOf = () =>

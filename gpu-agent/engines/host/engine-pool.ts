@@ -48,7 +48,7 @@ export interface EnginePoolOptions {
 }
 
 export interface EnginePool {
-  /** What the engine offers now. Undefined until the first process is warm. */
+  /** Present offer of the engine. Undefined until the first process is warm. */
   readonly engine: EngineInfo | undefined;
   /** Last statement of the engine, whether or not it is usable now. */
   readonly known: EngineInfo | undefined;

@@ -14,7 +14,7 @@ export interface EngineSetup {
   readonly options: EngineOptions;
 }
 
-/** What a warm engine states about itself. */
+/** Statement of a warm engine about itself. */
 export interface EngineInfo {
   readonly name: string;
   readonly version: string;

@@ -1,6 +1,6 @@
 import type { FileHandle } from 'node:fs/promises';
 
-/** A stretch of the new file: bytes of the old one, bytes made here, or the place that the manifest will take. */
+/** Stretch of the new file: bytes of the old file, new bytes, or the place reserved for the manifest. */
 export type Piece =
   | { readonly kind: 'range'; readonly start: number; readonly length: number }
   | { readonly kind: 'bytes'; readonly bytes: Uint8Array }
@@ -8,25 +8,25 @@ export type Piece =
 
 export interface Layout {
   readonly pieces: readonly Piece[];
-  /** For files whose hash goes box by box: where each top-level box that is hashed begins in the new file. */
+  /** Positions in the new file of the top-level boxes that are hashed, for formats that are hashed box by box. */
   readonly hashedBoxes?: readonly number[];
 }
 
 /**
- * One file, taken apart without holding it: a layout says how it looks with our metadata and a manifest in it.
- * Metadata and manifests that were there speak of another file, so they are left out. Pictures and sound are copied
- * byte by byte.
+ * One parsed file, which is not held in memory. A layout describes the file with our metadata and a manifest.
+ * Existing metadata and manifests describe another file, so they are dropped. Pictures and sound are copied byte by
+ * byte.
  */
 export interface Container {
-  /** States what binds a manifest to the file: a hash of all bytes but the manifest's, or of the boxes. */
+  /** How the manifest is bound to the file: by a hash over all bytes except its own, or over the boxes. */
   readonly binding: 'data' | 'boxes';
-  /** @param manifestLength bytes of the manifest store; undefined: the file carries none */
+  /** Returns the layout of the new file. @param manifestLength bytes of the manifest store; undefined: no manifest */
   layout(xmp: Uint8Array, manifestLength: number | undefined): Layout;
-  /** The manifest store as it stands in the file, with what the format wants around it: as long as the piece of it. */
+  /** Returns the manifest store with the framing of the format; it is as long as its piece of the layout. */
   wrap(manifest: Uint8Array): Uint8Array;
 }
 
-/** The file is not what it is said to be, or in a form that cannot be marked without taking it apart. */
+/** The file is not of its declared type, or it cannot be marked without re-encoding. */
 export class UnmarkableFileError extends Error {
   override readonly name = 'UnmarkableFileError';
   readonly code = 'unmarkable_file';
@@ -51,7 +51,7 @@ export function uint32(value: number): Buffer {
   return buffer;
 }
 
-/** Exactly these bytes of the file. @throws UnmarkableFileError when it ends before */
+/** Returns exactly these bytes of the file. @throws UnmarkableFileError when the file ends before */
 export async function readExactly(file: FileHandle, start: number, length: number): Promise<Buffer> {
   const buffer = Buffer.alloc(length);
   for (let done = 0; done < length; ) {

@@ -7,7 +7,7 @@ import { openWebp } from './webp.ts';
 
 type Open = (file: FileHandle, size: number) => Promise<Container>;
 
-/** Every type of file that can be marked. */
+/** Readers for every file type that can be marked. */
 export const CONTAINERS: Readonly<Record<string, Open>> = {
   'image/jpeg': openJpeg,
   'image/png': openPng,

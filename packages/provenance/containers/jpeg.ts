@@ -19,12 +19,15 @@ const XMP = Buffer.from('http://ns.adobe.com/xap/1.0/\0');
 const MORE_XMP = Buffer.from('http://ns.adobe.com/xmp/extension/\0');
 const EXIF = Buffer.from('Exif\0');
 const LONGEST_MARK = 64;
-/** Payload of a segment after its two bytes of length. */
+/** Largest payload of a segment, without its two bytes of length. */
 const SEGMENT_MOST = 0xffff - 2;
-/** `JP`, the box's instance number, the segment's number, and the box's own header again. */
+/** Bytes of `JP`, the box's instance number, the segment number, and the repeated box header. */
 const APP11_HEADER = 2 + 2 + 4 + 8;
 
-/** A JPEG file: XMP in APP1, the manifest in APP11 segments, both before the tables and the picture. */
+/**
+ * Opens a JPEG file. XMP goes into APP1 and the manifest into APP11 segments, both before the tables and the
+ * picture.
+ */
 export async function openJpeg(file: FileHandle, size: number): Promise<Container> {
   const start = await readExactly(file, 0, 2);
   if (start[0] !== 0xff || start[1] !== SOI) throw new UnmarkableFileError('not a JPEG file');
@@ -36,7 +39,7 @@ export async function openJpeg(file: FileHandle, size: number): Promise<Containe
     if (mark !== 0xff || marker === undefined || marker === EOI) {
       throw new UnmarkableFileError(`no JPEG segment at ${at}`);
     }
-    // Marks may be preceded by any number of 0xff.
+    // Any number of 0xff bytes may precede a marker.
     if (marker === 0xff) {
       at += 1;
       continue;
@@ -69,7 +72,7 @@ function begins(bytes: Uint8Array, mark: Uint8Array): boolean {
 
 function isOurs(marker: number, mention: Buffer): boolean {
   if (marker === APP1) return begins(mention, XMP) || begins(mention, MORE_XMP);
-  // A JUMBF box; nothing but a manifest is kept that way in what engines write.
+  // The segment is a JUMBF box. Engines write no JUMBF box other than a manifest.
   return marker === APP11 && mention.toString('latin1', 0, 2) === 'JP' && mention.includes('jumb');
 }
 
@@ -81,7 +84,7 @@ function segment(marker: number, ...parts: Uint8Array[]): Buffer {
   return Buffer.concat([head, payload]);
 }
 
-/** The box's header stands in every segment, so it is counted apart from what it holds. */
+/** Every segment repeats the box header, so the header is counted separately from the content. */
 function wrappedLength(manifestLength: number): number {
   const content = manifestLength - 8;
   return content + Math.ceil(content / (SEGMENT_MOST - APP11_HEADER)) * (4 + APP11_HEADER);

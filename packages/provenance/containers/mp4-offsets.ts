@@ -1,11 +1,11 @@
 import { UnmarkableFileError } from './container.ts';
 
-/** Boxes between the index and its tables of chunks. */
+/** Boxes on the path from the index to its chunk tables. */
 const PATH = new Set(['moov', 'trak', 'mdia', 'minf', 'stbl']);
 
 /**
- * The index (moov box) with every place of a chunk moved.
- * @param move the new place in the file for an old one
+ * Returns a copy of the index (moov box) in which every chunk position is moved.
+ * @param move returns the new position in the file for an old one
  */
 export function shiftChunks(moov: Buffer, move: (place: number) => number): Buffer {
   const shifted = Buffer.from(moov);
@@ -24,7 +24,7 @@ function shiftWithin(buffer: Buffer, from: number, to: number, move: (place: num
     const end = at + length;
     if (PATH.has(type)) shiftWithin(buffer, content, end, move);
     if (type === 'stco' || type === 'co64') shiftTable(buffer, content, end, type === 'co64', move);
-    // Auxiliary data (of encryption) is placed by a table of its own, which nothing we are given has.
+    // A table of its own gives the position of auxiliary (encryption) data; no file that we produce has it.
     if (type === 'saio') throw new UnmarkableFileError('an MP4 file with auxiliary data');
     at = end;
   }

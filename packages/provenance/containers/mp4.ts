@@ -13,9 +13,9 @@ import { shiftChunks } from './mp4-offsets.ts';
 
 const C2PA_UUID = Buffer.from('d8fec3d61b0e483c92975828877ec481', 'hex');
 const XMP_UUID = Buffer.from('be7acfcb97a942e89c71999491e3afac', 'hex');
-/** Version and flags, what the box is for, and where others follow (none do). */
+/** Version and flags, the purpose of the box, and the position of further boxes (none). */
 const C2PA_HEADER = Buffer.concat([Buffer.alloc(4), Buffer.from('manifest\0'), Buffer.alloc(8)]);
-/** The index of a film of a day at 60 frames a second; what is longer is not held. */
+/** Largest index held in memory, in bytes: enough for a day of film at 60 frames per second. */
 const MOOV_MOST = 128 * 1024 * 1024;
 const BOXES_MOST = 1_000;
 
@@ -27,15 +27,15 @@ interface TopBox {
 }
 
 /**
- * An MP4 file: the manifest and the XMP in uuid boxes right after the file's type. Only the index (moov) is held in
- * memory, because it names places in the file that move.
+ * Opens an MP4 file. The manifest and the XMP go into uuid boxes right after the file type box. Only the index
+ * (moov) is held in memory, because it contains file positions that move.
  */
 export async function openMp4(file: FileHandle, size: number): Promise<Container> {
   const boxes = await topBoxes(file, size);
   if (boxes[0]?.type !== 'ftyp') throw new UnmarkableFileError('not an MP4 file');
   const kept = boxes.filter(({ uuid }) => !(uuid?.equals(C2PA_UUID) || uuid?.equals(XMP_UUID)));
   const fragment = kept.find(({ type }) => type === 'moof' || type === 'mfra');
-  // Fragments name places in the file in more ways than the one index.
+  // A fragmented file holds positions outside the index too, so it is refused.
   if (fragment) throw new UnmarkableFileError('an MP4 file in fragments');
   const index = kept.find(({ type }) => type === 'moov');
   if (!index) throw new UnmarkableFileError('an MP4 file without an index');
@@ -81,7 +81,7 @@ async function topBoxes(file: FileHandle, size: number): Promise<TopBox[]> {
     const type = header.toString('latin1', 4, 8);
     const short = header.readUInt32BE(0);
     if (short === 1 && header.length < 16) throw new UnmarkableFileError('an MP4 file ends within a box');
-    // 1: a long length follows; 0: to the end of the file.
+    // 1: a 64-bit length follows. 0: the box reaches to the end of the file.
     const length = short === 1 ? Number(header.readBigUInt64BE(8)) : short === 0 ? size - at : short;
     if (length < 8 || at + length > size)
       throw new UnmarkableFileError(`the MP4 box ${type} ends beyond the file`);

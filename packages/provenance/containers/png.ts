@@ -12,12 +12,12 @@ import {
 
 const SIGNATURE = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
 const XMP = Buffer.from('XML:com.adobe.xmp\0');
-/** States what holds text: as it is, compressed, or with a language. */
+/** Chunk types that hold text: plain, compressed, or with a language. */
 const TEXTS = ['tEXt', 'zTXt', 'iTXt'];
-/** Length, type and checksum around the data of a chunk. */
+/** Bytes of length, type and checksum around the data of a chunk. */
 const AROUND = 12;
 
-/** A PNG file: XMP in an iTXt chunk, the manifest in a caBX chunk, both right after the header. */
+/** Opens a PNG file. XMP goes into an iTXt chunk and the manifest into a caBX chunk, both right after the header. */
 export async function openPng(file: FileHandle, size: number): Promise<Container> {
   const signature = await readExactly(file, 0, SIGNATURE.length);
   if (!signature.equals(SIGNATURE)) throw new UnmarkableFileError('not a PNG file');
@@ -42,7 +42,7 @@ export async function openPng(file: FileHandle, size: number): Promise<Container
   return {
     binding: 'data',
     layout(xmp, manifestLength) {
-      // Neither compressed nor with a language or a translated keyword.
+      // The chunk is not compressed and has no language and no translated keyword.
       const metadata = chunk('iTXt', XMP, Buffer.alloc(4), xmp);
       const manifest: Piece[] =
         manifestLength === undefined ? [] : [{ kind: 'manifest', length: manifestLength + AROUND }];
@@ -58,7 +58,7 @@ async function isOurs(file: FileHandle, at: number, type: string, length: number
   return (await readExactly(file, at + 8, XMP.length)).equals(XMP);
 }
 
-/** A picture may have tens of thousands of chunks: neighbours become one piece. */
+/** A picture may have tens of thousands of chunks, so neighbouring chunks become one piece. */
 function append(pieces: Piece[], start: number, length: number): void {
   const last = pieces.at(-1);
   if (last?.kind === 'range' && last.start + last.length === start) {

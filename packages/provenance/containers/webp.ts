@@ -4,7 +4,10 @@ import { bytes, type Container, type Piece, range, readExactly, UnmarkableFileEr
 const HAS_XMP = 0x04;
 const HAS_ALPHA = 0x10;
 
-/** A WebP file: XMP and the manifest in the last two chunks; a plain file becomes an extended one for that. */
+/**
+ * Opens a WebP file. XMP and the manifest become the last two chunks; a simple file becomes an extended one for
+ * that.
+ */
 export async function openWebp(file: FileHandle, size: number): Promise<Container> {
   const head = await readExactly(file, 0, 12);
   if (head.toString('latin1', 0, 4) !== 'RIFF' || head.toString('latin1', 8) !== 'WEBP') {
@@ -47,7 +50,7 @@ export async function openWebp(file: FileHandle, size: number): Promise<Containe
   };
 }
 
-/** Returns what an extended header says of a plain file: its size, and whether it is transparent. */
+/** Returns the extended header of a simple file: its size and whether it is transparent. */
 async function described(file: FileHandle, at: number, type: string): Promise<Buffer> {
   const data = await readExactly(file, at + 8, 10);
   const header = Buffer.alloc(10);

@@ -6,10 +6,10 @@ import { resolveTools } from '@semblance/local/toolchain/toolchain';
 import { parse, parseAllDocuments } from 'yaml';
 
 export const CHART = join(import.meta.dirname, '..', '..', '..', 'charts', 'semblance');
-/** Helm built from its module takes a very old Kubernetes for granted. */
+/** Version for which charts are rendered. A Helm built from its Go module assumes a very old Kubernetes. */
 const KUBE_VERSION = '1.36.0';
 
-/** Files in ci/, and installation without any values. */
+/** Value files in ci/, and `plain` for an installation without values. */
 export const VALUE_FILES = ['external', 'gpu', 'plain'] as const;
 export type ValueFile = (typeof VALUE_FILES)[number];
 
@@ -36,7 +36,7 @@ async function helmBinary(): Promise<string> {
   return helmPath;
 }
 
-/** Runs helm. @throws with what it wrote to standard error */
+/** Runs helm and returns its output. @throws with the text of standard error */
 export async function helm(args: readonly string[], env: NodeJS.ProcessEnv = process.env): Promise<string> {
   const { stdout } = await promisify(execFile)(await helmBinary(), [...args], {
     env,
@@ -50,7 +50,7 @@ const fileArgs = (file: ValueFile | undefined) =>
 const setArgs = (sets: Json) =>
   Object.entries(sets).map(([name, value]) => `--set-json=${name}=${JSON.stringify(value)}`);
 
-/** Objects of the chart with a file's values, and more by path, in the namespace `apps`. */
+/** Renders the chart in the namespace `apps` with the values of a file and further values by path. */
 export async function render(
   file?: ValueFile,
   sets: Json = {},
@@ -61,7 +61,7 @@ export async function render(
   return manifestsOf(text);
 }
 
-/** Why it is refused. */
+/** Returns the reason for which the chart refuses the values. */
 export async function refusal(sets: Json, file?: ValueFile): Promise<string> {
   try {
     await render(file, sets);
@@ -90,7 +90,7 @@ export function find(manifests: readonly Manifest[], kind: string, name: string)
 export const ofKind = (manifests: readonly Manifest[], kind: string) =>
   manifests.filter((each) => each.kind === kind);
 
-/** The AgentPools that the chart has applied. */
+/** Returns the AgentPools that the chart applies. */
 export function poolsOf(manifests: readonly Manifest[]): Manifest[] {
   const files = find(manifests, 'ConfigMap', 'rel-semblance-pools').data as
     | Record<string, string>
@@ -98,7 +98,7 @@ export function poolsOf(manifests: readonly Manifest[]): Manifest[] {
   return Object.values(files ?? {}).map((text) => parse(text) as Manifest);
 }
 
-/** Every Pod that comes of the manifests, by what makes it. */
+/** Returns every Pod template of the manifests, with the object that creates it. */
 export function podsOf(manifests: readonly Manifest[]): { from: string; template: Manifest }[] {
   return [...manifests, ...poolsOf(manifests)].flatMap((each) => {
     const from = `${each.kind} ${each.metadata.name}`;

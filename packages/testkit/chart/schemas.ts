@@ -12,7 +12,7 @@ const openApi = (version: string, sum: string): ModuleFiles => ({
   names: /^apis?__.*_openapi\.json$/,
 });
 
-/** The minors that the chart is held against, by what each of them publishes of its API. */
+/** Kubernetes minor releases for which the chart is checked, with the API schema that each publishes. */
 export const KUBERNETES = {
   '1.34': openApi('v1.34.4', 'h1:Yy6R4QB8C9kJPp25GFqEvX5XQwY5qzKeqD0Xx6oAcmk='),
   '1.35': openApi('v1.35.4', 'h1:o/8dBC/pHVpYoGV4OAIytAlNPZbdYVTXJHoYvXC4qzM='),
@@ -21,7 +21,7 @@ export const KUBERNETES = {
 export type Minor = keyof typeof KUBERNETES;
 export const MINORS = Object.keys(KUBERNETES) as Minor[];
 
-/** Definitions of other projects' resources that the chart has objects of. */
+/** CustomResourceDefinitions of other projects whose kinds the chart uses. */
 export const FOREIGN_CRDS: readonly ModuleFiles[] = [
   {
     module: 'github.com/cert-manager/cert-manager',
@@ -56,11 +56,13 @@ type Schema = {
 type Document = { components: { schemas: Record<string, Schema> } };
 
 export type Validator = {
-  /** What is wrong with an object: unknown and missing fields, wrong types and values. */
+  /** Returns the faults of an object: unknown or missing fields, wrong types, wrong values. */
   faults(manifest: Manifest): Promise<string[]>;
 };
 
-/** Holds objects of Kubernetes' own kinds against the schemas of a minor, no field allowed that it does not know. */
+/**
+ * Creates a validator of Kubernetes' own kinds against the schemas of one minor release. It refuses unknown fields.
+ */
 export async function validatorOf(minor: Minor): Promise<Validator> {
   const folder = await moduleFiles(KUBERNETES[minor]);
   const groups = new Map<string, Promise<(kind: string) => ValidateFunction | undefined>>();

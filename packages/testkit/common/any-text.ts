@@ -8,8 +8,8 @@ const UNIT = fc.oneof(
 );
 
 /**
- * Text of any UTF-16 code units, ill-formed text included, most of it near ASCII. fast-check's own `unit: 'binary'` takes
- * three seconds to be made.
+ * Returns an arbitrary of text of any UTF-16 code units, also ill-formed, mostly near ASCII. fast-check's own
+ * `unit: 'binary'` needs three seconds to initialise.
  */
 export function anyText(maxLength = 40): Arbitrary<string> {
   return fc.array(UNIT, { maxLength }).map((units) => String.fromCharCode(...units));

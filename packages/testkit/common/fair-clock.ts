@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 
-/** Milliseconds as they pass for work: see `startFairClock`. */
+/** Clock in ms of processor time; see `startFairClock`. */
 export interface FairClock {
   now(): number;
   close(): Promise<unknown>;
@@ -17,9 +17,9 @@ const SPIN = `
   }`;
 
 /**
- * A clock by which a promise of so many milliseconds can be held to on a machine that others use too: the processor time
- * that a thread of this process was given which always wants more. Work beside it is given the same share, so that what
- * would take a second on an idle machine takes a second by it on a busy one; and it stands still with the machine.
+ * Starts a clock that measures processor time instead of wall time, so that a time limit can be tested on a shared
+ * machine. A thread of this process always runs; the clock shows the processor time that it was given. Work beside
+ * it gets the same share, so the clock runs slower on a busy machine and stops when the machine stands still.
  */
 export async function startFairClock(): Promise<FairClock> {
   const shared = new SharedArrayBuffer(8);
@@ -32,7 +32,7 @@ export async function startFairClock(): Promise<FairClock> {
   };
 }
 
-/** How long an act takes by such a clock, which runs no longer than the act. @param act given the clock's time */
+/** Returns the duration of an act by a fair clock that exists only during the act. @param act receives the clock */
 export async function fairly<T>(act: (now: () => number) => Promise<T>): Promise<T> {
   const clock = await startFairClock();
   try {

@@ -1,12 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
 const EVERY_MS = 20;
-/** What a pause and a trivial question take together beyond `EVERY_MS`, on a machine that keeps up. */
+/** Time in ms beyond `EVERY_MS` that a pause and a trivial question take on a machine that keeps up. */
 const USUAL_MS = 50;
 
 /**
- * Measures by how much the machine itself is late, so that a promise of so many seconds can be held to on one that
- * stands still now and then: again and again a pause, and the same trivial question to a server.
+ * Measures the delay of the machine itself, so that a time limit can be tested on one that stands still now and
+ * then. It repeats a pause and a trivial question to a server.
  */
 export function watchLag(ask: () => Promise<unknown>): { stop(): Promise<number> } {
   let lateMs = 0;
@@ -20,7 +20,7 @@ export function watchLag(ask: () => Promise<unknown>): { stop(): Promise<number>
     }
   })();
   return {
-    /** @returns milliseconds in all */
+    /** @returns the sum of all delays, in ms */
     async stop() {
       running = false;
       await work;

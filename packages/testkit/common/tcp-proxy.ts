@@ -1,18 +1,18 @@
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-/** What becomes of connections: they pass, are broken and refused, or hang (accepted, open, and silent). */
+/** Treatment of connections: pass; break and refuse; or hang (accepted, open and silent). */
 export type TcpProxyMode = 'open' | 'refuse' | 'hang';
 
-/** A TCP relay to one server that can be told to fail, for tests of what talks to that server. */
+/** TCP relay to one server that can be told to fail, for tests of the server's clients. */
 export interface TcpProxy {
-  /** At 127.0.0.1, unless told otherwise. */
+  /** Port at 127.0.0.1, or at the address of `listen`. */
   readonly port: number;
   /**
-   * `refuse` breaks every connection and each new one. `hang` lets no byte through and closes nothing: what is sent
-   * meanwhile waits. Back to `open`, connections that hung go on with what waited, where neither end gave up.
+   * Changes the mode. `refuse` breaks every present and new connection. `hang` passes no byte and closes nothing;
+   * sent bytes wait. Back at `open`, the waiting bytes pass, if neither end gave up.
    */
   set(mode: TcpProxyMode): void;
-  /** Breaks every connection there is; new ones fare by the mode. */
+  /** Breaks all present connections; new ones follow the mode. */
   cut(): void;
   close(): Promise<void>;
 }
@@ -20,7 +20,7 @@ export interface TcpProxy {
 export async function startTcpProxy(target: {
   readonly host?: string;
   readonly port: number;
-  /** Address that it listens at. */
+  /** Address to listen on. */
   readonly listen?: string;
 }): Promise<TcpProxy> {
   const { host = '127.0.0.1', port, listen = '127.0.0.1' } = target;
@@ -38,7 +38,7 @@ export async function startTcpProxy(target: {
     ] as const) {
       sockets.add(from);
       from.on('data', (chunk) => {
-        // Only one that still takes bytes: the other end may have gone in the same turn.
+        // The other end may have closed in the same turn, so only a writable end takes bytes.
         if (to.writable && !to.write(chunk)) from.pause();
       });
       to.on('drain', () => mode !== 'hang' && from.resume());
@@ -46,7 +46,7 @@ export async function startTcpProxy(target: {
       from.on('error', () => to.destroy());
       from.on('close', (broken) => {
         sockets.delete(from);
-        // What was read before an orderly end is passed on first.
+        // An orderly end first passes on the bytes that were read before it.
         if (broken) to.destroy();
         else to.destroySoon();
       });

@@ -7,11 +7,11 @@ import { findSpeechTools } from '@semblance/speech/tools';
 import sharp from 'sharp';
 import { mediaToolsForTests } from '../media/clips.ts';
 
-/** Samples for engines that make videos of heads: small, and long enough to be cancelled in the middle. */
+/** Samples for engines that make videos of heads. They are small, yet long enough to be cancelled half-way. */
 
 const MEDIA = join(import.meta.dirname, '../../../media');
 const SECONDS = 0.8;
-/** Takes about as long as the videos. */
+/** Text whose speech lasts about as long as the videos. */
 const WORDS = 'Big map.';
 
 interface Samples {
@@ -19,7 +19,7 @@ interface Samples {
   readonly bad: readonly BadSample[];
 }
 
-/** Video Swap: a head that leans, and a portrait of somebody else. */
+/** Video Swap: a leaning head, and a portrait of another person. */
 export async function headAndFace(dir: string): Promise<Samples> {
   const inputs = { video: await head(dir), face: await portrait(dir) };
   const noFace = 'face_not_detected' as const;
@@ -33,7 +33,7 @@ export async function headAndFace(dir: string): Promise<Samples> {
   };
 }
 
-/** Lip Sync: a head that leans, and a few words. */
+/** Lip Sync: a leaning head, and a few words. */
 export async function headAndWords(dir: string): Promise<Samples> {
   const inputs = { video: await head(dir), audio: await words(dir) };
   return {
@@ -49,7 +49,7 @@ export async function headAndWords(dir: string): Promise<Samples> {
   };
 }
 
-/** Motion Transfer: a portrait, and a head that leans. */
+/** Motion Transfer: a portrait, and a leaning head. */
 export async function portraitAndHead(dir: string): Promise<Samples> {
   const inputs = { image: await portrait(dir), motion_video: await head(dir) };
   const code = 'face_not_detected' as const;
@@ -67,7 +67,7 @@ export async function portraitAndHead(dir: string): Promise<Samples> {
   };
 }
 
-/** Avatar: a portrait; the parameter `script` says what it speaks. */
+/** Avatar: a portrait; the parameter `script` holds its words. */
 export async function portraitAlone(dir: string): Promise<Samples> {
   const inputs = { image: await portrait(dir) };
   return {
@@ -79,7 +79,7 @@ export async function portraitAlone(dir: string): Promise<Samples> {
   };
 }
 
-/** Each of two files in the other's place: neither is of the kind that is wanted there. */
+/** Exchanges two inputs, so that neither is of the kind expected in its place. */
 function exchanged(inputs: Inputs, one: string, other: string): BadSample[] {
   return [
     [one, other],

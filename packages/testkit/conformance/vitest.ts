@@ -9,11 +9,11 @@ import {
 import type { StartSubject, Subject } from '@semblance/gpu-agent/conformance/subject';
 import { afterAll, beforeAll, describe, it } from 'vitest';
 
-/** A capability to hold an engine to. */
+/** A capability that an engine is tested for. */
 export interface ConformanceWork extends Omit<ConformanceInputs, 'inputs' | 'bad'> {
-  /** What its tests need beside what `npm ci` brings. */
+  /** Tags of its tests, for needs beyond `npm ci`. */
   readonly tags?: string[];
-  /** Makes the samples in a folder that goes when the suite ends. */
+  /** Creates the samples in a folder that is removed when the suite ends. */
   readonly samples: (dir: string) => Promise<Pick<ConformanceInputs, 'inputs' | 'bad'>>;
 }
 
@@ -21,14 +21,14 @@ export interface EngineConformance {
   /** Title in the report. */
   readonly title: string;
   readonly start: StartSubject;
-  /** Done one after the other by the engine as it was started once. */
+  /** Works that one engine instance does in turn. */
   readonly works: readonly ConformanceWork[];
 }
 
-/** A sidecar's packages may have to be installed first. */
+/** Longest start in ms; a sidecar may have to install its packages first. */
 const START_MS = 300_000;
 
-/** Names of the checks, for they must be known before a subject is. */
+/** Names of the checks; vitest needs them before there is an engine. */
 const NAMES = conformanceChecks(
   { places: 1 } as Subject,
   { capability: 'face-swap-image', inputs: {} },
@@ -56,7 +56,7 @@ export function engineConformance({ title, start, works }: EngineConformance): v
           await mkdir(own);
           checks = conformanceChecks(subject, { ...given, ...(await samples(own)) }, own);
         }, START_MS);
-        // The last check closes the engine.
+        // The last check closes the engine, so only the last work includes it.
         const names = place === works.length - 1 ? NAMES : NAMES.slice(0, -1);
         for (const [index, name] of names.entries()) {
           it(name, async ({ skip }) => {

@@ -13,7 +13,7 @@ import { openMediaRig } from '../media/clips.ts';
 
 const [WIDTH, HEIGHT] = [320, 240];
 
-/** Samples for an engine that does Identity Swap: someone who walks, someone else standing, and an empty room for both. */
+/** Creates samples for Identity Swap: a walking person, another person who stands, and an empty room for both. */
 export async function walkers(dir: string): Promise<{ inputs: Inputs; bad: readonly BadSample[] }> {
   const [astronaut, admiral] = await Promise.all([loadHead('astronaut'), loadHead('hopper')]);
   const [video, nobody, character, empty] = ['walk.mp4', 'nobody.mp4', 'character.png', 'room.png'].map(

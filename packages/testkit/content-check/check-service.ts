@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 export interface Asked {
   readonly headers: IncomingMessage['headers'];
   readonly request: Record<string, unknown>;
-  /** Part name → content type and bytes. */
+  /** Content type and bytes of each part, by its name. */
   readonly files: Record<string, { type: string; bytes: Buffer }>;
 }
 
@@ -12,13 +12,13 @@ export interface Answer {
   readonly status?: number;
   readonly body?: string;
   readonly headers?: Record<string, string>;
-  /** Answers once it resolves. */
+  /** Promise that the answer waits for. */
   readonly after?: Promise<unknown>;
-  /** Never answers. */
+  /** Whether the service never answers. */
   readonly hangs?: boolean;
 }
 
-/** A content check as an owner would write it: reads the form, answers as told. */
+/** Starts a content check as an owner would write it: it reads the form and gives scripted answers. */
 export async function startCheckService() {
   const asked: Asked[] = [];
   let answers: ((asked: Asked) => Answer) | Answer[] = [];
@@ -47,7 +47,7 @@ export async function startCheckService() {
   return {
     asked,
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/check`,
-    /** One answer after the other, then `allow`; or by what is asked. */
+    /** Sets the next answers: a list that is followed by `allow`, or a function of the request. */
     answer(next: typeof answers) {
       asked.length = 0;
       answers = next;

@@ -1,6 +1,6 @@
 /**
- * Main module of a process that looks at nothing and does what the names of files say. It keeps to the protocol of the
- * process of the hash list, and needs no time to start.
+ * Main module of a process that follows the file names instead of looking at pictures. It speaks the protocol of
+ * the hash list's process and starts at once.
  */
 import { getPriority } from 'node:os';
 import type { FromLooker, ToLooker } from '@semblance/gpu-agent/content-check/hash-list/protocol';
@@ -21,12 +21,12 @@ process.on('message', (message: ToLooker) => {
       break;
     case 'endless':
       break;
-    // Goes on as long as the process has other things to do, and is done at once by itself.
+    // Runs as long as the process has other work, and then ends by itself.
     case 'long':
       if (others === 0) answer();
       else setInterval(() => say({ type: 'looking', id }), 100);
       break;
-    // Finds its own nice value.
+    // Reports its own nice value.
     case 'nice':
       say({ type: 'answer', id, found: String(getPriority()) });
       break;

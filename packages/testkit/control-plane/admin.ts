@@ -5,7 +5,7 @@ import { runAdmin } from '@semblance/control-plane/admin/run';
 import { afterAll, beforeAll } from 'vitest';
 import { startTestSystem, type TestSystem } from './control-plane.ts';
 
-/** For tests of one file: a control plane, and the command as it is run beside it. */
+/** Control plane of one test file, with the admin command running beside it. */
 export let system: TestSystem;
 export let state: string;
 

@@ -26,17 +26,20 @@ import { Registry } from 'prom-client';
 import { testKube, testNats, testPostgres } from '../servers/shared.ts';
 import { PATIENT } from './storage.ts';
 
-/** When a test gives up: long after any machine that still does something would have answered. */
+/** Time in ms after which a test gives up; even a slow machine answers long before. */
 const WAIT_MS = 25_000;
 
 export interface TestServers {
   readonly pg: { url: string; close(): Promise<void> };
   readonly nats: { url: string; close(): Promise<void> };
-  /** Through which the control plane reaches the Kubernetes API; the test itself goes straight to it. */
+  /**
+   * Creates the proxy through which the control plane reaches the Kubernetes API. The test itself connects
+   * directly.
+   */
   readonly kubeProxy: (kubeconfigPath: string) => Promise<string>;
 }
 
-/** A control plane on real Postgres, NATS, Kubernetes API and a directory of objects, for tests. */
+/** Starts a control plane on a real Postgres, NATS, Kubernetes API and directory store. */
 export async function startTestSystem(
   overrides: Partial<ControlPlaneOptions> = {},
   servers: Partial<TestServers> = {},
@@ -65,7 +68,7 @@ export async function startTestSystem(
     const running = await startControlPlane({
       listen: { host: '127.0.0.1', port: 0 },
       postgresUrl: pg.url,
-      // A test that brings a server of its own means to see what happens when it is away.
+      // A test that brings a server of its own tests its outage, so it keeps the limits of production.
       database: servers.pg ? undefined : PATIENT,
       events: bus,
       kube: planeKube,
@@ -80,7 +83,7 @@ export async function startTestSystem(
     let closed: Promise<void> | undefined;
     const plane: ControlPlane = {
       ...running,
-      // A test may end one before all are ended.
+      // A test may close one system before the end closes all.
       close() {
         closed ??= running.close();
         return closed;
@@ -122,7 +125,7 @@ export async function startTestSystem(
 
 export type TestSystem = Awaited<ReturnType<typeof startTestSystem>>;
 
-/** Typed clients of one control plane; refusals are thrown as ApiError. */
+/** Creates typed clients of one control plane. Refusals are thrown as ApiError. */
 export function connectTo(port: number, adminToken: string) {
   const control = createClient(ControlServiceClient, `127.0.0.1:${port}`);
   const admin = createClient(AdminServiceClient, `127.0.0.1:${port}`);
@@ -149,7 +152,7 @@ export function callerOf(apiKey: string) {
   return { keySha256: createHash('sha256').update(apiKey).digest() };
 }
 
-/** An account whose key may send as fast as a test does. */
+/** Creates an account whose rate limit no test reaches. */
 export async function makeAccount({ client }: { client: TestClient }, usd = 10, perMinute = 1_000_000) {
   const { admin, asAdmin } = client;
   const made = await asAdmin(admin.createAccount.bind(admin), {
@@ -160,7 +163,7 @@ export async function makeAccount({ client }: { client: TestClient }, usd = 10, 
   return { ...made, caller: callerOf(made.apiKey) };
 }
 
-/** Uploads a few bytes that are declared to be of a kind. */
+/** Uploads a few bytes with a declared type. */
 export async function upload(
   { client, objects }: { client: TestClient; objects: ObjectStore },
   caller: { keySha256: Buffer },
@@ -181,7 +184,7 @@ export async function upload(
   return { fileKey, url };
 }
 
-/** A submit of a Photo Swap. */
+/** Returns the submit request of a Photo Swap. */
 export function photoSwap(
   caller: { keySha256: Buffer },
   image: string,
@@ -215,7 +218,7 @@ export async function untilJob(
   }
 }
 
-/** The RenderJob of a job, once it is there. */
+/** Waits for the RenderJob of a job and returns it. */
 export async function untilRenderJob({ kube, kubernetes }: TestSystem, name: string): Promise<RenderJob> {
   const deadline = Date.now() + WAIT_MS;
   for (;;) {
@@ -226,7 +229,7 @@ export async function untilRenderJob({ kube, kubernetes }: TestSystem, name: str
   }
 }
 
-/** Writes a RenderJob's status, as the operator would. */
+/** Writes the status of a RenderJob, as the operator would. */
 export async function setStatus({ kube }: TestSystem, renderJob: RenderJob, status: RenderJobStatus) {
   return kube.mergePatch(
     RENDERJOB_RESOURCE,
@@ -236,7 +239,7 @@ export async function setStatus({ kube }: TestSystem, renderJob: RenderJob, stat
   );
 }
 
-/** Ends a RenderJob well, with its output in the object store. */
+/** Ends a RenderJob successfully, with its output in the object store. */
 export async function succeed(
   system: TestSystem,
   renderJob: RenderJob,

@@ -8,12 +8,12 @@ import {
   AllocationServiceService,
 } from '@semblance/proto/semblance/operator/v1/operator';
 
-/** What an operator does with a call; see `startScriptedOperator`. */
+/** Answer of the operator to a call; see `startScriptedOperator`. */
 export type Script = (request: AllocateRequest, signal: AbortSignal) => Promise<AllocateResponse>;
 
 export const SLOT: AllocateResponse = { agent: 'agent-1', incarnation: 'one', address: '127.0.0.1:9' };
 
-/** An operator for tests: it does what the test says, and tells what it was asked. */
+/** Starts an operator that follows a script and records its calls. */
 export async function startScriptedOperator(script: Script = async () => SLOT) {
   const asked: AllocateRequest[] = [];
   let current = script;
@@ -43,7 +43,7 @@ export async function startScriptedOperator(script: Script = async () => SLOT) {
   };
 }
 
-/** It does not lead. */
+/** Script of an operator that is not the leader. */
 export const notLeading: Script = () =>
   Promise.reject(new GrpcError(status.UNAVAILABLE, 'this operator does not lead'));
 

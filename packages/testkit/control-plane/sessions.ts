@@ -7,7 +7,7 @@ import type { Sql } from '@semblance/control-plane/storage/sql';
 import type { SessionReport } from '@semblance/proto/semblance/control/v1/control';
 import { type TestDatabase, testDatabase } from './storage.ts';
 
-/** Offers sessions, as the first agent that does them does. */
+/** Makes sessions available, as the first live agent does. */
 export async function offerSessions(sql: Sql): Promise<void> {
   await sql`select note_engines(array['voice', 'full-live-swap'])`;
 }
@@ -19,7 +19,7 @@ export interface TestOpening {
   readonly token?: string;
 }
 
-/** What became of a session's opening, block and all. */
+/** Opens a session with its first block and returns the outcome. */
 export async function reserveSession(sql: Sql, accountId: string, opening: TestOpening = {}) {
   const { capability = 'voice', minutes = 1, id = newSessionId(), token = id } = opening;
   const request = {
@@ -38,7 +38,7 @@ export async function reserveSession(sql: Sql, accountId: string, opening: TestO
   return { id, ...row };
 }
 
-/** Says that its slot is held. */
+/** Records that the slot of a session is claimed. */
 export async function holdSlot(sql: Sql, session: string): Promise<boolean | undefined> {
   const slot = { session, agent: 'agent-1', incarnation: 'one', address: '127.0.0.1:9' };
   const [row] = await sql<{ opened: boolean }[]>`
@@ -46,7 +46,7 @@ export async function holdSlot(sql: Sql, session: string): Promise<boolean | und
   return row?.opened;
 }
 
-/** A session that a client may connect to; its token is its id. */
+/** Opens a session that a client may connect to; its token is its id. Returns the id. */
 export async function openSession(sql: Sql, accountId: string, opening: TestOpening = {}): Promise<string> {
   await offerSessions(sql);
   const { id, outcome } = await reserveSession(sql, accountId, opening);
@@ -55,7 +55,7 @@ export async function openSession(sql: Sql, accountId: string, opening: TestOpen
   return id;
 }
 
-/** What tests of sessions do again and again, on a database of their own unless they bring one. */
+/** Creates the helpers of session tests, on the given database or on a new one. */
 export async function sessionRig(brought?: TestDatabase) {
   const db = brought ?? (await testDatabase());
   const { sql, database } = db;
@@ -66,11 +66,11 @@ export async function sessionRig(brought?: TestDatabase) {
     connectSession(database, { sessionId: id, tokenSha256: sha256(id), connectionId });
   return {
     db,
-    /** What reports settled. */
+    /** Settlements that the reports caused. */
     ended,
     report: createReports({ database, onEnded: (facts) => ended.push(facts) }),
     connect,
-    /** A session that streams. */
+    /** Opens a session that streams. Returns the id. */
     async streaming(accountId: string, opening: TestOpening = {}) {
       const id = await openSession(sql, accountId, opening);
       await connect(id);
@@ -92,7 +92,7 @@ export async function sessionRig(brought?: TestDatabase) {
 
 export type SessionRig = Awaited<ReturnType<typeof sessionRig>>;
 
-/** A report of the connection that the rig makes. */
+/** Returns a report of the connection that the rig made. */
 export const told = (id: string, streamedMs: number, more: Partial<SessionReport> = {}): SessionReport => ({
   sessionId: id,
   connectionId: 'one',

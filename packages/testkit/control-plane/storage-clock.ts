@@ -1,9 +1,9 @@
 import { openSql, runScript } from '@semblance/control-plane/storage/sql';
 
 /**
- * Has a database take the time from a clock that a test sets, wherever a statement asks for it: `now()` and
- * `clock_timestamp()` of connections made from now on stand still at this moment until it is set. What the machine takes
- * for a test is no time by it. To be called before the first statement on a migrated database.
+ * Replaces the clock of a database by one that the test sets. `now()` and `clock_timestamp()` of later connections
+ * stand still until the clock is moved, so the duration of the test does not count. Call it before the first
+ * statement on a migrated database.
  */
 export async function settableClock(url: string) {
   const sql = openSql({ url, maxConnections: 1, settings: {}, deadlineMs: 0 });
@@ -24,7 +24,7 @@ export async function settableClock(url: string) {
     ),
   );
   return {
-    /** Moves it, back too. */
+    /** Moves the clock; a negative value moves it back. */
     async set(bySeconds: number): Promise<void> {
       await sql`update clock.set_to set at = at + ${bySeconds}::float8 * interval '1 second'`;
     },

@@ -5,12 +5,15 @@ import { openDatabase } from '@semblance/control-plane/storage/database';
 import { migrate, readMigrations } from '@semblance/control-plane/storage/migrate';
 import { testPostgres } from '../servers/shared.ts';
 
-/** Limits for tests of something else: those of operation end statements, and locks held, on a machine that stands still. */
+/**
+ * Time limits for tests of other subjects. On a machine that stands still, the limits of production would end
+ * statements and release their locks.
+ */
 export const PATIENT = { statementTimeoutMs: 20_000, deadlineMs: 25_000, connectMs: 20_000 } as const;
 
 /**
- * A migrated database of its own, and what tests of the books do with it again and again.
- * @param schema number of the last migration. Default: all of them.
+ * Creates a migrated database with helpers for tests of the books.
+ * @param schema number of the last migration; default: all
  */
 export async function testDatabase(schema?: number) {
   const pg = await testPostgres();
@@ -21,7 +24,7 @@ export async function testDatabase(schema?: number) {
     url: pg.url,
     database,
     sql,
-    /** An account with one key that may send as fast as a test does, and one uploaded file of each kind. */
+    /** Creates an account whose rate limit no test reaches, with one key and one uploaded file of each kind. */
     async account(usd = 10, perMinute = 1_000_000) {
       const made = await createAccount(sql, { name: 'test', balanceMicros: BigInt(Math.round(usd * 1e6)) });
       await limitKey(sql, made.keyId, perMinute);
@@ -43,9 +46,9 @@ export async function testDatabase(schema?: number) {
       });
       return { ...made, files, submission, caller: { keySha256: hashKey(made.apiKey) } };
     },
-    /** A submit as a control plane of its own would do it. */
+    /** Returns a submit function with the state of a separate control plane. */
     submitter: () => createSubmit({ database, onCommitted: () => {}, onUnknown: () => {}, webhooks: false }),
-    /** The same, of one that delivers webhooks. */
+    /** Returns the same for a control plane that delivers webhooks. */
     submitterWithWebhooks: () =>
       createSubmit({ database, onCommitted: () => {}, onUnknown: () => {}, webhooks: true }),
     async balances(accountId: string) {
@@ -56,7 +59,7 @@ export async function testDatabase(schema?: number) {
       if (!row) throw new Error('no such account');
       return row;
     },
-    /** Jobs in flight as a submit reads them. */
+    /** Returns the number of jobs in flight, as a submit reads it. */
     async holdsOpen(accountId: string) {
       const [row] = await sql<{ n: number }[]>`
         select holds_open as n from account_balances where account_id = ${accountId}`;
@@ -65,9 +68,10 @@ export async function testDatabase(schema?: number) {
     async faults(accountId: string) {
       return [...(await sql`select fault, expected::text, found::text from ledger_faults(${accountId})`)];
     },
-    /** Rows of a table that the control plane's connections have read so far. */
+    /** Returns how many rows of a table the control plane's connections have read so far. */
     async rowsRead(table: string): Promise<number> {
-      // Each connection tells what it has counted when it is asked to; all of them are asked, as none comes twice at once.
+      // Each connection reports its own counts, so every one must be asked. All are asked at once, because then
+      // none is asked twice.
       const asked = [sql, database.fast].flatMap((pool) =>
         Array.from(
           { length: pool.pressure().open },
@@ -88,7 +92,7 @@ export async function testDatabase(schema?: number) {
 
 export type TestDatabase = Awaited<ReturnType<typeof testDatabase>>;
 
-/** What a success of one image, or of so many thousandths of one, settles with. */
+/** Returns the settlement of a success, in thousandths of an image. */
 export function output(milliUnits = 1000) {
   return {
     key: 'api/out',

@@ -1,9 +1,9 @@
 import type { Sql } from '@semblance/control-plane/storage/sql';
 
 /**
- * Accounts with signing secrets, and jobs of theirs that run, each with one of the callbacks in turn (null: none); for
- * tests and benchmarks of many. Settling one owes its delivery, as it does in operation.
- * @returns ids of the jobs, in order: job i has callback i and account i, counted round
+ * Creates accounts with signing secrets and running jobs, for tests and benchmarks of many. The jobs use the given
+ * callbacks in turn (null: none). Settling a job creates its delivery.
+ * @returns ids of the jobs in order: job i has the account and the callback of index i modulo their number
  */
 export async function seedJobs(
   sql: Sql,

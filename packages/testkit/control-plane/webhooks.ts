@@ -1,4 +1,4 @@
-/** A self-signed certificate of `h2.test` and its key, for tests alone. Valid from 2020 to 2120. */
+/** Self-signed test certificate of `h2.test` and its key. Valid from 2020 to 2120. */
 export const certificate = `-----BEGIN CERTIFICATE-----
 MIIBWjCCAQGgAwIBAgIBATAKBggqhkjOPQQDAjASMRAwDgYDVQQDDAdoMi50ZXN0
 MCAXDTIwMDEwMTAwMDAwMFoYDzIxMjAwMTAxMDAwMDAwWjASMRAwDgYDVQQDDAdo

@@ -9,16 +9,16 @@ import {
 import { resolveTools } from '@semblance/local/toolchain/toolchain';
 import { testKube } from '../servers/shared.ts';
 
-/** As read back: of any kind. */
+/** Resource of any kind, as the API returns it. */
 export type Loose = KubeObject & { spec: unknown };
 
 /** A real API with our resource definitions in a namespace of its own, and two ways to it. */
 export interface ResourceRig {
   readonly namespace: string;
   readonly client: KubeClient;
-  /** As a person would. @returns standard output */
+  /** Runs kubectl as a person would. @returns standard output */
   kubectl(...args: string[]): Promise<string>;
-  /** Makes a resource of anything at all, as a person may write it. */
+  /** Creates a resource with an arbitrary spec, as a person may write it. */
   create<T extends KubeObject>(resource: ResourceDescriptor<T>, spec: unknown, name?: string): Promise<Loose>;
   close(): Promise<void>;
 }

@@ -12,14 +12,14 @@ export const PROFESSOR = join(MEDIA, 'einstein.jpg');
 
 export interface SwapRig {
   readonly engine: Engine;
-  /** A new, empty folder. */
+  /** Returns a new, empty folder. */
   outputDir(): Promise<string>;
   swap(image: string, face: string, signal?: AbortSignal): Promise<RenderResult>;
-  /** Path of a new file with these bytes. */
+  /** Writes a new file with these bytes and returns its path. */
   file(name: string, bytes: Buffer | Promise<Buffer>): Promise<string>;
 }
 
-/** A warm engine and a folder of its own for the tests of a file; both end with them. */
+/** Creates a warm engine and a folder for the tests of a file; both end with the tests. */
 export function useSwapRig(): SwapRig {
   let directory: string;
   let engine: Engine;

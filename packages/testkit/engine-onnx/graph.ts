@@ -6,7 +6,7 @@ import {
   type OnnxValue,
 } from '@semblance/convert-models/onnx-encoder';
 
-/** Puts a small ONNX graph together, one operation after the other. */
+/** Builds a small ONNX graph, one operation after the other. */
 export class GraphBuilder {
   readonly #nodes: OnnxNode[] = [];
   readonly #initializers: OnnxTensor[] = [];

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** What a test puts into a model directory; hash and file are filled in where they are not given. */
+/** Model that a test puts into a model directory; hash and file get defaults. */
 export interface GivenModel {
   readonly contract: string;
   readonly bytes?: Uint8Array;
@@ -14,7 +14,7 @@ export interface GivenModel {
   readonly options?: Record<string, unknown>;
 }
 
-/** Directories with models, removed by `close`. */
+/** Model directories that `close` removes. */
 export class ModelDirRig {
   readonly #made: string[] = [];
 

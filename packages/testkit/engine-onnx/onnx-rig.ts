@@ -18,7 +18,7 @@ import { type GivenModel, ModelDirRig } from './model-dir-rig.ts';
 import type { GivenFace } from './tiny-detectors.ts';
 
 export const SIDE = 512;
-/** Where the five points lie in both test pictures. */
+/** Positions of the five landmarks in both test pictures. */
 export const FIVE: readonly Point[] = [
   { x: 193, y: 240 },
   { x: 319, y: 240 },
@@ -26,17 +26,17 @@ export const FIVE: readonly Point[] = [
   { x: 201, y: 371 },
   { x: 313, y: 371 },
 ];
-/** The face in both test pictures as a detector sees it. */
+/** The face in both test pictures, as a detector reports it. */
 export const FACE: GivenFace = { x: 130, y: 130, width: 250, height: 320, score: 0.95, five: FIVE };
 
-/** Two portraits with their faces in the same place, engines over models made for a test, and files. */
+/** Two portraits whose faces have the same position, engines over test models, and files. */
 export class OnnxRig {
   readonly #models = new ModelDirRig();
   readonly #engines: Engine[] = [];
   #directory = '';
   #count = 0;
   finder!: FaceFinder;
-  /** Files of the two portraits: `image` is changed, `face` is put in. */
+  /** Paths of the two portraits: `image` is the target, `face` the source. */
   image = '';
   face = '';
 
@@ -56,7 +56,7 @@ export class OnnxRig {
     await rm(this.#directory, { recursive: true, force: true });
   }
 
-  /** A warm engine over these models. */
+  /** Starts and warms an engine over these models. */
   async engine(models: readonly GivenModel[]): Promise<Engine> {
     const settings = { modelDir: await this.modelDir(models) };
     const engine = createOnnxEngine({ threads: 1, settings, say: () => undefined });
@@ -93,7 +93,7 @@ export class OnnxRig {
     });
   }
 
-  /** The mesh of the main face of a picture. */
+  /** Returns the mesh of the main face of a picture. */
   async mesh(picture: Picture): Promise<Face> {
     const [face] = await this.finder.find(picture, () => undefined);
     if (!face) throw new Error('no face in a test picture');

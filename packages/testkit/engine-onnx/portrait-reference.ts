@@ -9,8 +9,9 @@ import {
 } from './tiny-live-portrait.ts';
 
 /**
- * Motion by the tiny LivePortrait worked out a second time, from its authors' description and with nothing of the engine:
- * row vectors and transposed rotations as they write them, one elementary rotation after the other, sums in doubles.
+ * Second implementation of the tiny LivePortrait's motion, after its authors' description and without code of the
+ * engine: row vectors and transposed rotations as in the paper, one elementary rotation after the other, sums in
+ * doubles.
  */
 
 export type Row = readonly number[];
@@ -23,7 +24,7 @@ export interface ReferenceMotion {
   readonly points: readonly Row[];
 }
 
-/** What the tiny motion extractor says of a square picture. */
+/** Returns the output of the tiny motion extractor for a square picture. */
 export function referenceMotion({ width, data }: RgbImage): ReferenceMotion {
   const step = width / CELLS;
   const seen = new Array<number>(3 * CELLS * CELLS).fill(-0.5);
@@ -61,7 +62,7 @@ function flip(m: readonly Row[]): Row[] {
   return [0, 1, 2].map((j) => m.map((row) => row[j] as number));
 }
 
-/** (Rz Ry Rx)ᵀ, to be multiplied from the right. */
+/** Returns (Rz Ry Rx)ᵀ, to be multiplied from the right. */
 function turn(angles: Row): Row[] {
   const [x, y, z] = angles.map((angle) => (angle / 180) * Math.PI) as [number, number, number];
   const rx = [
@@ -82,7 +83,7 @@ function turn(angles: Row): Row[] {
   return flip(product(product(rz, ry), rx));
 }
 
-/** x = scale · (x_c R + δ) + t, without the shift in depth. */
+/** Returns x = scale · (x_c R + δ) + t, without the shift in depth. */
 function transform(
   points: readonly Row[],
   rotation: readonly Row[],
@@ -96,12 +97,12 @@ function transform(
   );
 }
 
-/** x_s */
+/** Returns x_s. */
 export function referenceRest(still: ReferenceMotion): number[] {
   return transform(still.points, turn(still.angles), still);
 }
 
-/** x_d with R = (R_d R_d,0ᵀ) R_s, and differences to the first frame in all else. */
+/** Returns x_d with R = (R_d R_d,0ᵀ) R_s, and differences to the first frame in all other terms. */
 export function referenceRelative(
   still: ReferenceMotion,
   driver: ReferenceMotion,
@@ -119,7 +120,7 @@ export function referenceRelative(
   });
 }
 
-/** x_d as the driver has it, with the still's own face. */
+/** Returns x_d of the driver, with the still's own face shape. */
 export function referenceAbsolute(still: ReferenceMotion, driver: ReferenceMotion): number[] {
   const kept = (point: number, axis: number): boolean => {
     if ([0, 7, 10].includes(point)) return true;
@@ -136,7 +137,7 @@ export function referenceAbsolute(still: ReferenceMotion, driver: ReferenceMotio
   });
 }
 
-/** What the tiny stitcher makes of x_s and x_d: x_d, 63 numbers more, and a shift of all points. */
+/** Returns the output of the tiny stitcher for x_s and x_d: x_d plus 63 numbers and a shift of all points. */
 export function referenceStitch(rest: Row, wanted: Row): number[] {
   const both = [...rest, ...wanted];
   const delta = Array.from({ length: 65 }, (_, k) =>
@@ -147,7 +148,7 @@ export function referenceStitch(rest: Row, wanted: Row): number[] {
   );
 }
 
-/** Colours, 0–1, of the tiny generator's 4 × 4 fields: all of red, then of green, then of blue. */
+/** Returns the colours (0–1) of the tiny generator's 4 × 4 fields: all red, then all green, then all blue values. */
 export function referenceColours(rest: Row, wanted: Row): number[] {
   const both = [...wanted, ...rest];
   const fields = 3 * CELLS * CELLS;

@@ -10,8 +10,8 @@ import {
 } from './tiny-models.ts';
 
 /**
- * A face swap by the tiny models worked out a second time, from the descriptions of the contracts and with nothing of
- * the engine: crops by 8 × 8 samples a pixel, the similarity from its normal equations, sums in doubles.
+ * Second implementation of a face swap by the tiny models, from the descriptions of the contracts and without code
+ * of the engine: crops by 8 × 8 samples per pixel, the similarity from its normal equations, sums in doubles.
  */
 
 const ARCFACE_112 = [
@@ -21,7 +21,7 @@ const ARCFACE_112 = [
   [41.5493, 92.3655],
   [70.7299, 92.2041],
 ] as const;
-/** The same points in a crop of 128 pixels that has 8 pixels more at either side and lies 8 higher, as shares. */
+/** The same points as shares of a crop of 128 pixels that is 8 pixels wider at each side and 8 pixels higher. */
 export const ARCFACE_128 = ARCFACE_112.map(([x, y]) => [(x + 8) / 128, y / 128] as const);
 
 /** x' = a x − b y + c, y' = b x + a y + d */
@@ -32,9 +32,9 @@ export interface Similarity {
   readonly d: number;
 }
 
-/** The similarity with the least squared error from some points to others (linear least squares). */
+/** Solves for the similarity with the least squared error between two sets of points (linear least squares). */
 function solveSimilarity(from: readonly Point[], to: readonly Point[]): Similarity {
-  // Rows (x, −y, 1, 0 | u) and (y, x, 0, 1 | v): the normal equations by Gauss.
+  // Rows (x, −y, 1, 0 | u) and (y, x, 0, 1 | v); the normal equations are solved by Gauss elimination.
   const rows = from.flatMap(({ x, y }, i) => {
     const { x: u, y: v } = to[i] as Point;
     return [
@@ -59,7 +59,7 @@ function solveSimilarity(from: readonly Point[], to: readonly Point[]): Similari
   return { a, b, c, d };
 }
 
-/** The picture, 0–1, at a place between its pixels; the edge repeats. */
+/** Returns the picture (0–1) at a position between pixels; the edge repeats. */
 function at(picture: Picture, x: number, y: number, channel: number): number {
   const { width, height, channels, data } = picture;
   const px = Math.min(width - 1, Math.max(0, Math.floor(x)));
@@ -67,7 +67,7 @@ function at(picture: Picture, x: number, y: number, channel: number): number {
   return (data[(py * width + px) * channels + channel] as number) / 255;
 }
 
-/** A crop of size² pixels as planes of red, green and blue, 0–1. */
+/** Returns a crop of size² pixels as planes of red, green and blue, 0–1. */
 function cropPlanes(picture: Picture, { a, b, c, d }: Similarity, size: number): Float64Array {
   const out = new Float64Array(3 * size * size);
   const norm = a * a + b * b;
@@ -89,7 +89,7 @@ function cropPlanes(picture: Picture, { a, b, c, d }: Similarity, size: number):
   return out;
 }
 
-/** What the tiny recogniser says of a face. */
+/** Returns the tiny recogniser's embedding of a face. */
 export function referenceEmbedding(picture: Picture, five: readonly Point[]): Float64Array {
   const planes = cropPlanes(
     picture,
@@ -113,7 +113,7 @@ export function unit(vector: Float64Array): Float64Array {
   return vector.map((value) => value / norm);
 }
 
-/** Embedding times emap, divided by the embedding's length. */
+/** Returns embedding × emap, divided by the length of the embedding. */
 export function throughEmap(embedding: Float64Array): Float64Array {
   const direction = unit(embedding);
   return Float64Array.from({ length: LENGTH }, (_, j) =>
@@ -121,7 +121,7 @@ export function throughEmap(embedding: Float64Array): Float64Array {
   );
 }
 
-/** The colour that the tiny swapper gives an identity. */
+/** Returns the colour that the tiny swapper gives to an identity. */
 export function referenceColour(vector: Float64Array): number[] {
   return [0, 1, 2].map((c) => {
     const logit = vector.reduce((sum, value, i) => sum + value * (COLOUR_WEIGHTS[i * 3 + c] as number), 0);
@@ -131,14 +131,14 @@ export function referenceColour(vector: Float64Array): number[] {
 
 export interface ReferenceSwap {
   readonly size: number;
-  /** Template as shares of the crop. */
+  /** Template points as shares of the crop. */
   readonly template: readonly (readonly [number, number])[];
   readonly mean: readonly number[];
   readonly deviation: readonly number[];
   readonly denormalise: boolean;
 }
 
-/** The swapped crop, 0–255, and where it lies. */
+/** Returns the swapped crop (0–255) and its position. */
 export function referenceSwap(
   picture: Picture,
   five: readonly Point[],
@@ -163,7 +163,7 @@ export function referenceSwap(
   return {
     to,
     read(x, y, channel) {
-      // The crop between its pixels.
+      // Samples the crop between its pixels.
       const u = to.a * x - to.b * y + to.c - 0.5;
       const v = to.b * x + to.a * y + to.d - 0.5;
       const [x0, y0] = [Math.floor(u), Math.floor(v)];

@@ -1,12 +1,14 @@
 import type { FoundFace } from '@semblance/engine-onnx/internal/stages/detector';
 import { GraphBuilder } from './graph.ts';
 
-/** A face that a detector is made to see, in pixels of its input. */
+/** Face that a detector reports, in pixels of its input. */
 export type GivenFace = FoundFace;
 
 const STRIDES = [8, 16, 32];
 
-/** `scrfd_2.5g` and `retinaface_10g` that always see the same faces; `batch` keeps the first size. */
+/**
+ * Creates `scrfd_2.5g` and `retinaface_10g` models that always report the same faces; `batch` keeps the first size.
+ */
 export function tinyAnchored(
   faces: readonly GivenFace[],
   options: { size?: number; batch?: boolean; input?: (number | string)[] } = {},
@@ -46,7 +48,7 @@ export function tinyAnchored(
   return graph.build();
 }
 
-/** `yoloface_8n` that always sees the same faces. */
+/** Creates a `yoloface_8n` model that always reports the same faces. */
 export function tinyYoloface(faces: readonly GivenFace[], size = 640) {
   const graph = new GraphBuilder();
   graph.input('images', [1, 3, size, size]);
@@ -68,7 +70,7 @@ export function tinyYoloface(faces: readonly GivenFace[], size = 640) {
   return graph.build();
 }
 
-/** `yunet_2023_mar` that always sees the same faces. */
+/** Creates a `yunet_2023_mar` model that always reports the same faces. */
 export function tinyYunet(faces: readonly GivenFace[], size = 640) {
   const graph = new GraphBuilder();
   graph.input('input', [1, 3, size, size]);

@@ -3,17 +3,17 @@ import type { GivenModel } from './model-dir-rig.ts';
 import { noise } from './tiny-models.ts';
 
 /**
- * LivePortrait's six parts with the inputs and outputs that FaceFusion's files have, each computing something simple
- * enough to be done by hand, and nothing that does not change with every one of its inputs.
+ * The six parts of LivePortrait with the inputs and outputs of FaceFusion's files. Each computes something simple
+ * enough to check by hand that depends on every input.
  */
 
 const POINTS = 63;
-/** The motion extractor looks at means of so many by so many squares of each colour. */
+/** Fields per side; the motion extractor uses the mean of each colour in each field. */
 export const CELLS = 4;
 const SEEN = 3 * CELLS * CELLS;
-/** Values of a square of 4 × 4 pixels. */
+/** Number of values in a square of 4 × 4 pixels. */
 const SQUARE = 48;
-/** Three angles, scale, translation, expression, key points. */
+/** Length of a motion: three angles, scale, translation, expression, key points. */
 export const MOTION_LENGTH = 3 + 1 + 3 + 2 * POINTS;
 
 function filled(gains: readonly (readonly [count: number, gain: number])[]): Float32Array {
@@ -27,7 +27,7 @@ const GAINS = filled([
   [POINTS, 0.04],
   [POINTS, 0.02],
 ]);
-/** From what is seen, less a half, to the numbers of a motion. */
+/** Weights from the field means, less a half, to the numbers of a motion. */
 export const MOTION_WEIGHTS = noise(SEEN * MOTION_LENGTH, 21).map(
   (value, i) => value * (GAINS[i % MOTION_LENGTH] as number),
 );
@@ -36,9 +36,9 @@ export const MOTION_OFFSET = noise(MOTION_LENGTH, 22).map((value, i) => {
   if (i === 3) return 1.3;
   return value * (i < 7 ? 0.05 : i < 7 + POINTS ? 0.03 : 0.4);
 });
-/** From the face as it is, then as it is wanted, to what the stitcher adds and by how much it shifts. */
+/** Weights from the source face and the wanted face to the stitcher's addition and shift. */
 export const STITCH_WEIGHTS = noise(2 * POINTS * (POINTS + 2), 23).map((value) => 0.02 * value);
-/** From key points as wanted, then as they are, to a colour for each of 4 × 4 fields. */
+/** Weights from the wanted and the source key points to a colour for each of 4 × 4 fields. */
 export const COLOUR_WEIGHTS = noise(2 * POINTS * SEEN, 24).map((value, i) =>
   i < POINTS * SEEN ? value : 0.5 * value,
 );
@@ -51,7 +51,7 @@ function columns(graph: GraphBuilder, from: string, start: number, end: number):
   return graph.op('Slice', [...[from, graph.integers([start]), graph.integers([end]), graph.integers([1])]]);
 }
 
-/** Squares of 4 × 4 pixels of the picture in the first 48 channels, mixtures of them in the others. */
+/** Returns a model whose first 48 channels hold squares of 4 × 4 pixels and whose other channels mix them. */
 function tinyFeatures(batch: Batch = 1): Uint8Array<ArrayBuffer> {
   const graph = new GraphBuilder();
   const input = graph.input('input', [batch, 3, 256, 256]);
@@ -64,7 +64,7 @@ function tinyFeatures(batch: Batch = 1): Uint8Array<ArrayBuffer> {
   return graph.build();
 }
 
-/** @param angles shape of pitch, yaw and roll; FaceFusion's have no dimension */
+/** @param angles shape of pitch, yaw and roll; those of FaceFusion are scalars */
 export function tinyMotion(batch: Batch = 1, angles: (number | string)[] = []): Uint8Array<ArrayBuffer> {
   const graph = new GraphBuilder();
   const input = graph.input('input', [batch, 3, 256, 256]);
@@ -88,7 +88,10 @@ export function tinyMotion(batch: Batch = 1, angles: (number | string)[] = []): 
   return graph.build();
 }
 
-/** The picture of the volume, mixed with colours that the key points tell. @param share of the colours */
+/**
+ * Returns a model that mixes the picture of the volume with colours that depend on the key points. @param share of
+ * the colours
+ */
 function tinyGenerator(batch: Batch = 1, share = 0.5): Uint8Array<ArrayBuffer> {
   const graph = new GraphBuilder();
   const volume = graph.input('feature_volume', [batch, 32, 16, 64, 64]);
@@ -114,7 +117,10 @@ function tinyGenerator(batch: Batch = 1, share = 0.5): Uint8Array<ArrayBuffer> {
   return graph.build();
 }
 
-/** `source` and what 126 numbers times a matrix add to it: 63 numbers, and a shift in x and y. */
+/**
+ * Returns a model that adds to `source` the product of 126 numbers and a matrix: 63 numbers, and a shift in x and
+ * y.
+ */
 function tinyStitcher(batch: Batch = 1): Uint8Array<ArrayBuffer> {
   const graph = new GraphBuilder();
   const source = graph.input('source', [batch, 21, 3]);
@@ -143,7 +149,7 @@ function tinyRetargeter(weights: Float32Array): Uint8Array<ArrayBuffer> {
   return graph.build();
 }
 
-/** The four parts without which there is no LivePortrait. */
+/** Creates the four parts that LivePortrait requires. */
 export function tinyLivePortrait(
   batch: Batch = 1,
   options: Record<string, unknown> = {},
@@ -158,7 +164,7 @@ export function tinyLivePortrait(
   ];
 }
 
-/** The two that may be left out. */
+/** Creates the two optional parts. */
 export function tinyRetargeters(close = 1): GivenModel[] {
   return [
     { contract: 'live_portrait_eye_retargeter', bytes: tinyRetargeter(EYE_WEIGHTS) },

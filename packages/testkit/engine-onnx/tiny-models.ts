@@ -1,12 +1,12 @@
 import type { OnnxValue } from '@semblance/convert-models/onnx-encoder';
 import { GraphBuilder } from './graph.ts';
 
-/** Models with the inputs and outputs of the field's, that compute something simple enough to be done by hand. */
+/** Models with the inputs and outputs of published ones that compute something simple enough to check by hand. */
 
 export const LENGTH = 512;
 export type FloatType = 'float32' | 'float16';
 
-/** Numbers in [-1, 1) without order, the same every time (Lehmer's generator). */
+/** Returns pseudo-random numbers in [-1, 1), equal in every run (Lehmer's generator). */
 export function noise(count: number, seed: number): Float32Array {
   let state = seed;
   return Float32Array.from({ length: count }, () => {
@@ -30,14 +30,14 @@ export function tinyArcface(batch: number | string = 'batch'): Uint8Array<ArrayB
 
 export const COLOUR_WEIGHTS = noise(LENGTH * 3, 13).map((value) => 0.1 * value);
 export const EMAP = noise(LENGTH * LENGTH, 14);
-/** Of the colour in the swapper's output, the rest is the target. */
+/** Share of the colour in the swapper's output; the rest is the target. */
 export const COLOUR_SHARE = 0.6;
 
 export interface TinySwapperOptions {
   readonly size?: number;
   readonly type?: FloatType;
   readonly batch?: number | string;
-  /** Default: for a size of 128. */
+  /** Whether the model has an emap. Default: only at a size of 128. */
   readonly emap?: boolean;
   readonly names?: { readonly target: string; readonly source: string };
   readonly targetDims?: OnnxValue['dims'];

@@ -1,12 +1,12 @@
 import { GraphBuilder } from './graph.ts';
 import type { GivenModel } from './model-dir-rig.ts';
 
-/** Models with the inputs and outputs of RVC's, that compute something simple enough to be done by hand. */
+/** Models with the inputs and outputs of RVC's that compute something simple enough to check by hand. */
 
-/** Samples of each of its frames that the tiny encoder passes on, every second of 320. */
+/** Samples that the tiny encoder passes on from each of its frames: every second of 320. */
 export const PASSED = 160;
 
-/** Each frame: every second sample of its first 320, then nothing. */
+/** Each frame holds every second sample of its first 320, then zeros. */
 export function tinyContentvec(width: 256 | 768 = 256, rank: 2 | 3 = 2): GivenModel {
   const graph = new GraphBuilder();
   const sound = graph.input('source', rank === 3 ? [1, 1, 'samples'] : [1, 'samples']);
@@ -23,9 +23,9 @@ export interface TinyVoiceOptions {
   readonly width?: 256 | 768;
   readonly rate?: 32_000 | 40_000 | 48_000;
   readonly options?: Record<string, unknown>;
-  /** Of the frames; default: open. */
+  /** Number of frames; default: any. */
   readonly frames?: number | string;
-  /** Of `audio`, as exports differ. */
+  /** Rank of `audio`, which differs between exports. */
   readonly rank?: 1 | 2 | 3;
 }
 
@@ -41,14 +41,14 @@ function voice(
   return { name, contract, options: { sample_rate: rate, ...options }, bytes: graph.build() };
 }
 
-/** Says again what the tiny encoder heard: each sample for as long as it lasts. It has no pitch. */
+/** Returns a model that repeats the tiny encoder's samples, each for its duration. It uses no pitch. */
 export function tinyEcho(given: TinyVoiceOptions = {}): GivenModel {
   const { width = 256, rate = 32_000, frames = 'frames' } = given;
   return voice(given, (graph) => {
     const feats = graph.input('feats', [1, frames, width]);
     graph.input('p_len', [1], 'int64');
     graph.input('sid', [1], 'int64');
-    // Frames come twice.
+    // The frames are doubled.
     const once = graph.op(
       'Slice',
       [feats, [0], [1_000_000], [1], [2]].map((part) =>
@@ -66,7 +66,8 @@ export function tinyEcho(given: TinyVoiceOptions = {}): GivenModel {
 export const GAINS = [0.1, 0.4] as const;
 
 /**
- * A tone at `pitchf` from phase 0 on, as loud as gain[sid] · pitch / 255 · p_len / T; silence where `pitchf` is 0.
+ * Returns a model of a tone at `pitchf` from phase 0 on, with the gain gain[sid] · pitch / 255 · p_len / T. It is
+ * silent where `pitchf` is 0.
  */
 export function tinyTone(given: TinyVoiceOptions = {}): GivenModel {
   const { width = 256, rate = 32_000, frames = 'frames' } = given;
@@ -101,7 +102,7 @@ export function tinyTone(given: TinyVoiceOptions = {}): GivenModel {
   });
 }
 
-/** Salience: the softmax of 20 times the mel bands, each laid on the class `binOf` it. */
+/** Salience: the softmax of 20 times the mel bands, each put into the class `binOf` gives. */
 export function tinyRmvpe(binOf: (band: number) => number, bands = 128): GivenModel {
   const graph = new GraphBuilder();
   const mel = graph.input('input', [1, bands, 'frames']);

@@ -9,12 +9,12 @@ import { promisify } from 'node:util';
 const run = promisify(execFile);
 const PACKAGE = join(import.meta.dirname, '../../engine-sidecar/python');
 const PROTO = join(import.meta.dirname, '../../../proto');
-/** What builds the package, as its pyproject.toml says. */
+/** Packages that build ours, as in its pyproject.toml. */
 const BUILD = ['setuptools==80.9.0', 'wheel==0.45.1', 'grpcio-tools==1.85.1'];
 
 /**
- * Whether this machine can make virtual environments of a Python that the pinned packages are for. Tests of sidecars in
- * Python are left out where it cannot.
+ * Detects whether this machine can create virtual environments of a Python that the pinned packages support. Tests
+ * of Python sidecars are skipped where it cannot.
  */
 export async function hasPython(): Promise<boolean> {
   try {
@@ -26,8 +26,9 @@ export async function hasPython(): Promise<boolean> {
 }
 
 /**
- * Path of a python in which `semblance_sidecar` and what its example needs are installed. Two environments in the cache
- * of this user, each made once: a large one of pinned packages, and a small one of our own on top, for each state of it.
+ * Returns the path of a Python that has `semblance_sidecar` and the packages of its example. It uses two
+ * environments in the user's cache, each created once: a large one with pinned packages, and on top of it a small
+ * one with our package in its present state.
  */
 export async function pythonEnv(): Promise<string> {
   const { stdout: version } = await run('python3', ['-VV']);
@@ -38,7 +39,7 @@ export async function pythonEnv(): Promise<string> {
   });
   const own = sources().flatMap((file) => [file, readFileSync(file, 'utf8')]);
   const env = await madeOnce('sidecar', [packages, ...own], async (dir) => {
-    // Building in place would leave files in the repository.
+    // A build in place would leave files in the repository.
     const source = join(dir, 'source');
     cpSync(PACKAGE, join(source, 'python'), { recursive: true });
     cpSync(join(PROTO, 'semblance'), join(source, 'proto', 'semblance'), { recursive: true });
@@ -59,7 +60,10 @@ async function sitePackages(env: string): Promise<string> {
   return (await run(pythonOf(env), ['-c', print])).stdout.trim();
 }
 
-/** A folder of the cache for these contents; it appears whole. An environment may be moved: it is found by its python. */
+/**
+ * Creates a cache folder for these contents and renames it into place when it is complete. An environment may be
+ * moved, because it is found by its Python.
+ */
 async function madeOnce(
   kind: string,
   contents: readonly string[],
@@ -74,7 +78,7 @@ async function madeOnce(
   const made = await mkdtemp(join(cache, 'making-'));
   try {
     await make(made);
-    // Another process may have been first.
+    // Another process may have created it first.
     await rename(made, dir).catch((error: NodeJS.ErrnoException) => {
       if (!existsSync(dir)) throw error;
     });

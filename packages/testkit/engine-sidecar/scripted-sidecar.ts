@@ -21,13 +21,13 @@ export const GOOD_INFO: GetInfoResponse = {
 
 export interface ScriptedOptions {
   readonly info?: GetInfoResponse;
-  /** False hides a render from `running` although it goes on, or shows it although it has ended. */
+  /** When false, a running render is missing from `running`, or an ended one still appears in it. */
   readonly honest?: boolean;
-  /** What every WarmUp fails with. */
+  /** Error of every WarmUp. */
   readonly warmUpFault?: { readonly code: status; readonly details: string };
 }
 
-/** A sidecar in this process that behaves, or misbehaves, as the parameter `mode` of a render asks. */
+/** Starts a sidecar in this process that behaves, or misbehaves, as the parameter `mode` of a render says. */
 export async function startScriptedSidecar(socket: string, options: ScriptedOptions = {}) {
   await rm(socket, { force: true });
   const root = dirname(socket);
@@ -125,7 +125,7 @@ export async function startScriptedSidecar(socket: string, options: ScriptedOpti
         await writeFile(file, '');
         break;
       case 'swapped':
-        // Not the file but the folder leads elsewhere.
+        // The folder, not the file, is the link that leads elsewhere.
         await rm(out, { recursive: true });
         await symlink(join(root, 'elsewhere'), out);
         break;
@@ -136,7 +136,7 @@ export async function startScriptedSidecar(socket: string, options: ScriptedOpti
       case 'bad-stage':
         return void result(call, { stages: [{ name: 'x', milliseconds: Number.NaN, engine: '' }] });
       case 'copies':
-        // Hands the input on, and says of it what it was told to say.
+        // Copies the input to the output and reports the scripted values.
         await copyFile(join(root, inputs.video ?? ''), join(out, 'out.mp4'));
         return void result(call, {
           outputFile: 'out.mp4',
@@ -192,7 +192,7 @@ export async function startScriptedSidecar(socket: string, options: ScriptedOpti
   return {
     state,
     running,
-    /** As a process that is killed: every connection is cut. */
+    /** Cuts every connection, as a killed process would. */
     kill() {
       server.forceShutdown();
       return rm(socket, { force: true });

@@ -38,15 +38,15 @@ type Call = ServerDuplexStream<RelayRequest, RelayResponse>;
 export class RelayDouble {
   readonly call: Call;
   readonly open: RelayOpen;
-  /** Bytes of each message that came. */
+  /** Bytes of each received message. */
   readonly received: Buffer[] = [];
-  /** Reason of the close that came. */
+  /** Reason of the received close. */
   closed: EndReason | undefined;
-  /** What it said that the client had done. */
+  /** Client's fault that the close named. */
   fault: string | undefined;
-  /** The stream is over, by whichever side. */
+  /** Whether either side ended the stream. */
   over = false;
-  /** Sequence numbers of what came and was not answered. */
+  /** Received messages without an answer. */
   readonly waiting: { sequence: bigint; data: Buffer }[] = [];
 
   constructor(call: Call, open: RelayOpen) {
@@ -58,17 +58,17 @@ export class RelayDouble {
     this.call.write({ response: { $case: 'media', value: { sequence, data } } });
   }
 
-  /** Answers everything that waits, each with what it is. */
+  /** Answers every waiting message with its own bytes. */
   answerAll(): void {
     for (const { sequence, data } of this.waiting.splice(0)) this.media(sequence, data);
   }
 
-  /** Says that a message could not be read. */
+  /** Reports that a message is unreadable. */
   unreadable(sequence: bigint): void {
     this.call.write({ response: { $case: 'unreadable', value: { sequence } } });
   }
 
-  /** Says that it will end the session. */
+  /** Announces the end of the session. */
   ending(inSeconds: number): void {
     this.call.write({ response: { $case: 'ending', value: { reason: 'agent_draining', inSeconds } } });
   }
@@ -78,19 +78,19 @@ export class RelayDouble {
     this.call.end();
   }
 
-  /** As a process that dies. */
+  /** Breaks the stream, as a killed process would. */
   break(): void {
     this.call.emit('error', { code: status.UNAVAILABLE, details: 'the agent is gone' });
   }
 }
 
-/** An agent that answers relays by a script, over real gRPC. */
+/** Agent that answers relays by a script, over real gRPC. */
 export class AgentDouble {
   readonly relays: RelayDouble[] = [];
   ready: RelayReady = VOICE_READY;
-  /** What becomes of a message: `echo` answers it, `hold` keeps it for the test, `refuse` calls it unreadable. */
+  /** Treatment of a message: `echo` answers it, `hold` keeps it for the test, `refuse` reports it as unreadable. */
   mode: 'echo' | 'hold' | 'refuse' = 'echo';
-  /** Called with each relay's open; answers instead of `ready` when it returns true. */
+  /** Called with the open of each relay. It replaces the answer `ready` when it returns true. */
   onOpen: ((relay: RelayDouble) => boolean) | undefined;
   keep = true;
   port = 0;

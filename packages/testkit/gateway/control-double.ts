@@ -40,12 +40,12 @@ type WatchStream = ServerDuplexStream<WatchJobsRequest, WatchJobsResponse>;
 export const TEST_KEY = 'sk_test_0123456789';
 
 /**
- * A control plane of memory alone, for tests of the gateway's routing and edges. It speaks the real protocol over a
- * real socket; what the real one decides is tested with the real one.
+ * In-memory control plane for tests of the gateway's routing and edge cases. It speaks the real protocol over a
+ * real socket. Decisions of the control plane are tested with the real one.
  */
 export class ControlDouble {
   readonly calls: { method: string; request: unknown; requestId: string | undefined }[] = [];
-  /** Ids of the requests whose calls were cancelled before they were answered. */
+  /** Ids of the requests whose calls were cancelled before their answer. */
   readonly cancelled: (string | undefined)[] = [];
   readonly reserved = new Set<string>();
   readonly completed = new Map<string, CompleteUploadRequest>();
@@ -54,15 +54,15 @@ export class ControlDouble {
   readonly jobs = new Map<string, Job>();
   usage: UsageEntry[] = [];
   pricing: GetPricingResponse = { currency: 'USD', version: 1n, effectiveAt: '', capabilities: [] };
-  /** Thrown by the method of that name. */
+  /** Errors that methods throw, by method name. */
   readonly failures = new Map<string, Error>();
-  /** Awaited before the method of that name answers. */
+  /** Promises that methods wait for before their answer, by method name. */
   readonly pauses = new Map<string, Promise<unknown>>();
   /** Whether submits are answered as repeats. */
   replay = false;
   rateLimit = 'limit=60,remaining=59,reset=32';
   readonly live = new SessionDouble();
-  /** Watches by job, on the streams they came by. */
+  /** Watches and the streams that they use. */
   readonly watches = new Set<{ readonly stream: WatchStream; readonly open: WatchOpen }>();
   readonly #store: ObjectStore;
   port = 0;
@@ -76,7 +76,7 @@ export class ControlDouble {
     return this.calls.filter((call) => call.method === method).length;
   }
 
-  /** On a port that nobody else takes, so that it can be started there again. */
+  /** Starts on a port outside the range of other tests, so that it can restart on the same one. */
   async start(port?: number): Promise<void> {
     port ??= await freePort();
     const server = await startGrpcServer({
@@ -188,7 +188,7 @@ export class ControlDouble {
     } as unknown as ControlServiceServer & Record<string, never>;
   }
 
-  /** Tells every watch of the job its state. */
+  /** Sends the state of the job to each of its watches. */
   tell(jobId: string, state: Partial<JobState>): void {
     for (const { stream, open } of this.watches) {
       if (open.jobId !== jobId) continue;

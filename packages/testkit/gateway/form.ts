@@ -9,7 +9,7 @@ export interface FormPart {
 
 export const BOUNDARY = '----semblance-test-boundary';
 
-/** The bytes of a multipart/form-data body, written by hand so that tests can break it. */
+/** Returns the bytes of a multipart/form-data body. They are assembled by hand so that tests can damage them. */
 export function formBytes(parts: readonly FormPart[], boundary = BOUNDARY): Buffer {
   const pieces = parts.flatMap(({ name, filename, type, content }) => {
     const disposition = ['form-data'];
@@ -24,7 +24,7 @@ export function formBytes(parts: readonly FormPart[], boundary = BOUNDARY): Buff
 
 export const FORM_TYPE = `multipart/form-data; boundary=${BOUNDARY}`;
 
-/** Bytes that begin as a PNG does and go on at random. */
+/** Returns bytes with the signature of a PNG and random content. */
 export function pngBytes(size = 2000): Buffer {
   return Buffer.concat([Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'), randomBytes(Math.max(0, size - 8))]);
 }
@@ -36,7 +36,7 @@ export function mp4Bytes(size = 2000): Buffer {
   ]);
 }
 
-/** A generator of numbers in [0, 1) that gives the same ones for the same seed (mulberry32). */
+/** Creates a generator of numbers in [0, 1) from a seed (mulberry32). */
 export function seeded(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

@@ -4,7 +4,7 @@ import { streamRig } from './stream-rig.ts';
 
 const pace = { ping: 100, silence: 800, idle: 900, stuck: 1_200 };
 
-/** For the tests of what goes wrong: its gateway gives up soon. Put in order after each test. */
+/** Creates a gateway with short time limits, for tests of faults. Each test leaves it in its initial state. */
 export function impatientRig() {
   const rig = streamRig({ liveStreams: { pace, tickMs: 100, closeMs: 300 } });
 
@@ -19,7 +19,7 @@ export function impatientRig() {
   return rig;
 }
 
-/** Sockets and timers of this process, clients and doubles included. */
+/** Returns the number of sockets and timers of this process, including those of clients and doubles. */
 export function resources(): number {
   return process.getActiveResourcesInfo().filter((name) => /TCP|Timeout|Immediate/.test(name)).length;
 }

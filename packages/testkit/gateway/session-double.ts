@@ -17,7 +17,7 @@ interface DoubleSession {
   readonly request: OpenSessionRequest;
   readonly token: string;
   connectionId?: string;
-  /** Not to be connected to any more. */
+  /** Whether nobody may connect any more. */
   over: boolean;
 }
 
@@ -28,10 +28,10 @@ export interface DoubleGrant {
   readonly reportIntervalMs: number;
 }
 
-/** Sessions of a control plane of memory alone: what is opened, connected to and reported, by scripted rules. */
+/** Sessions of an in-memory control plane: opens, connections and reports, by scripted rules. */
 export class SessionDouble {
   readonly sessions = new Map<string, DoubleSession>();
-  /** Reports as they came, a message each. */
+  /** Received reports, one array per message. */
   readonly messages: SessionReport[][] = [];
   readonly verdicts = new Map<string, SessionVerdict>();
   voices: Voice[] = [];
@@ -79,7 +79,7 @@ export class SessionDouble {
     };
   }
 
-  /** Every report of a session, in order. */
+  /** Returns every report of a session, in order. */
   reportsOf(sessionId: string): SessionReport[] {
     return this.messages.flat().filter((report) => report.sessionId === sessionId);
   }

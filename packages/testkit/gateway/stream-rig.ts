@@ -15,14 +15,14 @@ export interface TestSession {
 
 const PATIENCE_MS = 30_000;
 
-/** A client of `ws`, and what came to it. */
+/** Client of `ws` that records all it receives. */
 export class StreamClient {
   readonly ws: WebSocket;
   readonly texts: string[] = [];
   readonly media: Buffer[] = [];
-  /** Code and reason of the close; 1006: cut off. */
+  /** Code and reason of the close; 1006 means that the connection was cut. */
   closed: { code: number; reason: string; at: number } | undefined;
-  /** Called whenever something came. */
+  /** Called after every received event. */
   readonly #waiting = new Set<() => void>();
 
   constructor(url: string, options?: ClientOptions) {
@@ -43,7 +43,7 @@ export class StreamClient {
     for (const check of this.#waiting) check();
   }
 
-  /** Not `expect.poll`, which keeps every wait until the test ends: too much where memory is counted. */
+  /** `expect.poll` keeps every wait until the test ends, which distorts tests that measure memory. */
   #until(condition: () => boolean): Promise<void> {
     return new Promise((resolve, reject) => {
       const late = setTimeout(() => {
@@ -61,7 +61,7 @@ export class StreamClient {
     });
   }
 
-  /** Resolves when the format was told. */
+  /** Resolves when the format has arrived. */
   async ready(): Promise<this> {
     await this.#until(() => this.texts.length > 0 || this.closed !== undefined);
     expect(this.closed).toBeUndefined();
@@ -73,7 +73,7 @@ export class StreamClient {
     return this.closed as { code: number; reason: string; at: number };
   }
 
-  /** Throws at once when the socket was closed before: nothing comes any more. */
+  /** Throws at once when the socket is already closed, because nothing can arrive any more. */
   async received(count: number): Promise<void> {
     await this.#until(() => this.media.length >= count || this.closed !== undefined);
     if (this.media.length >= count) return;
@@ -81,7 +81,7 @@ export class StreamClient {
     throw new Error(`closed with ${code} ${reason} after ${this.media.length} of ${count} messages`);
   }
 
-  /** Resolves when the gateway has read all that was sent until now. */
+  /** Resolves when the gateway has read everything sent so far. */
   async heard(): Promise<void> {
     const answered = once(this.ws, 'pong');
     this.ws.ping();
@@ -91,7 +91,7 @@ export class StreamClient {
 
 export const CHUNK = Buffer.alloc(1_920, 3);
 
-/** As much of a JPEG as says that it is one, and how large; then bytes that are its own. */
+/** Returns a JPEG header with a size, followed by bytes that differ per picture. */
 export function jpegOf(width = 640, height = 480, bytes = 20_000): Buffer {
   const head = Buffer.from([0xff, 0xd8, 0xff, 0xc0, 0, 11, 8, 0, 0, 0, 0, 1, 1, 0x11, 0, 0xff, 0xda]);
   head.writeUInt16BE(height, 7);
@@ -99,7 +99,7 @@ export function jpegOf(width = 640, height = 480, bytes = 20_000): Buffer {
   return Buffer.concat([head, randomBytes(bytes)]);
 }
 
-/** A gateway and an agent for the tests of a file, and the ways to stream through them. */
+/** Creates a gateway, an agent and stream helpers for the tests of a file. */
 export function streamRig(options: TestGatewayOptions = {}) {
   let gateway: TestGateway;
   const agent = new AgentDouble();
@@ -136,7 +136,7 @@ export function streamRig(options: TestGatewayOptions = {}) {
     agent,
     open,
     urlOf,
-    /** A session that is connected and was told its format. */
+    /** Opens a session that is connected and has received its format. */
     async stream(capability: 'voice' | 'full-live-swap' = 'voice', clientOptions?: ClientOptions) {
       const session = await open(capability);
       const client = new StreamClient(urlOf(session), clientOptions);
@@ -144,7 +144,7 @@ export function streamRig(options: TestGatewayOptions = {}) {
       const relay: RelayDouble = agent.relayOf(session.session_id);
       return { session, client, relay, id: session.session_id };
     },
-    /** A connection by hand: the upgrade is done, and nothing is read unless `read` is called. */
+    /** Opens a raw connection: the upgrade is done, and nothing is read until `read` is called. */
     async rawStream(capability: 'voice' | 'full-live-swap' = 'voice') {
       const session = await open(capability);
       const socket = connect(gateway.port, '127.0.0.1');
@@ -156,7 +156,7 @@ export function streamRig(options: TestGatewayOptions = {}) {
       socket.pause();
       return { session, socket, relay: agent.relayOf(session.session_id), id: session.session_id };
     },
-    /** The final report of a session, once it came. */
+    /** Returns the final report of a session when it has arrived. */
     async final(id: string) {
       await expect.poll(() => gateway.control.live.finalOf(id), { interval: 5 }).toBeDefined();
       const { streamedMs, reason } = gateway.control.live.finalOf(id) as NonNullable<
@@ -181,7 +181,7 @@ export function upgradeHead(url: string, headers: readonly string[] = []): strin
   return `${lines.join('\r\n')}\r\n\r\n`;
 }
 
-/** A masked frame, as clients send them. @param opcode 1 text, 2 binary, 9 ping */
+/** Returns a masked frame, as clients send it. @param opcode 1 text, 2 binary, 9 ping */
 export function frame(data: Buffer, opcode = 2): Buffer {
   const length =
     data.length < 126
@@ -189,7 +189,7 @@ export function frame(data: Buffer, opcode = 2): Buffer {
       : data.length < 65_536
         ? Buffer.from([0x80 | 126, data.length >> 8, data.length & 255])
         : Buffer.concat([Buffer.from([0x80 | 127, 0, 0, 0, 0]), uint32(data.length)]);
-  // With a mask of zeros the bytes stay what they are.
+  // A mask of zeros leaves the bytes unchanged.
   return Buffer.concat([Buffer.from([0x80 | opcode]), length, Buffer.alloc(4), data]);
 }
 

@@ -25,11 +25,11 @@ export interface TestGatewayOptions {
 
 export type TestGateway = Awaited<ReturnType<typeof startTestGateway>>;
 
-/** The real gateway with a directory store in a folder of its own, in front of a control plane double. */
+/** Starts the real gateway with a directory store of its own, in front of a double of the control plane. */
 export async function startTestGateway(options: TestGatewayOptions = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'semblance-gateway-'));
   const signingKey = Buffer.alloc(32, 7);
-  // Links name the gateway's own address, known only once it listens; its links are made by path in tests.
+  // Links contain the gateway's address, which is known only once it listens. So tests use the path of a link.
   const store = new DirectoryStore({ folder, signingKey, publicUrl: PUBLIC_URL });
   const control = new ControlDouble(store);
   await control.start();
@@ -49,7 +49,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}) {
     registry,
     publicUrl: PUBLIC_URL,
     ...options,
-    // A control plane that stands still with the machine is none that does not answer.
+    // A control plane that stands still with the machine must not count as silent.
     timing: { drain: 1_000, tidy: 500, control: 30_000, ...options.timing },
   });
   const origin = `http://127.0.0.1:${gateway.port}`;
@@ -64,9 +64,9 @@ export async function startTestGateway(options: TestGatewayOptions = {}) {
     registry,
     logLines,
     auth: { authorization: `Bearer ${TEST_KEY}` },
-    /** Where a link of the store is served. */
+    /** Maps a link of the store to the address that serves it. */
     local: (url: string) => url.replace(PUBLIC_URL, origin),
-    /** Paths of every stored object and every temporary file. */
+    /** Returns the paths of all stored objects and temporary files. */
     async files(): Promise<string[]> {
       const entries = await readdir(folder, { recursive: true, withFileTypes: true });
       return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
@@ -86,13 +86,12 @@ export interface RawAnswer {
   readonly body: string;
 }
 
-/** Longest wait for an answer or the rest of one. */
+/** Longest wait for an answer, or for the rest of one, in ms. */
 const ANSWER_MS = 30_000;
 
 /**
- * Sends bytes as they are and reads what comes back until the server closes or, after a whole answer, `quietMs` pass
- * without more.
- * @param answerMs how long to wait for an answer
+ * Sends bytes unchanged. Reads the answer until the server closes, or until `quietMs` pass after a whole answer.
+ * @param answerMs longest wait for an answer
  */
 export function sendRaw(
   port: number,
@@ -120,7 +119,7 @@ export function sendRaw(
   });
 }
 
-/** Whether the last answer in it has all the bytes that its Content-Length says; true when it says none. */
+/** Whether the last answer is complete by its Content-Length; true when it has none. */
 function isWhole(received: string): boolean {
   const at = received.lastIndexOf('HTTP/1.1 ');
   const { headers, body } = parseRaw(received.slice(at));

@@ -2,7 +2,7 @@ import { afterEach, expect } from 'vitest';
 import { VOICE_READY } from './agent-double.ts';
 import { streamRig } from './stream-rig.ts';
 
-/** With the token of an installation. Put in order after each test. */
+/** Creates a gateway with the token of an installation. Each test leaves it in its initial state. */
 export function tokenRig() {
   const rig = streamRig({ internalToken: 'token-of-this-installation' });
 

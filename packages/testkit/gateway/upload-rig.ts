@@ -4,14 +4,16 @@ import { FORM_TYPE, type FormPart, formBytes } from './form.ts';
 import { startTestGateway, type TestGateway } from './test-gateway.ts';
 
 export const KIB = 1024;
-/** The real limits in small, so that crossing them is quick; the real numbers are tested where they are defined. */
+/**
+ * Size limits, scaled down so that a test exceeds them quickly. The real limits are tested where they are defined.
+ */
 export const sizeLimits = { image: 64 * KIB, audio: 64 * KIB, video: 256 * KIB };
 
 export type RawSocket = Socket & { received: string };
 
 /**
- * One gateway for the upload tests of a file, and the ways to talk to it. After every test: whatever it did, every
- * reservation was completed or given up, and only completed uploads are stored.
+ * Creates one gateway for the upload tests of a file, and helpers. After every test it checks that each reservation
+ * was completed or given up, and that only completed uploads are stored.
  */
 export function uploadRig() {
   let t: TestGateway;
@@ -40,7 +42,7 @@ export function uploadRig() {
     } as RequestInit);
 
   return {
-    /** From the first test on. */
+    /** Exists from the first test on. */
     get gateway(): TestGateway {
       return t;
     },
@@ -62,7 +64,7 @@ export function uploadRig() {
       ];
       return `${lines.join('\r\n')}\r\n\r\n`;
     },
-    /** @param allowHalfOpen go on sending after the server ended its side */
+    /** @param allowHalfOpen whether to keep sending after the server ended its side */
     open(port = t.port, allowHalfOpen = false): RawSocket {
       const options = { port, host: '127.0.0.1', allowHalfOpen };
       const socket = Object.assign(connect(options), { received: '' });

@@ -22,7 +22,7 @@ import { testKube } from '../servers/shared.ts';
 import { type HttpStore, startHttpStore } from './http-store.ts';
 import { TEST_ENGINE } from './test-engine.ts';
 
-/** The engine of these tests makes no pictures: its bytes are stored as they are. */
+/** The engine of these tests makes no pictures, so its bytes are stored unmarked. */
 const NO_MARKS: Provenance = {
   statement: { manifests: false, message: 'outputs of tests are not marked' },
   ready: async () => {},
@@ -39,7 +39,7 @@ export const QUICK_TRANSFERS = {
   maxPauseMs: 50,
 };
 
-/** A real API server behind a relay, a real object store, and agents in this process. */
+/** Creates a real API server behind a relay, a real object store, and agents in this process. */
 export async function createHarness() {
   const kubeTest = await testKube();
   const store: HttpStore = await startHttpStore();
@@ -65,9 +65,9 @@ export async function createHarness() {
       SEMBLANCE_AGENT_SLOTS: '2',
       SEMBLANCE_AGENT_WORK_DIR: workDir,
       SEMBLANCE_AGENT_DRAIN_SECONDS: '0',
-      // Nobody is fenced because the machine stands still for seconds; tests of that say other times.
+      // The long lease prevents fencing when the machine stands still for seconds; tests of fencing set their own.
       SEMBLANCE_AGENT_LEASE_SECONDS: '60',
-      // Tests of live sessions ask for them.
+      // Tests of live sessions set their own slots.
       SEMBLANCE_LIVE_VOICE_SLOTS: '0',
       SEMBLANCE_LIVE_VIDEO_SLOTS: '0',
       ...env,
@@ -78,7 +78,7 @@ export async function createHarness() {
       signal: new AbortController().signal,
       engines: [TEST_ENGINE],
       transferLimits: QUICK_TRANSFERS,
-      // Nor is an engine process killed for that, though it would have ended its render.
+      // A standing machine must not let a cancelled render exceed its grace.
       cancelGraceMs: 60_000,
       provenance: NO_MARKS,
       ...rest,
@@ -94,7 +94,7 @@ export async function createHarness() {
     };
     const watches: ReturnType<typeof watch>[] = [];
     ends.push(() => {
-      // Nobody is left who would acknowledge a result, so the agent need not wait for it.
+      // No watcher acknowledges results any more, so the agent need not wait for it.
       for (const { cancel } of watches) cancel();
       return close();
     });
@@ -121,13 +121,13 @@ export async function createHarness() {
       client,
       resource: () => kube.find(GPUAGENT_RESOURCE, { namespace, name }),
       lease: () => kube.find(LEASE_RESOURCE, { namespace, name }),
-      /** Paths of everything that attempts have on disk. */
+      /** Returns the paths of all files of attempts on disk. */
       leftovers: async () => {
         const runs = await readdir(workDir);
         const lists = await Promise.all(runs.map((run) => readdir(join(workDir, run, 'attempts'))));
         return lists.flat();
       },
-      /** Reads one figure of /metrics, as it is now, by name and labels. */
+      /** Returns a function that reads a present value of /metrics by name and labels. */
       async figures() {
         const text = await (await fetch(`http://127.0.0.1:${started.healthPort}/metrics`)).text();
         return (name: string, ...labels: string[]) => {
@@ -194,7 +194,7 @@ export function startRequest(
   });
 }
 
-/** Collects what a watch says. */
+/** Collects the messages of a watch. */
 export function watch(client: AgentServiceClient, incarnation: string) {
   const messages: WatchAttemptsResponse[] = [];
   const latest = new Map<string, AttemptStatus>();
@@ -213,7 +213,7 @@ export function watch(client: AgentServiceClient, incarnation: string) {
     of,
     cancel: () => stream.cancel(),
     failure: () => failure,
-    /** The attempt's status once it satisfies the condition. */
+    /** Resolves with the attempt's status once it satisfies the condition. */
     async until(
       ref: StartAttemptRequest['ref'],
       holds: (status: AttemptStatus) => boolean,

@@ -16,8 +16,8 @@ export interface Stored {
 }
 
 /**
- * An object store for tests: real HTTP on loopback. Objects are served with ETag and Range; a handler set for a path
- * takes it over, to be slow, wrong or rude.
+ * Starts an object store for tests: real HTTP on loopback. Objects have an ETag and support Range. A handler set
+ * for a path replaces the answer, to be slow, wrong or broken.
  */
 export async function startHttpStore() {
   const objects = new Map<string, Buffer>();
@@ -67,7 +67,7 @@ export async function startHttpStore() {
       if (!body) return void response.writeHead(404).end('no such key');
       serve(request, response, body);
     } catch {
-      // The client went away in the middle.
+      // The client disconnects half-way.
       response.destroy();
     }
   });
@@ -81,7 +81,7 @@ export async function startHttpStore() {
     puts,
     url: (path: string) => `${origin}${path}`,
     on: (path: string, handler: Handler) => void handlers.set(path, handler),
-    /** Requests for the path so far. */
+    /** Returns the number of requests for the path so far. */
     count: (path: string) => seen.get(path) ?? 0,
     serve,
     take,

@@ -1,6 +1,6 @@
 /**
- * Run as a process: starts an engine process and lets it block its main thread, prints its pid, and waits to be killed.
- * Argument: a folder for temporary files.
+ * Main module of a process that starts an engine process, lets it block its main thread, prints its pid, and waits
+ * to be killed. Argument: a folder for temporary files.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { silentLogger } from '@semblance/common/logging';

@@ -5,7 +5,7 @@ import type { EngineOptions } from '@semblance/engine-api/engine-options';
 import type { EngineSource } from '@semblance/gpu-agent/engines/registry';
 import sharp from 'sharp';
 
-/** A small real engine whose output is a picture: that of the input `image`, as a PNG file. */
+/** Small real engine whose output is the input `image` as a PNG file. */
 export const PICTURE_ENGINE: EngineSource = {
   name: 'picture',
   module: import.meta.url,
@@ -20,7 +20,7 @@ export function createPictureEngine(_options: EngineOptions): Engine {
     warmUp: async () => {},
     async render({ inputs, parameters, outputDir }) {
       const outputPath = join(outputDir, 'out.png');
-      // Garbage in the form of a picture is what an engine that errs would leave.
+      // A faulty engine would leave garbage with the name of a picture.
       if (parameters.mode === 'copy') await copyFile(inputs.image ?? '', outputPath);
       else await sharp(inputs.image).png().toFile(outputPath);
       return {

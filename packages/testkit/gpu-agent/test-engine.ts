@@ -13,7 +13,7 @@ import type { EngineOptions } from '@semblance/engine-api/engine-options';
 import type { EngineSource } from '@semblance/gpu-agent/engines/registry';
 import sharp from 'sharp';
 
-/** A small real engine that behaves, or misbehaves, as the parameter `mode` of a render asks. */
+/** Small real engine that behaves, or misbehaves, as the parameter `mode` of a render says. */
 export const TEST_ENGINE: EngineSource = {
   name: 'test',
   module: import.meta.url,
@@ -21,9 +21,9 @@ export const TEST_ENGINE: EngineSource = {
 };
 export const NO_WARM_UP: EngineSource = { ...TEST_ENGINE, factory: 'createColdEngine' };
 export const HANGING_WARM_UP: EngineSource = { ...TEST_ENGINE, factory: 'createHangingEngine' };
-/** Warms up from the second process on; a file in the cache directory counts. */
+/** Warms up successfully only from the second process on; a file in the cache directory counts the processes. */
 export const SECOND_TIME: EngineSource = { ...TEST_ENGINE, factory: 'createSecondTimeEngine' };
-/** Writes a line for each process that gets warm into the file `starts` of the cache directory. */
+/** Appends a line to the file `starts` of the cache directory for each process that warms up. */
 export const COUNTED_STARTS: EngineSource = { ...TEST_ENGINE, factory: 'createCountedEngine' };
 
 export function createTestEngine(_options: EngineOptions): Engine {
@@ -166,7 +166,7 @@ function result(outputPath: string, contentType: string): RenderResult {
   };
 }
 
-/** The one mode in which it really makes something of its inputs, slowly enough to be cancelled. */
+/** The only mode that computes an output from its inputs, slowly enough to be cancelled. */
 async function blurred(
   { inputs, signal, onProgress }: RenderRequest,
   outputPath: string,

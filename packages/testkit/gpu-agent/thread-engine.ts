@@ -3,7 +3,10 @@ import type { EngineOptions } from '@semblance/engine-api/engine-options';
 import { WorkerPool } from '@semblance/engine-builtin/internal/pool/worker-pool';
 import type { EngineSource } from '@semblance/gpu-agent/engines/registry';
 
-/** An engine that renders in threads as `builtin` does; with the parameter `mode` of `die` they end by themselves. */
+/**
+ * Engine that renders in threads as `builtin` does; with the parameter `mode` of `die` the threads end by
+ * themselves.
+ */
 export const THREAD_ENGINE: EngineSource = {
   name: 'threads',
   module: import.meta.url,

@@ -23,16 +23,16 @@ export const LIMITS: TransferLimits = {
   pauseMs: 5,
   maxPauseMs: 20,
 };
-/** For servers that do not answer. */
+/** Limits for servers that do not answer. */
 export const IMPATIENT: TransferLimits = { ...LIMITS, headersMs: 400, idleMs: 400, tries: 2, storeTries: 2 };
 export const BODY = randomBytes(300_000);
 
-/** What the tests of a file transfer with: a store, connections, and a path for a file, new for each test. */
+/** Parts of a transfer test: a store, connections, and a new file path for each test. */
 export interface TransferRig {
   readonly store: HttpStore;
   readonly path: string;
   readonly retries: number;
-  /** What every transfer is given. */
+  /** Options of every transfer. */
   readonly options: {
     readonly path: string;
     readonly dispatcher: Agent;

@@ -8,7 +8,7 @@ import type { Stack } from '@semblance/testkit/stack/stack';
 import { root } from '@semblance/testkit/stack/stack-process';
 import type { CpuGroup } from './cpu-share.ts';
 
-/** Another agent beside that of a stack. */
+/** An agent of the benchmark, beside that of the stack. */
 export interface AgentProcess {
   readonly name: string;
   readonly pid: number;
@@ -16,8 +16,8 @@ export interface AgentProcess {
 }
 
 /**
- * Starts an agent with one slot, and so one render thread, that runs on one core alone with all it starts. Linux only:
- * it has the environment of the stack's own agent, and `taskset` holds it to its core.
+ * Starts an agent with one slot, and so one render thread. `taskset` holds it and all its children to one core. It
+ * gets the environment of the stack's own agent. Linux only.
  */
 export async function startAgentOnCore(
   stack: Stack,
@@ -25,7 +25,7 @@ export async function startAgentOnCore(
     readonly name: string;
     readonly core: number;
     readonly dir: string;
-    /** What its CPU time can be limited by; removed with it. */
+    /** Limits the CPU time of the agent; removed together with it. */
     readonly group?: CpuGroup | undefined;
   },
 ): Promise<AgentProcess> {
@@ -37,7 +37,7 @@ export async function startAgentOnCore(
   try {
     const agent = [process.execPath, ...AGENT_FLAGS, join(root, 'gpu-agent/main.ts')];
     const command = ['taskset', '-c', String(core), ...agent];
-    // Into the group before anything else, so that whatever it starts is there too.
+    // The shell enters the group first, so that all its children are in the group too.
     const script = 'if [ -n "$0" ]; then echo $$ > "$0"; fi; exec "$@"';
     child = spawn('sh', ['-c', script, group?.procs ?? '', ...command], {
       detached: true,
@@ -69,7 +69,7 @@ export async function startAgentOnCore(
     await exited;
     await guard.forget(pid);
     await guard.close();
-    // The last of its processes may be a moment behind.
+    // The last process of the agent may end a moment later.
     if (group)
       await eventually(`the group of ${name} to be empty`, () => removed(group), { withinMs: 10_000 });
     await stack.kubectl(['delete', 'gpuagent', name, '--ignore-not-found']);

@@ -13,7 +13,7 @@ test('without the controller it says so, and where it looked', () => {
     const found = findCpuGroups(root);
     expect(found).toMatchObject({ available: false });
     expect(JSON.stringify(found)).toContain(root);
-    // A controller that is only a folder: nothing there says how often a group was held back.
+    // This controller is an empty folder, so it cannot tell how often a group was throttled.
     mkdirSync(join(root, 'cpu'));
     expect(findCpuGroups(root)).toMatchObject({ available: false, why: expect.stringContaining('no group') });
   } finally {
@@ -30,7 +30,7 @@ test.skipIf(!here.available)('a group holds what it contains to its share', asyn
   const script = 'echo $$ > "$0"; exec "$1" -e "for (;;);"';
   const child = spawn('sh', ['-c', script, group.procs, process.execPath], { stdio: 'ignore' });
   try {
-    // However slowly this machine goes on, it had its share of at most every period that began.
+    // However slow the machine is, the process had at most its share of every period that began.
     await expect.poll(() => group.throttled(), { timeout: 60_000 }).toBeGreaterThanOrEqual(10);
     const [before, began] = [cpuSecondsOf(child.pid ?? 0) ?? Number.NaN, performance.now()];
     await new Promise((resolve) => setTimeout(resolve, 1_000));

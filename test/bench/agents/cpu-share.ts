@@ -2,29 +2,29 @@ import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'n
 import { join } from 'node:path';
 import { describeError } from '@semblance/common/errors';
 
-/** As kubelet sets it for a pod's limit. */
+/** Period of a CPU limit, in microseconds, as kubelet sets it for a pod. */
 const PERIOD_US = 100_000;
 
-/** A group of processes whose CPU time the kernel can limit, as that of a pod with a limit. */
+/** A group of processes whose CPU time the kernel can limit, like that of a pod with a limit. */
 export interface CpuGroup {
-  /** A file: a process that writes its own id there is in the group, with all it starts from then on. */
+  /** Path of a file: a process that writes its id there joins the group, with all processes that it starts later. */
   readonly procs: string;
-  /** @param cores such as 0.5; undefined: as much as there is */
+  /** @param cores number of cores, such as 0.5; undefined for no limit */
   limit(cores: number | undefined): void;
-  /** Periods in which the group had used up its share and waited for the next, so far. */
+  /** Returns the number of periods in which the group had used up its share and had to wait. */
   throttled(): number;
-  /** Its processes must have ended. */
+  /** Removes the group, whose processes must have ended. */
   remove(): void;
 }
 
-/** Makes groups; `why` there are none here otherwise. */
+/** Creates groups, or tells why that is impossible here. */
 export type CpuGroups =
   | { readonly available: true; make(name: string): CpuGroup }
   | { readonly available: false; readonly why: string };
 
 /**
- * What this machine lets us limit: the cpu controller of cgroups, version 2 or 1, where we may make groups. Tries it out
- * on a group of its own, since neither its presence nor our rights say that it works.
+ * Finds the cpu controller of cgroups, version 2 or 1, in which groups can be created. It tries that with a group
+ * of its own, because neither the controller's presence nor our rights prove that it works.
  */
 export function findCpuGroups(root = '/sys/fs/cgroup'): CpuGroups {
   const kind = layoutOf(root);

@@ -7,15 +7,16 @@ import type { Capability } from '@semblance/engine-api/capabilities';
 import { type EngineProcess, startEngineProcess } from '@semblance/gpu-agent/engines/host/engine-process';
 import { engineSource } from '@semblance/gpu-agent/engines/registry';
 
-/** What is rendered, again and again. */
+/** Work that is rendered repeatedly. */
 export interface Sample {
   readonly capability: Capability;
   readonly inputs: Readonly<Record<string, string>>;
 }
 
 /**
- * Seconds in which one engine makes so many of a sample, and two share them, each engine on a core of its own and
- * nothing else beside them: what the cores of this machine give when both are used.
+ * Measures in how many seconds one engine renders a sample `count` times, and in how many two engines share that
+ * work. Each engine has a core of its own and nothing runs beside them, so this shows what two cores of the machine
+ * give.
  */
 export async function enginesAlone(
   sample: Sample,
@@ -55,7 +56,7 @@ export async function enginesAlone(
       await Promise.all(engines.map((engine) => work(engine, each(engine))));
       return (performance.now() - began) / 1_000;
     };
-    // As long as it is measured for: code that is compiled meanwhile makes one of the two look quicker.
+    // The warm-up is as long as a measurement, because code compiled during one would make the other look faster.
     await timed(() => count / 2);
     return {
       one: await timed((engine) => (engine === engines[0] ? count : 0)),

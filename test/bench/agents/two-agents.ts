@@ -22,22 +22,25 @@ const GOAL_TEXT = `≤ ${GOAL}`;
 const ROUNDS = 2;
 const PHOTOS = 60;
 const VIDEOS = 6;
-/** Of as many jobs, so many where each agent has a share: they take the longer. */
+/** Part of the jobs that is run when each agent has a share of CPU, because they then take longer. */
 const FEWER = 2 / 3;
 const VIDEO_SECONDS = 4;
 const MEDIA = join(import.meta.dirname, '../../../media');
 const [BASE, FACE] = [join(MEDIA, 'grace_hopper.jpg'), join(MEDIA, 'astronaut.png')];
 const TITLE = 'Two agents';
 
-/** Of a core, to each agent: two of them and the services fit on two cores, as they would on nodes of their own. */
+/**
+ * Share of a core for each agent. Two agents and the services fit on two cores, as they would on nodes of their
+ * own.
+ */
 const SHARE = 0.5;
 
 type WorkName = 'photos' | 'videos';
 
 /**
- * The time in which two agents work off a queue, against one of them alone, each with one render thread. Measured in two
- * ways: on shared cores, where the second agent has to do with what the services and this client leave of its core; and
- * with a fixed share of CPU for each agent in both runs, which is what a pod's limit gives it on a node of its own.
+ * Measures how fast two agents work off a queue, compared with one of them, each with one render thread. On shared
+ * cores, the services and this client use part of the second agent's core. With a fixed share of CPU, each agent
+ * has in both runs what a pod's limit gives it on a node of its own.
  */
 export function runTwoAgentsBench(context: BenchContext): Promise<Section> {
   return measure(context, ['photos', 'videos']);
@@ -98,7 +101,7 @@ async function measure({ stack, say }: BenchContext, wanted: readonly WorkName[]
             `writes to the Kubernetes API a job: ${writesPerJob(one, count)}, and ${writesPerJob(two, count)}.`,
         );
       };
-      // An agent that has just begun with a kind is slower, for its code is not compiled yet.
+      // An agent is slower at its first jobs of a kind, because their code is not compiled yet.
       await workOff(stack, agents, Math.ceil(work.count / 2), work.submit);
       await compare(work.count, 'shared cores');
       const how = `${SHARE} of a core each`;
@@ -138,7 +141,7 @@ async function measure({ stack, say }: BenchContext, wanted: readonly WorkName[]
   }
 }
 
-/** One agent, now the one and now the other, in turns with both. */
+/** Measures one agent and both in turns; the one agent is not always the same. */
 async function inTurns(
   stack: Stack,
   agents: readonly AgentProcess[],
@@ -156,13 +159,13 @@ async function inTurns(
 
 interface Run {
   readonly seconds: number;
-  /** CPU seconds of what is not an agent, by name. */
+  /** CPU seconds of all processes of the stack that are not agents, by name. */
   readonly services: ReadonlyMap<string, number>;
   /** CPU seconds of everything else on this machine. */
   readonly others: number;
-  /** Mean time that an agent took over a job. */
+  /** Mean time from the start to the completion of a job, in seconds. */
   readonly perJob: number;
-  /** To the Kubernetes API, from the first submit until the last job was done with. */
+  /** Writes to the Kubernetes API, from the first submit until the last job lost its finalizers. */
   readonly writes: ReadonlyMap<string, number>;
 }
 
@@ -170,7 +173,7 @@ interface Work {
   readonly name: string;
   readonly count: number;
   submit(): Promise<{ readonly id: string }>;
-  /** The same for an engine without an agent. */
+  /** The same work for an engine without an agent. */
   readonly sample: Sample;
 }
 
@@ -210,7 +213,7 @@ async function videoWork({ api }: Account, ffmpeg: string, dir: string): Promise
   };
 }
 
-/** Queues jobs while nobody takes them, lets the agents named at them, and waits for the last. */
+/** Queues jobs while all agents are drained, lets the given agents take them, and waits for the last job. */
 async function workOff(
   stack: Stack,
   agents: readonly AgentProcess[],
@@ -244,7 +247,10 @@ async function workOff(
   };
 }
 
-/** The jobs, once each is as wanted. One is looked at at a time, so that looking costs next to nothing. */
+/**
+ * Returns the jobs when each satisfies the condition. It polls one job at a time, so that polling costs next to
+ * nothing.
+ */
 async function each(
   stack: Stack,
   ids: ReadonlySet<string>,
@@ -262,7 +268,7 @@ async function each(
   return jobs;
 }
 
-/** Seconds. */
+/** Returns the time from the start to the completion, in seconds. */
 function lengthOf(status: RenderJobView['status']): number {
   return (Date.parse(status?.completionTime ?? '') - Date.parse(status?.startTime ?? '')) / 1_000;
 }
@@ -279,7 +285,10 @@ function cpuText(runs: readonly Run[]): string {
   return `${figure(names.reduce((sum, name) => sum + of(name), 0))} s (${parts.join(', ')})`;
 }
 
-/** The whole, and of what it consists: of RenderJobs and events alone, as Leases and agents write by the clock. */
+/**
+ * Formats the writes per job, in total and by kind. It counts RenderJobs and events only, because Leases and agents
+ * are written on a schedule.
+ */
 function writesPerJob(runs: readonly Run[], count: number): string {
   const kinds = new Map<string, number>();
   for (const { writes } of runs) {

@@ -1,8 +1,8 @@
 /**
- * Scripted agents for the benchmark of allocations, in a process of their own. They give a slot to whoever asks, free or
- * not, and keep a ledger, which shows whether the operator gave one twice.
- * Arguments: kubeconfig, namespace, agents, slots of each. Reads lines: `hold MS` has each session end by itself after so
- * long (0: never), `verdict` prints what the ledger says. Ends with its standard input.
+ * Scripted agents for the benchmark of allocations, in one separate process. They give a slot to every caller, free
+ * or not, and keep a ledger that shows whether the operator gave a slot twice. Arguments: kubeconfig, namespace,
+ * number of agents, slots per agent. Commands on standard input, one per line: `hold MS` makes each session end
+ * after that time (0: never); `verdict` prints the finding of the ledger. Ends with its standard input.
  */
 import { createInterface } from 'node:readline';
 import { type FakeAgent, startFakeAgent } from '@semblance/testkit/operator/fake-agent';

@@ -15,10 +15,13 @@ import { type BenchContext, figure, limitRow, quantile, type Row, type Section }
 
 const AGENTS = 8;
 const SLOTS = 500;
-/** Sessions opened one after the other by each of so many callers. */
+/** Sessions opened in all, by callers that each open one after the other. */
 const COUNT = 1_500;
 const CALLERS = 32;
-/** Sessions a second that are opened whether or not earlier ones were answered, for how long, and how long each lasts. */
+/**
+ * Sessions opened per second, whether or not earlier ones were answered. The next two constants are for how long,
+ * and how long each session lasts.
+ */
 const OFFERED = 50;
 const SECONDS = 20;
 const HOLD_MS = 3_000;
@@ -26,12 +29,12 @@ const RATE_GOAL = 300;
 const P50_LIMIT_MS = 25;
 const P99_LIMIT_MS = 150;
 
-/** One operation and its number. */
+/** One operation; it gets its number. */
 type Operation = (n: number) => Promise<unknown>;
 
 /**
- * Allocations by an operator as it is run, against the server of the stack, and bare creates of the same object by the
- * same client, which no allocator that writes a resource can be quicker than.
+ * Measures allocations by a real operator at the API server of the stack. The peer is a bare create of the same
+ * object by the same client, and no allocator that writes a resource can be faster.
  */
 export async function runAllocationBench({ stack, say }: BenchContext): Promise<Section> {
   const { kubeconfig, services } = stack.read();
@@ -53,7 +56,7 @@ export async function runAllocationBench({ stack, say }: BenchContext): Promise<
     const servers = ['kube-apiserver', 'etcd'].map((name) => services[name] ?? 0);
     const cpu = () => [operator.pid, ...servers].map((pid) => cpuSecondsOf(pid) ?? Number.NaN);
 
-    // Both once, so that neither is measured while its code is compiled.
+    // Both run once unmeasured, so that neither is measured while its code is compiled.
     await closed(create, 0, 300);
     await closed(allocate, 0, 300);
     const bareBefore = await closed(create, 1_000, COUNT, cpu);
@@ -81,7 +84,7 @@ export async function runAllocationBench({ stack, say }: BenchContext): Promise<
   }
 }
 
-/** As the operator writes it. */
+/** Creates a LiveSession like those that the operator writes. */
 function createBare(client: KubeClient, namespace: string, n: number): Promise<unknown> {
   const { account, maxDurationSeconds, connectDeadlineSeconds } = allocationOf('');
   return client.createForMetadata(LIVESESSION_RESOURCE, {
@@ -101,11 +104,11 @@ interface Measured {
   readonly perSecond: number;
   readonly p50: number;
   readonly p99: number;
-  /** CPU milliseconds an operation of operator, kube-apiserver and etcd. */
+  /** CPU milliseconds per operation of operator, kube-apiserver and etcd. */
   readonly cpuMs: readonly number[];
 }
 
-/** So many operations by callers that each wait for their last before the next. */
+/** Runs `count` operations; each caller waits for its last one before the next (closed loop). */
 async function closed(
   operation: Operation,
   first: number,
@@ -130,7 +133,7 @@ async function closed(
   return { perSecond: count / seconds, p50: quantile(times, 0.5), p99: quantile(times, 0.99), cpuMs };
 }
 
-/** Operations at an even rate, each timed from when it was due. */
+/** Runs operations at an even rate, and measures each from the time at which it was due (open loop). */
 async function open(operation: Operation, first: number): Promise<{ p50: number; p99: number }> {
   const total = OFFERED * SECONDS;
   const times: number[] = [];

@@ -37,7 +37,7 @@ const GERMAN =
   'Am Abend haben wir am Bahnhof Papa und Mama abgeholt. Bitte bring Milch, Brot und Butter mit, aber bald!';
 const SPANISH = 'Mi padre compró pan y mapas para Ana. La abuela habla bajo, pero mamá baila bien.';
 
-/** Portrait, voice and what is said. */
+/** Portrait file, face in it, voice and script of each run. */
 const RUNS = [
   [join(ROOT, 'media', 'grace_hopper.jpg'), 0, 'slt', ENGLISH],
   [join(ROOT, 'media', 'astronaut.png'), 0, 'rms', ENGLISH],
@@ -53,7 +53,7 @@ function sample(n: number): string {
 interface Told {
   readonly seconds: number;
   readonly mouth: MouthCommand;
-  /** Opening that the lips are told, IOD. */
+  /** Commanded opening of the lips, in inter-ocular distances. */
   readonly open: number;
   readonly eyes: number;
   readonly yaw: number;
@@ -68,7 +68,7 @@ interface Parts {
   readonly outDir: string;
 }
 
-/** Avatar alone, in this process; what the face does is measured in the file, by the mesh. */
+/** Measures the engine of Avatar alone, in this process. The mesh measures the face in the finished file. */
 export async function runAvatarBench({
   outDir,
   say,
@@ -220,7 +220,7 @@ async function measureRun(
   };
 }
 
-/** Frames that show most of what a face does. */
+/** Returns the indices of frames that show extremes of the face's motion. */
 function telling(told: readonly Told[]): number[] {
   const most = (of: (one: Told) => number): number =>
     told.reduce((best, one, i) => (of(one) > of(told[best] as Told) ? i : best), 0);
@@ -237,7 +237,7 @@ function telling(told: readonly Told[]): number[] {
   ];
 }
 
-/** Mean of what is seen in the middle of sounds. */
+/** Returns the mean opening seen in the middle of the chosen sounds. */
 function apertures(seen: Series, phones: readonly Phone[], which: (sound: string) => boolean): number {
   const values = phones.flatMap(({ sound, start, end }) => {
     if (sound === undefined || !which(sound)) return [];
@@ -248,7 +248,7 @@ function apertures(seen: Series, phones: readonly Phone[], which: (sound: string
   return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
-/** Loudness of a file's sound, from the time at which its picture begins. */
+/** Returns the loudness (RMS) of a file's sound, from the time at which its picture begins. */
 async function envelope(media: Media, path: string): Promise<number[]> {
   const out: number[] = [];
   const sampleRate = 16_000;
@@ -261,7 +261,7 @@ async function envelope(media: Media, path: string): Promise<number[]> {
   return out;
 }
 
-/** 1 where a vowel is told, 0 elsewhere; as often as the envelope. */
+/** Returns 1 where a vowel is spoken and 0 elsewhere, at the rate of the envelope. */
 function vowelsOf(phones: readonly Phone[], count: number): number[] {
   const out = new Array<number>(count).fill(0);
   for (const { sound, start, end } of phones) {

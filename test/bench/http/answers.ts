@@ -2,12 +2,12 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 
 /**
- * Tells of each answer on a connection when its last byte was read, and of what is wrong with it. A client of bare
- * sockets costs the machine, which it shares with what is measured, a fraction of what one with a parser costs.
+ * Calls `answered` when the last byte of an answer was read, with what is wrong with the answer. Bare sockets cost
+ * far less CPU than a client with a parser, and the client shares the machine with what it measures.
  */
 export function onAnswers(socket: Socket, answered: (error?: string) => void): void {
   let head = '';
-  /** Bytes of the body that are still to come; negative while the head is read. */
+  /** Bytes of the body that are missing; negative while the head is read. */
   let left = -1;
   let wrong: string | undefined;
   socket.on('data', (chunk) => {
@@ -33,24 +33,26 @@ export function onAnswers(socket: Socket, answered: (error?: string) => void): v
   socket.on('error', () => {});
 }
 
-/** What is asked for. */
 export interface Target {
   readonly origin: string;
-  /** Asked for in turn. */
+  /** Paths that are requested in turn. */
   readonly paths: readonly string[];
   readonly headers: Record<string, string>;
 }
 
-/** The bytes of a GET of each path. */
+/** Returns the bytes of a GET request for each path. */
 export function getRequests({ origin, paths, headers }: Target): Buffer[] {
   const { host } = new URL(origin);
   const lines = Object.entries({ host, ...headers }).map(([name, value]) => `${name}: ${value}\r\n`);
   return paths.map((path) => Buffer.from(`GET ${path} HTTP/1.1\r\n${lines.join('')}\r\n`));
 }
 
-/** A connection on which one request is under way at a time. */
+/** Connection that carries one request at a time. */
 export interface Connection {
-  /** @param request all of its bytes. @throws Error when the answer is not 200 */
+  /**
+   * @param request all bytes of the request
+   * @throws Error when the answer is not 200
+   */
   ask(request: string | Buffer): Promise<void>;
   close(): void;
 }

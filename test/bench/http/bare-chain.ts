@@ -2,20 +2,20 @@ import { type OfferedLoad, offeredLoad } from './offered-load.ts';
 import { type Peer, startPeer } from './peer-process.ts';
 import { cpuSecondsOf } from './process-use.ts';
 
-/** What is offered, apart from whom. */
+/** The load, without its target. */
 export type Offer = Pick<OfferedLoad, 'perSecond' | 'seconds' | 'connections'>;
 
 export interface Chain {
   readonly origin: string;
-  /** CPU that its processes use a request, first to last, microseconds. */
+  /** CPU that each process uses per request, first to last, in microseconds. */
   readonly micros: readonly number[];
   stop(): Promise<void>;
 }
 
 /**
- * Bare processes in a row, each of which uses as much CPU a request as it is told and does nothing else. Their own way
- * of receiving and sending costs too: that is measured first, and they burn what is missing.
- * @param wanted CPU a request, first to last, microseconds
+ * Starts bare processes in a row that only burn a given CPU time per request. Their own receiving and sending also
+ * cost CPU. That is measured first, and they burn the rest.
+ * @param wanted CPU per request, first to last, in microseconds
  */
 export async function startChain(wanted: readonly number[], offer: Offer): Promise<Chain> {
   const bare = await open(wanted.map(() => 0));
@@ -43,7 +43,7 @@ async function open(micros: readonly number[]) {
   };
 }
 
-/** CPU of each process a request, microseconds, under a load that is made now. */
+/** Returns the CPU of each process per request under a new load, in microseconds. */
 export async function cpuARequest(
   target: { readonly origin: string; readonly pids: readonly number[] } & Partial<OfferedLoad>,
   offer: Offer,

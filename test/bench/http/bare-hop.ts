@@ -1,7 +1,7 @@
 /**
- * One of several bare processes in a row: passes each request on over TCP as one byte and each answer back, and uses as
- * many microseconds of CPU for it as the first argument says, half of them before and half after. The second argument
- * is the port of the next one; without it this is the last. `http` as the third: requests come over HTTP.
+ * One of several bare processes in a row. It passes each request on over TCP as one byte, and each answer back.
+ * Arguments: the CPU to burn per request in microseconds, half before and half after; the port of the next process
+ * (none for the last); and `http` if requests come over HTTP.
  */
 import { createServer as createHttpServer, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
@@ -13,7 +13,7 @@ function work(): void {
   while (performance.now() < until);
 }
 
-/** Answers go back in the order of their requests. */
+/** Answers are sent in the order of their requests. */
 const owed: (() => void)[] = [];
 const answer = () => {
   work();

@@ -1,4 +1,4 @@
-/** A Koa router with one route that answers the JSON given as the first argument: what GET /jobs/{id} is measured against. */
+/** A Koa router with one route that answers the JSON of its first argument: the peer of GET /jobs/{id}. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import Router from '@koa/router';

@@ -2,9 +2,9 @@ import { quantile } from '../lib/section.ts';
 import { type Connection, getRequests, openConnection, type Target } from './answers.ts';
 
 export interface Load {
-  /** Answers a second. */
+  /** Answers per second. */
   readonly perSecond: number;
-  /** Milliseconds. */
+  /** 99th percentile of the latency, in ms. */
   readonly p99: number;
 }
 
@@ -14,8 +14,8 @@ export interface ClosedLoad extends Target {
 }
 
 /**
- * GETs as fast as they are answered, one under way on each connection (a "closed loop"). Made of bare sockets: the
- * client shares the cores with what it measures.
+ * Sends GETs as fast as they are answered, one at a time on each connection (closed loop). It uses bare sockets,
+ * because the client shares the cores with what it measures.
  * @returns p99 from a request until its answer was read
  * @throws Error when any answer is not 200
  */

@@ -8,7 +8,7 @@ import { type BenchContext, figure, limitRow, quantile, type Row, type Section }
 import { residentBytesOf } from './process-use.ts';
 
 const JOBS = 20;
-/** What one account may have open. */
+/** Most streams that one account may have open. */
 const STREAMS_PER_JOB = 100;
 const STREAMS = JOBS * STREAMS_PER_JOB;
 const OPENED_AT_ONCE = 50;
@@ -17,8 +17,9 @@ const WARM_UP_ROUNDS = 12;
 const SETTLE_MS = 3_000;
 
 /**
- * 2,000 clients that follow jobs which wait: what each costs the gateway in resident memory, and how long it takes until
- * all of them know that their job has ended. The agent takes no work meanwhile, so that nothing else happens.
+ * Measures 2,000 clients that follow waiting jobs: the resident memory that each costs the gateway, and how long it
+ * takes until all of them know that their job has ended. Meanwhile the agent takes no work, so that nothing else
+ * happens.
  */
 export async function runEventStreamsBench({ stack, say }: BenchContext): Promise<Section> {
   await drain(stack, true);
@@ -26,7 +27,8 @@ export async function runEventStreamsBench({ stack, say }: BenchContext): Promis
   try {
     say('event streams: warming up');
     const jobs = await Promise.all(Array.from({ length: JOBS }, () => waitingJob(stack)));
-    // A tenth of what is measured at a time: a gateway that has served for a while, with its code compiled.
+    // Each round opens a tenth of the streams, so that the gateway's code is compiled, as after some time of
+    // service.
     for (let round = 0; round < WARM_UP_ROUNDS; round++) {
       const streams = await follow(jobs, STREAMS_PER_JOB / 10);
       for (const stream of streams) stream.close();
@@ -82,7 +84,7 @@ interface WaitingJob {
 
 interface Stream {
   readonly jobId: string;
-  /** performance.now() of the event that ended the job. */
+  /** Time of the event that ended the job, by performance.now(). */
   readonly ended: Promise<number>;
   close(): void;
 }
@@ -94,7 +96,7 @@ async function waitingJob(stack: Stack): Promise<WaitingJob> {
   return { account, id: (await api.swap({ image_key, face_key })).id };
 }
 
-/** So many streams of each job; resolves when each has been told the present state. */
+/** Opens `each` streams of each job; resolves when all streams have received the present state. */
 async function follow(jobs: readonly WaitingJob[], each: number): Promise<Stream[]> {
   const wanted = Array.from({ length: each }, () => jobs).flat();
   const streams: Stream[] = [];
@@ -141,7 +143,10 @@ async function cancel({ account, id }: WaitingJob): Promise<void> {
   if (answer.status !== 200) throw new Error(`the job could not be cancelled: ${answer.text}`);
 }
 
-/** For each stream the time from the commit that ended its job until it was told, ms. Both are of this machine's clock. */
+/**
+ * Returns, for each stream, the time from the commit that ended its job to its event, in ms. Both times are from
+ * this machine's clock.
+ */
 async function delaysOf(stack: Stack, streams: readonly Stream[]): Promise<number[]> {
   const told = await Promise.all(streams.map(({ ended }) => ended));
   const database = new pg.Client({ connectionString: stack.read().postgres_url });

@@ -17,25 +17,25 @@ import { startPeer } from './peer-process.ts';
 import { cpuSecondsOf } from './process-use.ts';
 
 const CONNECTIONS = 32;
-/** Connections at which both sides' latency is compared as well: one request waits for few others. */
+/** Connections for a second comparison of the latency, where a request waits for few others. */
 const CALM_CONNECTIONS = 2;
 const SECONDS = 4;
-/** As fast as it is answered. */
+/** Load as fast as it is answered. */
 const BUSY = { seconds: SECONDS, connections: CONNECTIONS };
 const CALM = { seconds: SECONDS, connections: CALM_CONNECTIONS };
-/** What both sides are offered where neither is at its limit. */
+/** Load at which neither side is at its limit. */
 const OFFERED = { perSecond: 1_000, seconds: SECONDS, connections: CONNECTIONS };
 const ROUNDS = 5;
-/** Different jobs, read in turn: clients poll jobs of their own, not one job together. */
+/** Number of jobs that are read in turn, because real clients poll different jobs. */
 const JOBS = 16;
 const GOAL_RATIO = 0.35;
 const GOAL_MORE_MS = 5;
 const SERVICES = ['gateway', 'control-plane', 'postgres'] as const;
 
 /**
- * GET /jobs/{id} of settled jobs, with authentication, the exact rate limit and the read from Postgres, against a bare
- * Koa router that answers the same JSON. The two take turns: at both numbers of connections as fast as they can, and at
- * a rate that both can keep, so that what else the machine does hits both.
+ * Compares GET /jobs/{id} of settled jobs with a bare Koa router that answers the same JSON. Ours includes
+ * authentication, the exact rate limit and the read from Postgres. The two take turns, so that other work on the
+ * machine affects both. Each runs at full speed with both numbers of connections, and at a rate that both can keep.
  */
 export async function runGetJobBench({ stack, say }: BenchContext): Promise<Section> {
   say(`job reads: making ${JOBS} jobs`);
@@ -129,7 +129,7 @@ async function prepareJobs(stack: Stack): Promise<{ target: Target; payload: str
 }
 
 interface CpuUse {
-  /** Seconds by process. */
+  /** CPU seconds by process. */
   readonly seconds: Map<string, number>;
   requests: number;
 }
@@ -139,7 +139,7 @@ function pidsOf(stack: Stack): Record<string, number> {
   return Object.fromEntries(SERVICES.map((name) => [name, services[name] ?? 0]));
 }
 
-/** Adds up what the processes use during a load, and this one, which makes the load. */
+/** Adds up the CPU that the processes use during a load, and that of this process, which makes the load. */
 async function measured(pids: Record<string, number>, cpu: CpuUse, run: () => Promise<Load>): Promise<Load> {
   const read = () => new Map(Object.entries(pids).map(([name, pid]) => [name, cpuSecondsOf(pid)]));
   const before = read();
@@ -162,7 +162,7 @@ function latencyRow(load: string, { ours, theirs }: Sides): Row {
   return { ...row, ours: `${figure(own)} ms`, peer: `${figure(peer)} ms (bare Koa router)` };
 }
 
-/** Where the rest of the p99 goes: what it takes to wait for as many processes in turn on these cores. */
+/** Explains the rest of the p99: the time to wait for as many processes in turn on these cores. */
 function chainRow(inARow: readonly Load[], router: readonly Load[]): Row {
   const [chain, own] = [inARow, router].map((loads) => median(loads, ({ p99 }) => p99)) as [number, number];
   return {

@@ -11,15 +11,15 @@ export interface OfferedLoad extends Target {
   readonly connections: number;
 }
 
-/** How long after the last request was due its answer may come. */
+/** Longest time from when the last request was due to its answer, in ms. */
 const PATIENCE_MS = 30_000;
 
 /**
- * GETs at an even rate, whether or not earlier ones were answered, so that a pause of the server counts against all
- * that were due during it (an "open loop"). Made of bare sockets, connected before, and of arrays that are there from
- * the beginning: a client that leaves much to collect has pauses of its own, of tens of milliseconds, which would be
- * counted to the server.
- * @returns p99 from when a request was due until its answer was read, milliseconds, and answers a second
+ * Sends GETs at an even rate, whether or not earlier ones were answered (open loop). So a pause of the server
+ * counts against all requests that were due during it. The sockets are bare and connected in advance, and the
+ * arrays are allocated in advance. Garbage collections of the client would pause it for tens of milliseconds, which
+ * would count against the server.
+ * @returns p99 in ms from when a request was due until its answer was read, and answers per second
  * @throws Error when any answer is not 200, or does not come
  */
 export async function offeredLoad(options: OfferedLoad): Promise<Load> {
@@ -36,7 +36,7 @@ export async function offeredLoad(options: OfferedLoad): Promise<Load> {
     }),
   );
   const free = [...sockets];
-  /** Which request is under way on a connection. */
+  /** Number of the request that is under way on a connection. */
   const asked = new Map<Socket, number>();
   let sent = 0;
   let answered = 0;
@@ -45,7 +45,7 @@ export async function offeredLoad(options: OfferedLoad): Promise<Load> {
   const dueAt = (i: number) => began + (i / perSecond) * 1000;
 
   const send = () => {
-    // The first is due at once, so that the one of number i is sent when it is due and not one period later.
+    // The first request is due at once, so that none is sent one period too late.
     const due = Math.min(total, 1 + Math.floor(((performance.now() - began) / 1000) * perSecond));
     while (sent < due) {
       const socket = free.pop();

@@ -9,10 +9,12 @@ export interface Peer {
   stop(): Promise<void>;
 }
 
-/** Starts a server of this folder in a process of its own, as ours are; it prints its port first. */
+/**
+ * Starts a server script of this folder in a separate process, like our services. The script prints its port first.
+ */
 export async function startPeer(script: string, args: readonly string[]): Promise<Peer> {
   const child = spawn(process.execPath, [join(import.meta.dirname, script), ...args], {
-    // Its standard input ends with us, and it with that.
+    // The standard input closes when this process ends, and that ends the child.
     stdio: ['pipe', 'pipe', 'inherit'],
     env: { ...process.env, NODE_ENV: 'production' },
   });

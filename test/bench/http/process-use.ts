@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { processTree } from '@semblance/testkit/stack/processes';
 
-/** Clock ticks a second, as Linux reports times to programs on every architecture. */
+/** Clock ticks per second in which Linux reports times, on every architecture. */
 const TICKS = 100;
 
-/** CPU seconds used so far by a process and its descendants. Linux only; undefined elsewhere. */
+/** Returns the CPU seconds that a process and its descendants have used; undefined except on Linux. */
 export function cpuSecondsOf(pid: number): number | undefined {
   try {
     let ticks = 0;
@@ -18,7 +18,7 @@ export function cpuSecondsOf(pid: number): number | undefined {
   }
 }
 
-/** Resident memory of one process in bytes. Linux only; undefined elsewhere. */
+/** Returns the resident memory of one process in bytes; undefined except on Linux. */
 export function residentBytesOf(pid: number): number | undefined {
   try {
     const kib = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
@@ -28,7 +28,7 @@ export function residentBytesOf(pid: number): number | undefined {
   }
 }
 
-/** The fields of /proc/<pid>/stat behind the command's name, from the state on. */
+/** Returns the fields of /proc/<pid>/stat after the command's name, from the state on. */
 function fieldsOf(pid: number): string[] {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ');

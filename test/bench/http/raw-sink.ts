@@ -1,4 +1,4 @@
-/** node:http that writes each request's body to a file in the folder given: what an upload is measured against. */
+/** Bare node:http server that writes each request body to a file in the given folder: the peer of an upload. */
 import { createWriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { createServer } from 'node:http';

@@ -7,7 +7,7 @@ import { startPeer } from './peer-process.ts';
 import { residentBytesOf } from './process-use.ts';
 
 const MIB = 1024 * 1024;
-/** All that the largest upload may have. */
+/** Size of the largest upload, in bytes. */
 const FILE_BYTES = 500 * MIB;
 const ROUNDS = 3;
 const GOAL_RATIO = 0.6;
@@ -15,8 +15,8 @@ const GOAL_GROWTH_MIB = 64;
 const BOUNDARY = 'semblance-bench-boundary';
 
 /**
- * POST /uploads of the largest video against node:http that writes the same body to a file on the same disk. Ours parses
- * the form, checks the type, hashes, syncs to the disk and records the upload.
+ * Compares POST /uploads of the largest video with bare node:http that writes the same body to a file on the same
+ * disk. Ours also parses the form, checks the type, hashes, syncs to disk and records the upload.
  */
 export async function runUploadBench({ stack, say }: BenchContext): Promise<Section> {
   const folder = await mkdtemp(join(tmpdir(), 'semblance-bench-'));
@@ -66,7 +66,7 @@ export async function runUploadBench({ stack, say }: BenchContext): Promise<Sect
   }
 }
 
-/** Resident memory of a process from now on; `end` gives by how much its peak was above its beginning. */
+/** Watches the resident memory of a process. `end` returns by how much its peak exceeds its beginning. */
 function watchMemory(pid: number): { end(): number } {
   const start = residentBytesOf(pid) ?? Number.NaN;
   let peak = start;
@@ -81,14 +81,18 @@ function watchMemory(pid: number): { end(): number } {
   };
 }
 
-/** Sends a form with a video of so many bytes. @returns seconds until the answer was read */
+/**
+ * Sends a form with a video of `fileBytes` bytes.
+ * @returns seconds until the answer was read
+ */
 function send(url: string, headers: Record<string, string>, fileBytes: number): Promise<number> {
   const head = Buffer.from(
     `--${BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="bench.mp4"\r\nContent-Type: video/mp4\r\n\r\n`,
   );
   const tail = Buffer.from(`\r\n--${BOUNDARY}--\r\n`);
   const first = Buffer.alloc(64 * 1024);
-  // As random as compressed video, so that neither search nor disk has it easy; the beginning says what it is.
+  // The content is as random as compressed video, so that neither search nor disk has it easy. Its beginning tells
+  // its type.
   for (let i = 0; i < first.length; i++) first[i] = Math.random() * 256;
   const rest = Buffer.from(first);
   first.write('\0\0\0\x18ftypisom\0\0\x02\0isomiso2', 'latin1');

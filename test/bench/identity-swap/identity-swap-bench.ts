@@ -43,10 +43,10 @@ import { type BenchContext, figure, quantile, type Row, type Section } from '../
 
 const RATE = 25;
 const FRAMES = 100;
-/** Frames between two that are measured, and between two that are shown on the sheet. */
+/** Interval between measured frames; the next constant is that between frames on the contact sheet. */
 const EVERY = 5;
 const SHOWN = 20;
-/** Heights of the frame around the person that belong to nobody. */
+/** Margin around the person that counts neither as person nor as background, in heights of the frame. */
 const AWAY = 0.03;
 const MEDIA = join(import.meta.dirname, '..', '..', '..', 'media');
 
@@ -55,14 +55,17 @@ interface Scene {
   readonly width: number;
   readonly height: number;
   readonly resolution: Resolution;
-  /** The character: in which clothes, with whose head. */
+  /** Clothes and head of the character. */
   readonly character: readonly [Dress, Head];
   readonly camera?: (t: number) => { x: number; y: number };
 }
 
 interface Outcome {
   readonly name: string;
-  /** Each of the measured frames: the finder's mask and the output's silhouette against the person's own mask. */
+  /**
+   * IoU of the finder's mask with the person's own mask, for each measured frame; `silhouette` is the same for the
+   * person in the output.
+   */
   readonly mask: readonly number[];
   readonly silhouette: readonly number[];
   readonly background: readonly number[];
@@ -71,7 +74,10 @@ interface Outcome {
   readonly peer: number;
 }
 
-/** Identity Swap alone, in this process: figures whose masks are known walk through a room that is known without them. */
+/**
+ * Measures the engine of Identity Swap alone, in this process. Figures with known masks walk through a room that is
+ * also known without them.
+ */
 export async function runIdentitySwapBench({
   outDir,
   say,
@@ -190,7 +196,7 @@ interface HeadOutcome {
   readonly pitch: number;
 }
 
-/** How the head of a character follows that of a portrait which turns, nods and talks; both as the mesh sees them. */
+/** Measures how the head of a character follows a portrait that turns, nods and talks. The mesh measures both. */
 async function measureHead({ media, finder, faces, directory, outDir }: Tools): Promise<HeadOutcome> {
   const video = join(directory, 'talk.mp4');
   const subject = await subjectOf(faces, join(MEDIA, 'astronaut.png'), 0, 400);
@@ -226,7 +232,7 @@ async function writeCharacter(path: string, dress: Dress, head: Head): Promise<v
     .toFile(path);
 }
 
-/** Seconds that ffmpeg takes to decode a clip and encode it again as the engine does. */
+/** Returns the seconds that ffmpeg takes to decode a clip and encode it again as the engine does. */
 async function encodeAlone(tools: MediaTools, from: string, to: string): Promise<number> {
   const start = performance.now();
   await promisify(execFile)(tools.ffmpeg, [
@@ -264,7 +270,7 @@ function sectionOf(outcomes: readonly Outcome[], head: HeadOutcome, outDir: stri
     row(`${name}: the same, least`, quantile(mask, 0).toFixed(3));
     const same = name.includes('itself');
     const drawn = quantile(shape, 0.5);
-    // Only the person itself has the silhouette that is compared with.
+    // The goal holds only for the person itself, because the silhouette is compared with the person's own.
     const goal = same ? '≥ 0.85' : '';
     row(`${name}: silhouette drawn, IoU, median`, drawn.toFixed(3), goal, same ? drawn >= 0.85 : undefined);
     const least = quantile(background, 0);

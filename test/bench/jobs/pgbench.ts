@@ -2,7 +2,10 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { findOnPath } from '@semblance/common/process/find-on-path';
 
-/** Path of a pgbench that runs. Debian's client packages put a wrapper on PATH that only works with the server's. */
+/**
+ * Returns the path of a working pgbench. Debian's client packages put a wrapper on PATH that needs the server's
+ * package.
+ */
 export async function findPgbench(): Promise<string | undefined> {
   const tool = findOnPath('pgbench', process.env.PATH);
   if (!tool) return undefined;
@@ -13,10 +16,10 @@ export async function findPgbench(): Promise<string | undefined> {
 }
 
 /**
- * Runs a pgbench script and returns its transactions per second, connecting not counted.
+ * Runs a pgbench script and returns its transactions per second, without the time to connect.
  *
- * @param options.transactions in all, shared among the clients
- * @throws when pgbench fails or any transaction does
+ * @param options.transactions number in all, shared among the clients
+ * @throws Error when pgbench or any transaction fails
  */
 export async function pgbench(options: {
   tool: string;

@@ -7,9 +7,9 @@ const WARM_UP = 10;
 const SAMPLES = 120;
 
 /**
- * Time from the answer to a submit until the agent begins the work, on a warm stack with a free slot: what an idle
- * system adds to a render. Jobs go one after the other, of a small picture without a face, so that each ends at once
- * and its slot is free again before the next is submitted.
+ * Measures the time from the answer to a submit until the agent begins the work, on a warm stack with a free slot:
+ * what an idle system adds to a render. Jobs run one after the other, with a small picture without a face. So each
+ * ends at once, and its slot is free before the next submit.
  */
 export async function runStartLatencyBench({ stack, say }: BenchContext): Promise<Section> {
   const { api } = await stack.newAccount({ balanceUsd: 1_000 });
@@ -28,7 +28,7 @@ export async function runStartLatencyBench({ stack, say }: BenchContext): Promis
       submitMs.push(performance.now() - sentAt);
     }
     await api.finished(id);
-    // What ends a job (acknowledgement, status, settlement) is not part of the next one's start.
+    // The end of a job (acknowledgement, status, settlement) must not delay the start of the next one.
     await delay(60);
   }
 
@@ -66,7 +66,7 @@ export async function runStartLatencyBench({ stack, say }: BenchContext): Promis
   };
 }
 
-/** Unix milliseconds at which each RenderJob's attempt began on its agent. */
+/** Returns the time at which each RenderJob's attempt began on its agent, in Unix ms. */
 async function startTimes(stack: Stack): Promise<Map<string, number>> {
   const list = JSON.parse(await stack.kubectl(['get', 'renderjobs', '-o', 'json'])) as {
     items: { metadata: { name: string }; status?: { startTime?: string } }[];

@@ -10,18 +10,21 @@ import { pgbench } from './pgbench.ts';
 
 export const PEER_CLIENTS = [1, 4, 16, 32];
 
-/** Submits a second by number of clients. */
+/** Submits per second, by number of clients. */
 export type PeerRates = ReadonlyMap<number, number>;
 
 export interface PeerOptions {
   readonly stack: Stack;
-  /** The path of pgbench. */
+  /** Path of pgbench. */
   readonly tool: string;
   readonly accounts: number;
   readonly submits: number;
 }
 
-/** Each number of clients begins with a fresh database: what is in flight already makes every further submit dearer. */
+/**
+ * Runs pgbench with a fresh database for each number of clients, because every job in flight makes further submits
+ * slower.
+ */
 export async function runPeer({ stack, tool, accounts, submits }: PeerOptions): Promise<PeerRates> {
   const adminUrl = stack.read().postgres_url;
   const folder = await mkdtemp(join(tmpdir(), 'semblance-pgbench-'));
@@ -47,7 +50,7 @@ export async function runPeer({ stack, tool, accounts, submits }: PeerOptions): 
   }
 }
 
-/** The statement of control-plane/jobs/submit.ts, for one submit. */
+/** Returns a pgbench script with the statement of control-plane/jobs/submit.ts, for one submit. */
 const scriptFor = (accounts: number) => `\\set a random(1, ${accounts})
 select place, (result).* from submit_jobs(jsonb_build_array(jsonb_build_object(
   'job', 'job-' || gen_random_uuid(), 'account', 'bench-' || :a::text, 'capability', 'face-swap-image',
@@ -58,7 +61,7 @@ select place, (result).* from submit_jobs(jsonb_build_array(jsonb_build_object(
   'body_sha256', repeat('ab', 32)))) order by place;
 `;
 
-/** The accounts, money and uploads that the script names, and ceilings that it does not reach. */
+/** Creates the accounts, money and uploads that the script names, with limits that it does not reach. */
 async function seed(url: string, accounts: number): Promise<void> {
   const sql = postgres(url, { max: 1, onnotice: () => {} });
   try {

@@ -17,7 +17,7 @@ import {
 import { findPgbench } from './pgbench.ts';
 import { PEER_CLIENTS, type PeerRates, runPeer } from './submit-peer.ts';
 
-/** Accounts that submit: with one alone, both sides would mostly measure the lock on its balance. */
+/** Number of accounts that submit. With one account, both sides would mostly measure the lock on its balance. */
 const ACCOUNTS = 8;
 const SUBMITS = 2_000;
 const TURNS = 3;
@@ -27,9 +27,9 @@ const TITLE = 'Submits per second';
 const NAME = `POST /face-swap-image, ${CONNECTIONS} connections`;
 
 /**
- * Submits a second over HTTP, with fresh Idempotency-Keys, against the statement that a submit runs, called directly by
- * pgbench on the same server. The agent takes no work meanwhile: what a render costs is not the subject here. Both take
- * turns, because a machine that others use too is quicker in one minute than in the next.
+ * Measures submits per second over HTTP, with fresh Idempotency-Keys. The peer is pgbench, which runs the statement
+ * of a submit on the same server. The agent takes no work, because renders are not the subject. Both take turns,
+ * because the speed of a shared machine varies from minute to minute.
  */
 export async function runSubmitRateBench({ stack, say }: BenchContext): Promise<Section> {
   const tool = await findPgbench();
@@ -61,15 +61,15 @@ export async function runSubmitRateBench({ stack, say }: BenchContext): Promise<
 
 interface Rate {
   readonly perSecond: number;
-  /** Milliseconds. */
+  /** Latencies in ms. */
   readonly latencies: readonly number[];
 }
 
 interface OwnTurn {
   readonly ours: Rate;
-  /** Submits a second, counted until the last has its RenderJob. */
+  /** Submits per second, counted until the last one has its RenderJob. */
   readonly madePerSecond: number;
-  /** Submits that had their RenderJob when the last was answered. */
+  /** Submits that had their RenderJob when the last one was answered. */
   readonly made: number;
   /** CPU seconds by process. */
   readonly cpu: ReadonlyMap<string, number>;
@@ -85,7 +85,7 @@ async function takeTurn(stack: Stack, submitters: Submitter[]): Promise<OwnTurn>
   const ours = await submitMany(stack, submitters, SUBMITS, CONNECTIONS);
   const after = cpuOf(stack);
   const made = SUBMITS - (await owedRenderJobs(stack));
-  // The control plane still makes resources of what was submitted; the peer shall have the machine to itself.
+  // The control plane still creates RenderJobs, and the peer must have the machine to itself.
   await untilQuiet(stack);
   const madePerSecond = (SUBMITS / (performance.now() - began)) * 1000;
   const cpu = new Map([...after].map(([name, at]) => [name, at - (before.get(name) ?? Number.NaN)]));
@@ -146,7 +146,7 @@ function report({ first, single, turns }: { first: Rate; single: Rate; turns: re
   };
 }
 
-/** CPU seconds each service, and this process as the client, has used so far. */
+/** Returns the CPU seconds that each service, and this process as the client, has used. */
 function cpuOf(stack: Stack): Map<string, number> {
   const used = new Map<string, number>();
   for (const [name, pid] of Object.entries(stack.read().services)) {
@@ -212,13 +212,13 @@ async function submitMany(
   }
 }
 
-/** Waits until every committed submit has its RenderJob, so that nothing of it runs on beside what follows. */
+/** Waits until every committed submit has its RenderJob, so that no leftover work disturbs the next measurement. */
 async function untilQuiet(stack: Stack): Promise<void> {
   const empty = async () => ((await owedRenderJobs(stack)) === 0 ? true : undefined);
   await eventually('the outbox to be empty', empty, { withinMs: 180_000, everyMs: 250 });
 }
 
-/** Submits that do not have their RenderJob yet. */
+/** Returns the number of submits without a RenderJob. */
 async function owedRenderJobs(stack: Stack): Promise<number> {
   const sql = postgres(stack.read().postgres_url, { max: 1, onnotice: () => {} });
   try {

@@ -25,7 +25,7 @@ import {
 
 const TITLE = 'Ledger: hold + capture';
 const GOAL = 0.5;
-/** Pairs at a time. */
+/** Pairs under way at once. */
 const AT_ONCE = 32;
 const PEER_CLIENTS = [1, 4, 16];
 const PAIRS = 2_000;
@@ -41,9 +41,9 @@ export async function runLedgerBench({ stack, say }: BenchContext): Promise<Sect
 }
 
 /**
- * Pairs a second: a submit, which places a hold, and then the settlement of that job, which captures it, through the
- * control plane's own functions; against pgbench with the same two statements, on the same server with the same schema
- * and durability, in a fresh database each.
+ * Measures pairs per second: a submit, which places a hold, and the settlement of its job, which captures the hold.
+ * Ours runs the control plane's own functions; the peer is pgbench with the same two statements. Both use the same
+ * server, schema and durability, with a fresh database each.
  */
 export async function measureLedger(options: {
   adminUrl: string;
@@ -140,7 +140,7 @@ async function measureOurs(url: string, accounts: number) {
   }
 }
 
-/** What the operator reports of a job that has made one image. */
+/** Returns the operator's report of a job that has made one image. */
 function succeeded(name: string): RenderJob {
   const output = {
     key: OUTPUT_KEY,
@@ -184,7 +184,10 @@ async function measurePeer(tool: string, url: string, accounts: number, clients:
   }
 }
 
-/** The statements of control-plane/jobs/submit.ts and settle.ts, each in a transaction of its own. */
+/**
+ * Returns a pgbench script with the statements of control-plane/jobs/submit.ts and settle.ts, each in its own
+ * transaction.
+ */
 const scriptFor = (accounts: number) => `\\set a random(1, ${accounts})
 select (result).job_id as job from submit_jobs(jsonb_build_array(jsonb_build_object(
   'job', 'job-' || gen_random_uuid(), 'account', 'bench-' || :a::text, 'capability', 'face-swap-image',

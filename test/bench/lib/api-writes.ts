@@ -2,10 +2,10 @@ import type { Stack } from '@semblance/testkit/stack/stack';
 
 const VERBS = new Set(['POST', 'PUT', 'PATCH', 'APPLY', 'DELETE']);
 
-/** Writes that the Kubernetes API server has carried out so far, by what was written, such as `PATCH renderjobs/status`. */
+/** Writes that the Kubernetes API server has carried out, by kind, such as `PATCH renderjobs/status`. */
 export type ApiWrites = ReadonlyMap<string, number>;
 
-/** As the API server's own metrics count them, whoever wrote. */
+/** Reads the writes of all clients from the API server's own metrics. */
 export async function apiWrites(stack: Stack): Promise<ApiWrites> {
   const writes = new Map<string, number>();
   const text = await stack.kubectl(['get', '--raw', '/metrics']);
@@ -19,7 +19,7 @@ export async function apiWrites(stack: Stack): Promise<ApiWrites> {
   return writes;
 }
 
-/** What was written in between, without what was not written at all. */
+/** Returns the writes between two readings, without kinds that have none. */
 export function writesBetween(before: ApiWrites, after: ApiWrites): Map<string, number> {
   const between = new Map<string, number>();
   for (const [what, count] of after) {

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { availableParallelism, cpus, platform, release, totalmem } from 'node:os';
 import type { Row, Section } from './section.ts';
 
-/** What the figures were measured on, in one line. */
+/** Returns one line about the machine that measured the figures. */
 export function machineLine(): string {
   const model = cpus()[0]?.model.trim() || 'unknown processor';
   const memory = `${Math.round(totalmem() / 2 ** 30)} GiB`;
@@ -29,7 +29,7 @@ const COLUMNS: [keyof Row, string][] = [
   ['met', 'met'],
 ];
 
-/** A section as Markdown that also reads well in a terminal. */
+/** Formats a section as Markdown that also reads well in a terminal. */
 export function formatSection({ title, rows, notes = [] }: Section): string {
   const cells = rows.map((row) => COLUMNS.map(([column]) => row[column].replaceAll('|', '/')));
   const head = COLUMNS.map(([, text]) => text);

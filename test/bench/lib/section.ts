@@ -1,13 +1,13 @@
 import type { Stack } from '@semblance/testkit/stack/stack';
 
-/** Whether a goal was reached; '' for a row that has none and only says where time goes. */
+/** Whether a goal was reached; '' for a row without a goal, which only explains where time goes. */
 export type Verdict = 'met' | 'not met' | 'not measured' | '';
 
 /** One line of the report. Every figure is text with its unit, as people read it. */
 export interface Row {
   readonly name: string;
   readonly ours: string;
-  /** What ours is compared with in the same run, or the limit it has to keep. */
+  /** Figure that ours is compared with in the same run, or the limit for ours. */
   readonly peer: string;
   readonly ratio: string;
   readonly goal: string;
@@ -17,24 +17,23 @@ export interface Row {
 export interface Section {
   readonly title: string;
   readonly rows: readonly Row[];
-  /** What a reader needs to judge the figures: load, sizes, how often, what is compared with what. */
+  /** Notes that a reader needs to judge the figures: load, sizes, repetitions, and what is compared. */
   readonly notes?: readonly string[];
 }
 
-/** What every section works with. */
 export interface BenchContext {
-  /** A stack of this run alone. */
+  /** Stack that only this run uses. */
   readonly stack: Stack;
-  /** Where pictures and the like are put. */
+  /** Folder for pictures and the like. */
   readonly outDir: string;
-  /** Tells what goes on while it goes on. */
+  /** Reports progress. */
   readonly say: (line: string) => void;
 }
 
-/** A row that compares two rates (more is better) and has a least ratio as its goal. */
+/** Returns a row that compares two rates (more is better); its goal is a least ratio. */
 export function ratioRow(options: {
   name: string;
-  /** Of ours and of the peer, both in `unit`. */
+  /** Rate of ours, in `unit`; `peer` is that of the peer. */
   ours: number;
   peer: number;
   unit: string;
@@ -53,7 +52,7 @@ export function ratioRow(options: {
   };
 }
 
-/** A row with a figure that must not be above a limit. */
+/** Returns a row with a figure that must not exceed a limit. */
 export function limitRow(options: { name: string; ours: number; limit: number; unit: string }): Row {
   const { name, ours, limit, unit } = options;
   return {
@@ -66,12 +65,12 @@ export function limitRow(options: { name: string; ours: number; limit: number; u
   };
 }
 
-/** A row that says what could not be measured and why. */
+/** Returns a row that says what could not be measured and why. */
 export function unmeasuredRow(name: string, goal: string, why: string): Row {
   return { name, ours: why, peer: '', ratio: '', goal, met: 'not measured' };
 }
 
-/** A number with about three significant digits, grouped in thousands. */
+/** Formats a number with about three significant digits, grouped in thousands. */
 export function figure(value: number): string {
   if (!Number.isFinite(value)) return String(value);
   const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
@@ -79,7 +78,7 @@ export function figure(value: number): string {
 }
 
 /**
- * The value below which a share of the sample lies, by linear interpolation between ranks.
+ * Returns the value below which a share of the sample lies, by linear interpolation between ranks.
  * @param share in [0, 1], such as 0.99
  */
 export function quantile(sample: readonly number[], share: number): number {

@@ -13,7 +13,7 @@ const ALSA = '/usr/share/sounds/alsa';
 const ASTERISK = '/usr/share/asterisk/sounds/en';
 const TEXTS = '/usr/share/doc/asterisk-core-sounds-en/core-sounds-en.txt.gz';
 
-/** Recordings of Debian's alsa-utils: a woman, 48 kHz. */
+/** Texts of recordings in Debian's alsa-utils: a woman, 48 kHz. */
 const ALSA_TEXTS: Readonly<Record<string, string>> = {
   Front_Center: 'Front center.',
   Front_Left: 'Front left.',
@@ -25,7 +25,9 @@ const ALSA_TEXTS: Readonly<Record<string, string>> = {
   Side_Right: 'Side right.',
 };
 
-/** Prompts of asterisk-core-sounds-en, another woman over a telephone, with many closed lips and open vowels. */
+/**
+ * Prompts of asterisk-core-sounds-en: another woman, over a telephone. They have many closed lips and open vowels.
+ */
 const PROMPTS = [
   ...[
     'agent-newlocation',
@@ -48,7 +50,7 @@ const PROMPTS = [
   ],
 ];
 
-/** Worse than this, the recording does not say what the text says, or not in its order. */
+/** Above this distance, the recording does not say the text, or not in its order. */
 const SAME_WORDS = 1.7;
 
 export interface HumanSpeech {
@@ -56,11 +58,13 @@ export interface HumanSpeech {
   readonly recordings: number;
   readonly seconds: number;
   readonly figures: Figures;
-  /** When all of the sound is taken for speech. */
+  /** Figures without the gate, so that all sound counts as speech. */
   readonly ungated: Figures;
 }
 
-/** Figures on recorded people, whose sounds are found by aligning synthetic speech of the same text. */
+/**
+ * Returns figures on recorded people. Their sounds are located by alignment with synthetic speech of the same text.
+ */
 export async function humanSpeech(): Promise<HumanSpeech[]> {
   const sources: { name: string; files: { path: string; text: string }[] }[] = [];
   if (existsSync(ALSA)) {
@@ -107,7 +111,7 @@ async function prompts(): Promise<{ path: string; text: string }[]> {
   });
 }
 
-/** A recording of these packages, which are trusted: the media layer takes no GSM. */
+/** Decodes a recording of these packages. The media layer accepts no GSM, but these packages are trusted. */
 async function wholeSound(path: string): Promise<Float32Array> {
   const args = ['-v', 'error', '-i', path, '-ac', '1', '-ar', String(SAMPLE_RATE), '-f', 'f32le', '-'];
   const { stdout } = await promisify(execFile)('ffmpeg', args, { encoding: 'buffer', maxBuffer: 1 << 28 });

@@ -20,7 +20,7 @@ import { quietRows, soundRows } from './sound-rows.ts';
 
 const run = promisify(execFile);
 const STILL = join(import.meta.dirname, '..', '..', '..', 'media', 'astronaut.png');
-/** A 720p picture of a head, 300 pixels wide, that leans and nods, with the noise of a camera. */
+/** ffmpeg filters for a 720p clip of a head, 300 pixels wide, that leans and nods, with the noise of a camera. */
 const HEAD = [
   'scale=1280:1280',
   'rotate=0.06*sin(2*PI*t/3)',
@@ -29,14 +29,14 @@ const HEAD = [
   'setsar=1',
 ].join(',');
 const SECONDS = 10;
-/** Speed is the median of so many renders, each beside ffmpeg alone. */
+/** Number of renders, each beside ffmpeg alone; the speed is their median. */
 const ROUNDS = 3;
 const OLD_WORDS =
   'My mother bought a big map of Panama. Papa laughed. We may have to open the box at home, before it rains.';
 const NEW_WORDS =
   'Bob and Pam have a farm above the harbour, far from my home. Hot apples, please, and a bottle of warm milk for mama.';
 
-/** The figures of Lip Sync: what the mouth does for a sound, and what is seen of that in the picture. */
+/** Measures Lip Sync: the motion of the mouth for a sound, and how much of it is seen in the picture. */
 export async function runLipSyncBench({
   outDir,
   say,
@@ -193,11 +193,11 @@ async function decoded(media: Media, path: string) {
 
 interface Rate {
   readonly fps: number;
-  /** Of this process and of those it started, a frame. */
+  /** CPU time per frame, of this process and its children, in ms. */
   readonly cpuMs: number;
 }
 
-/** What ffmpeg needs to decode a clip and encode it again as the media layer does. */
+/** Measures ffmpeg alone, which decodes a clip and encodes it again as the media layer does. */
 async function codecRate(ffmpeg: string, from: string, to: string, seconds: number): Promise<Rate> {
   const meter = startMeter();
   const codec = ['-c:v', 'libx264', '-preset', 'veryfast', '-crf', '19', '-bf', '0', '-threads', '2'];
@@ -214,12 +214,12 @@ function startMeter(): (frames: number) => Rate {
   });
 }
 
-/** CPU time used so far by this process and by the children that have ended. Not a number but on Linux. */
+/** Returns the CPU time in ms that this process and its ended children have used; NaN except on Linux. */
 function cpuMs(): number {
   try {
     const stat = readFileSync('/proc/self/stat', 'utf8');
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    // User and system time, own and of the children, in hundredths of a second.
+    // User and system time, of the process and of its children, are in hundredths of a second.
     return 10 * [11, 12, 13, 14].reduce((sum, i) => sum + Number(fields[i]), 0);
   } catch {
     return Number.NaN;
@@ -230,7 +230,10 @@ function median(values: readonly number[]): number {
   return [...values].sort((a, b) => a - b)[values.length >> 1] as number;
 }
 
-/** How much of the old motion is seen for each unit of the new: the ratio of their coefficients in a regression. */
+/**
+ * Returns how much of the old motion is seen per unit of the new one: the ratio of their coefficients in a
+ * regression.
+ */
 function leftOver(seen: readonly number[], old: readonly number[], fresh: readonly number[]): number {
   const [so, sf, of] = [correlation(seen, old), correlation(seen, fresh), correlation(old, fresh)];
   return (so - sf * of) / spread(old) / ((sf - so * of) / spread(fresh));

@@ -16,7 +16,7 @@ import { goal, percent, row } from './rows.ts';
 const OFF: PoseOptions = { gated: false };
 const WITHOUT = 'without the gate';
 
-/** What the mouth does to speech: of voices the training never heard, of people, over music. */
+/** Measures the motion of the mouth for speech: of voices outside the training, of recorded people, over music. */
 export async function soundRows(): Promise<Row[]> {
   const spoken = await heldOutSet();
   const all = [...spoken.values()].flat();
@@ -59,7 +59,7 @@ function figureRows(of: string, figures: Figures, ungated: Figures, goals: boole
   return rows;
 }
 
-/** Music of another maker than those that the gate was trained on: expressions of ffmpeg. */
+/** Music from another generator than that of the gate's training: expressions of ffmpeg. */
 const FFMPEG_MUSIC: Readonly<Record<string, string>> = {
   'a chord with tremolo':
     'aevalsrc=0.1*(sin(2*PI*220*t)+sin(2*PI*277*t)+sin(2*PI*330*t))*(0.6+0.4*sin(2*PI*5*t))',
@@ -73,7 +73,7 @@ const FFMPEG_MUSIC: Readonly<Record<string, string>> = {
     "aevalsrc='0.5*sin(2*PI*60*mod(t*2,1))*exp(-mod(t*2,1)*12)+0.15*(random(0)*2-1)*exp(-mod(t*4,1)*25)+0.3*(random(1)*2-1)*exp(-mod(t+0.5,1)*18)'",
 };
 
-/** Silence, noise and music: how far the mouth is open, and how often it opens. */
+/** Measures how far the mouth is open, and how often it opens, for silence, noise and music. */
 export async function quietRows(): Promise<Row[]> {
   const random = seeded(4242);
   const silence = new Float32Array(20 * SAMPLE_RATE);

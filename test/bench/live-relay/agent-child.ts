@@ -2,7 +2,7 @@ import { Server, ServerCredentials } from '@grpc/grpc-js';
 import { type LiveServiceServer, LiveServiceService } from '@semblance/proto/semblance/live/v1/live';
 import { type LiveRig, SETTINGS, startLiveRig } from '@semblance/testkit/live/live-rig';
 
-/** A process with an agent's live part, and beside it a relay that does nothing but send back what comes. */
+/** Process with the live part of an agent, and beside it a bare relay that only sends back what comes. */
 
 export interface ChildReady {
   readonly address: string;
@@ -10,7 +10,7 @@ export interface ChildReady {
   readonly echoAddress: string;
 }
 
-/** Asked with a message: processor time of this process so far, milliseconds. */
+/** Answer to a message: CPU time that this process has used, in ms. */
 export type ChildAnswer = ChildReady | { readonly cpuMs: number };
 
 const rig: LiveRig = await startLiveRig({ settings: { ...SETTINGS, voiceSlots: 96, videoSlots: 0 } });

@@ -16,21 +16,21 @@ import type { ChildReady } from './agent-child.ts';
 
 const CHUNK = 960;
 const CHUNK_MS = 20;
-/** Of one session, and of each when there are many. */
+/** Chunks of each session, also when there are many sessions. */
 const CHUNKS = 750;
 const MANY = 16;
 const NICEST = 19;
-/** Most that a conversion may take of a core, percent. */
+/** Largest share of a core that a conversion may take, in percent. */
 const MAX_SHARE = 2;
-/** Numbers of sessions that are tried until chunks come late; each as many chunks long. */
+/** Numbers of sessions, tried in turn until chunks come late. The next constant is the length of each session. */
 const LADDER = [8, 16, 24, 32, 40, 48, 56, 64, 80, 96];
 const LADDER_CHUNKS = 300;
-/** Of each number. */
+/** Tries of each number of sessions. */
 const TRIES = 3;
 /** First chunks of a stream, which are not counted. */
 const BEGINNING = 50;
 
-/** Delay that an agent adds to voice, beside a relay that only sends back what comes. */
+/** Measures the delay that an agent adds to voice, compared with a relay that only sends back what comes. */
 export async function runLiveRelayBench({ say }: Pick<BenchContext, 'say'>): Promise<Section> {
   const child = fork(new URL('./agent-child.ts', import.meta.url), {
     execArgv: [...AGENT_FLAGS],
@@ -62,7 +62,7 @@ export async function runLiveRelayBench({ say }: Pick<BenchContext, 'say'>): Pro
     return openRelay(agent, { ...names, ticket, requestId: '' });
   }
 
-  /** Milliseconds that each chunk of paced sound was away, of all the relays at once. */
+  /** Sends paced sound through all the relays at once, and returns the ms after which each chunk came back. */
   async function away(
     relays: readonly RelayClient[],
     chunks = CHUNKS,
@@ -95,7 +95,10 @@ export async function runLiveRelayBench({ say }: Pick<BenchContext, 'say'>): Pro
     return { times: times.flat(), cpuMs: spent };
   }
 
-  /** Share of late chunks of so many sessions: the least of some tries, since a late chunk may be the machine's doing. */
+  /**
+   * Returns the share of late chunks with `count` sessions. It takes the least of some tries, because the machine
+   * may cause a late chunk.
+   */
   async function lateShare(open: (count: number) => Promise<RelayClient[]>, count: number): Promise<number> {
     let least = 1;
     for (let n = 0; n < TRIES && least > 0; n++) {
@@ -105,7 +108,10 @@ export async function runLiveRelayBench({ say }: Pick<BenchContext, 'say'>): Pro
     return least;
   }
 
-  /** How many sessions one core of the agent carried without a late chunk, and with at most one in a thousand. */
+  /**
+   * Returns the most sessions that one core of the agent carried without a late chunk, and with at most one in a
+   * thousand.
+   */
   async function mostInTime(open: (count: number) => Promise<RelayClient[]>): Promise<[number, number]> {
     let [inTime, nearly] = [0, 0];
     for (const count of LADDER) {
@@ -181,19 +187,22 @@ export async function runLiveRelayBench({ say }: Pick<BenchContext, 'say'>): Pro
   }
 }
 
-/** Of one of many sessions, percent. */
+/** Returns the share of a core of one of `MANY` sessions, in percent. */
 function shareOfCore(cpuMs: number): number {
   return (100 * cpuMs) / (CHUNKS * CHUNK_MS) / MANY;
 }
 
-/** What a render is to others that want the processor. */
+/** Starts a process that uses the CPU as a render does. */
 function keepBusy(nice: number) {
   const render = spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' });
   if (render.pid !== undefined) setPriority(render.pid, nice);
   return render;
 }
 
-/** @param p50, p99 most that ours may add to the bare relay, milliseconds */
+/**
+ * @param p50 most that ours may add to the bare relay's median, in ms
+ * @param p99 most that ours may add to its 99th percentile, in ms
+ */
 function row(
   name: string,
   ours: readonly number[],

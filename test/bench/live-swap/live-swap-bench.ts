@@ -16,13 +16,13 @@ import type { OneCoreFigures } from './one-core.ts';
 import { talkingHead } from './talking-head.ts';
 
 const FRAMES = 250;
-/** Of each of the others, who are swapped for their likeness alone. */
+/** Frames of each of the other people, of whom only the likeness is measured. */
 const OTHERS_FRAMES = 100;
 const GOAL_FPS = 25;
 const GOAL_P95_MS = 40;
 const CORE = '0';
 
-/** Live swap of 480p pictures on one core, JPEG in and out, beside the codec alone. */
+/** Measures the live swap of 480p pictures on one core, JPEG in and out, compared with the codec alone. */
 export async function runLiveSwapBench({
   outDir,
   say,
@@ -65,7 +65,7 @@ export async function runLiveSwapBench({
   }
 }
 
-/** Writes the pictures that a camera would send of a head that speaks into a folder. */
+/** Writes into a folder the pictures that a camera would send of a speaking head. */
 async function film(finder: FaceFinder, portrait: Portrait, frames: number, to: string): Promise<void> {
   await mkdir(to, { recursive: true });
   const made = await talkingHead(finder, portrait, { ...RECOMMENDED, frames });

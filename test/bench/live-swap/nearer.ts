@@ -9,13 +9,16 @@ import { ROOT } from '../photo-swap/portraits.ts';
 
 const SAMPLED = 10;
 
-/** Of the pictures that were looked at, those whose new face is nearer to the source than to the one who was there. */
+/**
+ * How many of the examined pictures (`of`) have a new face that is nearer to the source than to the original
+ * person.
+ */
 export interface Nearer {
   readonly count: number;
   readonly of: number;
 }
 
-/** Swaps the pictures of a folder, `*.jpg`, to the default character, as fast as it goes. */
+/** Swaps the pictures of a folder, `*.jpg`, to the default character, as fast as possible. */
 export async function swapFolder(from: string, to: string): Promise<void> {
   await mkdir(to, { recursive: true });
   const live = createLiveVideo({
@@ -36,7 +39,7 @@ export async function swapFolder(from: string, to: string): Promise<void> {
   }
 }
 
-/** Looks at every so manieth picture of both folders, by a descriptor that no engine here uses. */
+/** Compares every `SAMPLED`-th picture of both folders, with a descriptor that no engine uses. */
 export async function nearerToSource(finder: FaceFinder, before: string, after: string): Promise<Nearer> {
   const recogniser = await dlibJudge();
   const source = await readPicture(join(ROOT, 'media', 'astronaut.png'));

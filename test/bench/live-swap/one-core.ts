@@ -1,6 +1,6 @@
 /**
- * A process that swaps the pictures of a folder, for the bench to hold on one core. Arguments: the folder with `*.jpg`,
- * and the one for what comes out. Prints one line of JSON.
+ * Process that swaps the pictures of a folder; the benchmark holds it on one core. Arguments: the folder with
+ * `*.jpg`, and the folder for the output. Prints one line of JSON.
  */
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,12 +11,12 @@ import { createLiveVideo } from '@semblance/engine-builtin/live-swap/live-video'
 import { type LiveVideoStream, RECOMMENDED } from '@semblance/engine-builtin/live-swap/types';
 
 export interface OneCoreFigures {
-  /** Pictures a second, one straight after the other, in each round. */
+  /** Pictures per second, one straight after the other, in each round. */
   readonly fps: readonly number[];
   readonly bareFps: readonly number[];
-  /** Milliseconds of each picture, sent 25 times a second. */
+  /** Time of each picture in ms, at 25 pictures per second. */
   readonly paced: readonly number[];
-  /** Processor time of a picture while they are sent so, all threads together. */
+  /** CPU time per picture at that rate in ms, of all threads together. */
   readonly cpuMs: number;
   readonly bareCpuMs: number;
   readonly swapped: number;
@@ -39,7 +39,7 @@ await live.warmUp();
 const asked = performance.now();
 const stream = await live.open({ look: { kind: 'character', name: 'astronaut' } });
 const openMs = performance.now() - asked;
-// What a caller hears in its first seconds is in the rounds: only the codec alone, first of all, is made warm.
+// Only the bare codec is warmed up: the slow first seconds that a caller sees belong to the rounds.
 await bare();
 const fps: number[] = [];
 const bareFps: number[] = [];
@@ -66,7 +66,7 @@ async function straight(stream: LiveVideoStream): Promise<void> {
   for (const picture of pictures) await stream.transform(picture);
 }
 
-/** As a camera sends them; one that is late begins when the one before is done. */
+/** Sends pictures at the rate of a camera. A late picture begins when the one before is done. */
 async function paced(stream: LiveVideoStream): Promise<{ times: number[]; swapped: number }> {
   const times: number[] = [];
   let swapped = 0;

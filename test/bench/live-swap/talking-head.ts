@@ -15,12 +15,12 @@ export interface HeadClip {
   readonly fps: number;
 }
 
-/** Standard deviation of a camera's noise, levels. */
+/** Standard deviation of a camera's noise, in levels of 8 bits. */
 const NOISE = 2.5;
 
 /**
- * A portrait that nods, turns, comes nearer, speaks and blinks, as a camera would send it: JPEGs of quality 85 with
- * noise, the same in every run.
+ * Makes the pictures that a camera would send of a portrait that nods, turns, comes nearer, speaks and blinks:
+ * JPEGs of quality 85 with noise, the same in every run.
  */
 export async function talkingHead(
   finder: FaceFinder,
@@ -46,7 +46,7 @@ export async function talkingHead(
     const raw = { width: rect.width, height: rect.height, channels: 3 } as const;
     const filled = await sharp(rgb.data, { raw }).resize(width, height, { fit: 'cover' }).raw().toBuffer();
     const clamped = new Uint8ClampedArray(filled.length);
-    // Shifted from frame to frame, so that it does not stand still.
+    // The noise is shifted from frame to frame, so that it does not stand still.
     const shift = (frame * 7919) % noise.length;
     for (let i = 0; i < filled.length; i++) {
       clamped[i] = (filled[i] as number) + (noise[(i + shift) % noise.length] as number);
@@ -60,7 +60,7 @@ export async function talkingHead(
   return made;
 }
 
-/** Park and Miller's generator; the sum of three even values is near to a normal one. */
+/** Uses the generator of Park and Miller; the sum of three uniform values is nearly normal. */
 function noiseOf(length: number): Float32Array {
   let seed = 1;
   const random = () => {

@@ -1,4 +1,4 @@
-/** A bare `ws` server that sends every message back: what the streams of a session are measured against. */
+/** A bare `ws` server that sends every message back: the peer of the streams of sessions. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { WebSocketServer } from 'ws';

@@ -12,15 +12,15 @@ import { root } from '@semblance/testkit/stack/stack-process';
 export interface GatewayProcess {
   readonly baseUrl: string;
   readonly pid: number;
-  /** Lag of its event loop since this was asked last, ms: by how much timers are late. */
+  /** Returns the lag of the event loop (by how much timers are late) since the last call, in ms. */
   loopLag(): Promise<{ p50: number; p99: number; max: number }>;
   stop(): Promise<void>;
 }
 
-/** prom-client looks at the loop this often, and what it measures has that in it. */
+/** Interval at which prom-client samples the loop, in ms; its figures contain this interval. */
 const RESOLUTION_MS = 10;
 
-/** The gateway as it is run, in a process of its own, before the given control plane. */
+/** Starts a real gateway in a separate process, before the given control plane. */
 export async function startGatewayProcess(controlPort: number): Promise<GatewayProcess> {
   const folder = await mkdtemp(join(tmpdir(), 'semblance-bench-'));
   const ports = await choosePorts(['gateway', 'health']);

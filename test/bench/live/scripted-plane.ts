@@ -1,6 +1,6 @@
 /**
- * A control plane that grants every session and an agent that sends all media back, both of memory alone and in one
- * process: what is left to be measured is the gateway. Prints the control plane's port.
+ * A control plane that grants every session, and an agent that sends all media back. Both work from memory in this
+ * one process, so that only the gateway is measured. Prints the control plane's port.
  */
 import { tmpdir } from 'node:os';
 import { DirectoryStore } from '@semblance/objects/directory-store';

@@ -21,17 +21,17 @@ const GOAL_P50_MS = 3;
 const GOAL_P99_MS = 10;
 const IDLE = 500;
 const STREAMING = 100;
-/** Within the 30 s that a session may be idle. */
+/** Seconds of streaming; less than the 30 s that a session may be idle. */
 const CROWD_SECONDS = 8;
 const WARM_UP_SECONDS = 2;
 const SETTLE_MS = 4_000;
-/** Sessions through the whole stack: what one small agent has slots for. */
+/** Sessions through the whole stack, as many as one small agent has slots for. */
 const WHOLE = 2;
 
 /**
- * What the gateway adds to the delay of pass-through voice, beside a bare `ws` echo with the same traffic, and what a
- * crowd of sessions costs it. Control plane and agent are scripted, so that nothing else is measured; then two sessions
- * through the whole stack.
+ * Measures the delay that the gateway adds to pass-through voice, compared with a bare `ws` echo of the same
+ * traffic. Also measures the cost of a crowd of sessions. Control plane and agent are scripted, so that nothing
+ * else is measured. Two sessions through the whole stack follow.
  */
 export async function runStreamsBench({ stack, say }: BenchContext): Promise<Section> {
   const peer = await startPeer('../live/bare-echo.ts', []);
@@ -147,21 +147,22 @@ function addedRows(name: string, { ours, theirs }: Besides): Row[] {
 
 interface Crowd extends Turn {
   readonly missing: number;
-  /** Resident bytes of the server a session, and in all. */
+  /** Resident bytes of the server per session; `all` is their sum. */
   readonly each: number;
   readonly all: number;
-  /** Share of a core. */
+  /** Share of a core, in [0, 1]. */
   readonly cpu: number;
 }
 
-/** @param begun called when all is warm and what is measured begins */
+/** @param begun called when all is warm and the measurement begins */
 async function crowdAt(
   pid: number,
   open: () => Promise<string>,
   begun: () => Promise<unknown>,
 ): Promise<Crowd> {
   const connectAll = () => connectTalkers(Array.from({ length: IDLE + STREAMING }, () => open));
-  // The same crowd once before: a server that has served for a while, with its code compiled and its heap grown.
+  // The same crowd comes once before, so that the server's code is compiled and its heap has grown, as after some
+  // time of service.
   const earlier = await connectAll();
   await earlier.talk(WARM_UP_SECONDS, STREAMING);
   earlier.close();

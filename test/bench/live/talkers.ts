@@ -1,11 +1,11 @@
 import WebSocket from 'ws';
 
-/** 20 ms of 48 kHz. */
+/** Length of a chunk in ms; the next constant is its size at 48 kHz. */
 export const CHUNK_MS = 20;
 const CHUNK_BYTES = 1_920;
 const OPENED_AT_ONCE = 25;
 
-/** A connected voice stream, and the sending times of what has not come back. */
+/** A connected voice stream, with the sending times of messages that have not come back. */
 interface Talker {
   readonly ws: WebSocket;
   readonly sentAt: number[];
@@ -13,14 +13,14 @@ interface Talker {
 
 export interface Talkers {
   /**
-   * Streams in real time through all of them, or the first `count`.
-   * @returns time from sending a message until it was back, ms, of every one; and how many were still out at the end
+   * Streams in real time through all talkers, or through the first `count`.
+   * @returns the time in ms from sending each message until it came back, and how many were missing at the end
    */
   talk(seconds: number, count?: number): Promise<{ delays: number[]; missing: number }>;
   close(): void;
 }
 
-/** @param urls one for each; each socket tells the format first */
+/** @param urls one function for each talker; each socket first receives the format */
 export async function connectTalkers(urls: readonly (() => Promise<string>)[]): Promise<Talkers> {
   const talkers: Talker[] = [];
   let delays: number[] = [];
@@ -47,7 +47,7 @@ export async function connectTalkers(urls: readonly (() => Promise<string>)[]): 
       const chunk = Buffer.alloc(CHUNK_BYTES, 1);
       const began = performance.now();
       const speaking = talkers.slice(0, count);
-      // Spread over the 20 ms, as clients that know nothing of each other are.
+      // The talkers are spread over the 20 ms, because real clients are independent.
       const due = speaking.map((_, i) => began + (i / count) * CHUNK_MS);
       await new Promise<void>((resolve) => {
         const timer = setInterval(() => {

@@ -11,7 +11,10 @@ const TURNS = 3;
 const THREADS = 2;
 const PORTRAIT = join(import.meta.dirname, '../../../media/grace_hopper.jpg');
 
-/** The media layer against ffmpeg alone: what pipes, times and the measuring of the result cost. */
+/**
+ * Compares the media layer with ffmpeg alone, to measure the cost of pipes, timestamps and the measuring of the
+ * result.
+ */
 export async function runMediaBench({ say }: { readonly say: (line: string) => void }): Promise<Section> {
   const tools = await findMediaTools();
   const title = 'Media';
@@ -76,7 +79,7 @@ async function compare(tools: MediaTools, media: OpenMedia, dir: string, clip: C
   const best = { decodeAlone: 0, transcodeAlone: 0, decodeOurs: 0, transcodeOurs: 0 };
   const work = { decodeAlone, transcodeAlone, decodeOurs, transcodeOurs };
   for (let turn = 0; turn < TURNS; turn++) {
-    // In turns, so that whatever else the machine does meets both sides.
+    // Both sides take turns, so that other work on the machine affects both.
     for (const name of Object.keys(best) as (keyof typeof best)[]) {
       const began = performance.now();
       await work[name]();
@@ -134,7 +137,7 @@ async function makeClip(tools: MediaTools, file: string, { size, frames }: Clip)
   ]);
 }
 
-/** Reads a video and, given a place, writes it again and measures that; calls `each` now and then. */
+/** Reads a video. If `to` is given, writes the video there and measures it. Calls `each` now and then. */
 async function copy(media: OpenMedia, from: string, to?: string, each?: () => Promise<void>): Promise<void> {
   const { signal } = new AbortController();
   const info = await media.probe(from, 'video', signal);
@@ -163,7 +166,7 @@ async function memory(tools: MediaTools, media: OpenMedia, dir: string): Promise
     });
     peaks.push(peak);
   }
-  // The first run is there to bring this process to its working size.
+  // The first run only brings this process to its working size.
   const [, short, long] = peaks as [(typeof peaks)[0], (typeof peaks)[0], (typeof peaks)[0]];
   const row = (name: string, from: number, to: number, limit: number): Row => ({
     ...limitRow({ name, ours: to - from, limit, unit: 'MiB' }),

@@ -18,7 +18,7 @@ const LONG = 120;
 const GOAL = 1.2;
 const EVERY_MS = 100;
 
-/** Most memory that an engine's process and its decoders and encoders hold while they make a short and a long video. */
+/** Measures the peak memory of an engine's process, with its decoders and encoders, for a short and a long video. */
 export async function runMemoryBench({ say }: { readonly say: (line: string) => void }): Promise<Section> {
   const title = 'Memory of a video';
   const name = `Video Swap at 480p, ${LONG} s against ${SHORT} s`;
@@ -59,11 +59,11 @@ export async function runMemoryBench({ say }: { readonly say: (line: string) => 
 
 interface Peak {
   readonly mib: number;
-  /** Of the process without its children. */
+  /** Peak of the process without its children, in MiB. */
   readonly alone: number;
   readonly warm: number;
   readonly samples: number;
-  /** Most in each third of the time. */
+  /** Peak in each third of the time, in MiB. */
   readonly thirds: readonly number[];
 }
 

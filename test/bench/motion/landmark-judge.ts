@@ -7,7 +7,7 @@ import { InferenceSession, Tensor } from 'onnxruntime-node';
 
 const SIZE = 112;
 const MEAN = [122.782, 117.001, 104.298] as const;
-/** Side of the crop relative to the extent of the face: the network was trained on boxes of a detector. */
+/** Side of the crop relative to the extent of the face: the network was trained on a detector's boxes. */
 const MARGIN = 1.1;
 const UPPER_LIP = [61, 62, 63];
 const LOWER_LIP = [67, 66, 65];
@@ -20,15 +20,16 @@ const LEFT_EYE = [
   [44, 46],
 ] as const;
 
-/** What the judge reads off a face, as shares of the face's width. */
+/** Openings of mouth and eyes that the judge measures, as shares of the face's width. */
 export interface Openings {
   readonly mouth: number;
   readonly eyes: number;
 }
 
 /**
- * A judge of mouth and lids that the engine does not use: the 68 landmarks of `@vladmandic/face-api`, its network rebuilt
- * from its published weights. Of the mesh it takes only where the face is, its tilt and its size.
+ * Creates a judge of mouth and lids that the engine does not use: the 68 landmarks of `@vladmandic/face-api`, whose
+ * network is rebuilt from its published weights. From the mesh it takes only the position, tilt and size of the
+ * face.
  */
 export async function landmarkJudge(): Promise<(picture: Picture, face: Face) => Promise<Openings>> {
   const session = await InferenceSession.create(await buildLandmarks(), { intraOpNumThreads: 1 });
@@ -53,7 +54,7 @@ export async function landmarkJudge(): Promise<(picture: Picture, face: Face) =>
   };
 }
 
-/** Centre of the mesh and the crop's side, upright with the face. */
+/** Returns the centre of the mesh and the side of the crop, which is upright with the face. */
 function extentOf({ points, roll }: Face): { center: { x: number; y: number }; side: number } {
   const [cos, sin] = [Math.cos(roll), Math.sin(roll)];
   let [left, right, top, bottom] = [Infinity, -Infinity, Infinity, -Infinity];
@@ -68,7 +69,10 @@ function extentOf({ points, roll }: Face): { center: { x: number; y: number }; s
   return { center: { x: cos * u - sin * v, y: sin * u + cos * v }, side };
 }
 
-/** The network of face-api's FaceLandmark68Net as an ONNX model: x and y of 68 points, as shares of the crop. */
+/**
+ * Builds the network of face-api's FaceLandmark68Net as an ONNX model. Its output is x and y of 68 points, as
+ * shares of the crop.
+ */
 async function buildLandmarks(): Promise<Uint8Array> {
   const weights = await readWeights('face_landmark_68');
   const nodes: OnnxNode[] = [];
@@ -82,7 +86,7 @@ async function buildLandmarks(): Promise<Uint8Array> {
     nodes.push({ opType, inputs, outputs: [output], attributes });
     return output;
   };
-  /** Weights with their axes in another order; none for as they are. */
+  /** Adds weights, with their axes in another order if one is given. */
   const constant = (name: string, axes?: readonly number[]): string => {
     const weight = weights.get(name);
     if (!weight) throw new Error(`face-api landmarks: ${name} is missing`);
@@ -130,7 +134,7 @@ async function buildLandmarks(): Promise<Uint8Array> {
   });
 }
 
-/** Four axes in another order: the new one's k-th axis is the old one's `axes[k]`-th. */
+/** Transposes four axes: the new k-th axis is the old `axes[k]`-th. */
 function transposed(
   { dims, data }: { readonly dims: readonly number[]; readonly data: Float32Array },
   axes: readonly number[],

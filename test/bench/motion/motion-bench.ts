@@ -28,17 +28,19 @@ import { landmarkJudge, type Openings } from './landmark-judge.ts';
 const ROOT = join(import.meta.dirname, '..', '..', '..');
 const HEIGHT = 720;
 const RATE = 25;
-/** Frames between two that are shown on the sheet, and between two whose identity is judged. */
+/**
+ * Interval between frames on the contact sheet; the next constant is that between frames whose identity is judged.
+ */
 const SHEET_EVERY = 25;
 const JUDGE_EVERY = 10;
 
-/** A file, and which of its faces from left to right. */
+/** File of a photograph, and index of the face in it from left to right. */
 type Photograph = readonly [string, number];
 
 const ASTRONAUT: Photograph = [join(ROOT, 'media', 'astronaut.png'), 0];
 const ADMIRAL: Photograph = [join(ROOT, 'media', 'grace_hopper.jpg'), 0];
 
-/** Driver, how it is made, and whose portrait it moves. */
+/** Photograph of the driver, how the driver is made, and the portrait that it moves. */
 const RUNS: readonly (readonly [Photograph, 'animator' | 'ellipsoid', Photograph])[] = [
   [ADMIRAL, 'animator', ASTRONAUT],
   [ASTRONAUT, 'ellipsoid', ADMIRAL],
@@ -56,18 +58,24 @@ const MEASURES = ['aperture', 'roll', 'yaw', 'pitch'] as const;
 interface Outcome {
   readonly label: string;
   readonly r: Record<(typeof MEASURES)[number], number>;
-  /** The mouth as the landmark judge sees it: driver against output, and what was drawn against output. */
+  /**
+   * Correlation of the mouth's opening as the landmark judge sees it: driver with output, and drawn motion with
+   * output.
+   */
   readonly judged: { readonly driver: number; readonly told: number };
   readonly lag: number;
   readonly identity: readonly number[];
   readonly framesPerSecond: number;
-  /** Of this process, not of the decoder and the encoder. */
+  /** CPU time per frame of this process in ms, without the decoder and the encoder. */
   readonly cpuMsPerFrame: number;
   readonly peer: number;
   readonly lost: number;
 }
 
-/** Motion Transfer alone, in this process: drivers made here, their motion and the output's measured by the mesh. */
+/**
+ * Measures the engine of Motion Transfer alone, in this process. The drivers are made here; the mesh measures their
+ * motion and that of the output.
+ */
 export async function runMotionBench({
   outDir,
   say,
@@ -182,7 +190,7 @@ async function measureRun(
   return { outcome, rows: [driven ?? [], shots ?? []] };
 }
 
-/** Seconds that ffmpeg takes to decode a clip and encode it again as the engine does. */
+/** Returns the seconds that ffmpeg takes to decode a clip and encode it again as the engine does. */
 async function encodeAlone(tools: MediaTools, from: string, to: string): Promise<number> {
   const start = performance.now();
   await promisify(execFile)(tools.ffmpeg, [

@@ -11,7 +11,10 @@ const RUNS = 12;
 const SIZE = 512;
 const CHANNELS = 16;
 
-/** Frames a second through the session pool of the engine `onnx`, and through onnxruntime called directly. */
+/**
+ * Measures frames per second through the session pool of the engine `onnx`, and through onnxruntime called
+ * directly.
+ */
 export async function runOnnxBench({ say }: Pick<BenchContext, 'say'>): Promise<Section> {
   const rig = new ModelDirRig();
   try {
@@ -75,7 +78,7 @@ async function rate(run: () => Promise<unknown>): Promise<number> {
   return (1000 * RUNS) / (performance.now() - began);
 }
 
-/** Convolutions of 3 × 3 one after the other: some work, like that of a small network. */
+/** Builds a model of 3 × 3 convolutions one after the other, with the work of a small network. */
 function restorer(layers: number): Uint8Array {
   const graph = new GraphBuilder();
   let value = graph.input('input', [1, 3, SIZE, SIZE]);

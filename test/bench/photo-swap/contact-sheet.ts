@@ -6,7 +6,7 @@ import sharp from 'sharp';
 
 const CELL = 224;
 
-/** A face and its surroundings as one picture of a contact sheet. */
+/** Returns a face and its surroundings as one picture of a contact sheet. */
 export async function cell(picture: Picture, face: Face): Promise<Buffer> {
   const side = Math.round(face.width * 1.9);
   const left = Math.round((face.points[4 * 3] as number) - side / 2);
@@ -25,7 +25,10 @@ export async function cell(picture: Picture, face: Face): Promise<Buffer> {
     .toBuffer();
 }
 
-/** Lays pictures out nine to a row (three swaps: source, base, result). @returns the file written */
+/**
+ * Lays pictures out nine to a row (three swaps: source, base, result).
+ * @returns path of the written file
+ */
 export async function contactSheet(cells: readonly Buffer[], directory: string): Promise<string> {
   await mkdir(directory, { recursive: true });
   const perRow = 9;

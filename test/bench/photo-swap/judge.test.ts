@@ -21,7 +21,10 @@ interface FaceApi {
   };
 }
 
-/** The bundle is built for browsers: told that it runs in Node.js, it looks for modules that it left out. */
+/**
+ * Imports a bundle that is built for browsers. If the bundle detects Node.js, it looks for modules that it does not
+ * contain.
+ */
 async function importFaceApi(path: string): Promise<FaceApi> {
   const versions = Object.getOwnPropertyDescriptor(process, 'versions');
   if (!versions) throw new Error('process.versions is missing');

@@ -14,17 +14,17 @@ import { stageTimes } from './stage-times.ts';
 
 export interface PhotoSwapBenchOptions {
   readonly log?: (line: string) => void;
-  /** Where the contact sheet goes; default `bench-out` in the repository. */
+  /** Folder for the contact sheet. Default: `bench-out` in the repository. */
   readonly outputDir?: string;
-  /** Measure only this many pairs, spread over all. */
+  /** Number of pairs to measure, spread over all. Default: all. */
   readonly limit?: number;
-  /** Measure quality only. */
+  /** Whether to measure quality only. */
   readonly skipTimes?: boolean;
 }
 
 /**
- * Swaps faces between the shipped portraits and the demo photographs of `@vladmandic/face-api`, measures each result
- * and lays all of them out on a contact sheet (source, base, result).
+ * Swaps faces between the shipped portraits and the demo photographs of `@vladmandic/face-api`. Measures each
+ * result, and puts all of them on a contact sheet (source, base, result).
  */
 export async function runPhotoSwapBench(options: PhotoSwapBenchOptions = {}): Promise<BenchRow[]> {
   const log = options.log ?? (() => undefined);

@@ -6,9 +6,9 @@ import { type FaceFinder, yaw } from '@semblance/vision/face-finder';
 import type { Face } from '@semblance/vision/face-mesh';
 import sharp from 'sharp';
 
-/** One face of one photograph, and what the judges say of it. */
+/** One face of one photograph, with the descriptors of the judges. */
 export interface Entry {
-  /** File and place from left to right. */
+  /** File, and index of the face from left to right. */
   readonly label: string;
   readonly picture: Picture;
   readonly face: Face;
@@ -17,10 +17,10 @@ export interface Entry {
 }
 
 export const ROOT = join(import.meta.dirname, '..', '..', '..');
-/** Two faces nearer than this are taken for one person's and not swapped (dlib's own threshold is 0.6). */
+/** Distance below which two faces count as one person and are not swapped (dlib's own threshold is 0.6). */
 const SAME_PERSON = 0.42;
 
-/** All faces of the shipped portraits and of the demo photographs of `@vladmandic/face-api`. */
+/** Finds all faces of the shipped portraits and of the demo photographs of `@vladmandic/face-api`. */
 export async function loadEntries(
   finder: FaceFinder,
   judges: { dlib: Judge; faceres: Judge },
@@ -60,21 +60,23 @@ async function readRgb(file: string): Promise<Picture> {
   return { width: info.width, height: info.height, channels: 3, data: new Uint8Array(data) };
 }
 
-/** Faces turned less than this are near-frontal: the goals hold for swaps between them. */
+/** Yaw below which a face is near-frontal, in radians; the goals hold for swaps between such faces. */
 const FRONTAL = (17 * Math.PI) / 180;
-/** Turned further than this there is no whole face to see. */
+/** Yaw beyond which no whole face is visible, in radians. */
 const TURNED = (35 * Math.PI) / 180;
 
 /**
- * For each face several others as sources, all different people by the judge; always the same ones. Near-frontal
- * faces are paired with each other, all others with any: the second group says what becomes of harder pictures.
+ * Chooses several sources for each face, always the same ones, who are other people according to the judge.
+ * Near-frontal faces are paired with each other, all others with any face. The second group shows the results for
+ * harder pictures.
  */
 export function choosePairs(entries: readonly Entry[]): {
   frontal: [Entry, Entry][];
   hard: [Entry, Entry][];
 } {
   const turn = (entry: Entry): number => Math.abs(yaw(entry.face));
-  // Einstein's face is 87 pixels wide, laughing and looks up: a portrait, but not one seen from the front.
+  // The score excludes Einstein's face, which is 87 pixels wide, laughs and looks up: it is a portrait, but not a
+  // frontal one.
   const isFrontal = (entry: Entry): boolean => turn(entry) < FRONTAL && entry.face.score > 0.9;
   const frontal = entries.filter(isFrontal);
   const pick = (targets: readonly Entry[], sources: readonly Entry[], each: number): [Entry, Entry][] =>

@@ -1,25 +1,31 @@
 import type { BenchRow } from './bench-row.ts';
 
-/** What was measured of one swap. Distances are the 128-d judge's, `gain` and `toSource` cosines of the 1024-d one. */
+/**
+ * Measurements of one swap. Distances are those of the 128-d judge; `gain` and `toSource` are cosines of the 1024-d
+ * one.
+ */
 export interface Pair {
   readonly label: string;
-  /** From the source to the target before, to the result, and from the result to the target. */
+  /**
+   * Distance from the source to the target before the swap; the next two are from the source and the target to the
+   * result.
+   */
   readonly dlibBefore: number;
   readonly dlibAfter: number;
   readonly dlibToTarget: number;
   readonly gain: number;
   readonly toSource: number;
   readonly seam: number;
-  /** Pixels changed outside the face. */
+  /** Number of pixels changed outside the face. */
   readonly outside: number;
-  /** % of the eye distance. */
+  /** In percent of the distance between the eyes. */
   readonly drift: number;
-  /** Change of the openings, of the eye distance. */
+  /** Change of the opening, as a share of the distance between the eyes; `eyes` is the same for the lids. */
   readonly mouth: number;
   readonly eyes: number;
 }
 
-/** Which pairs a row is about: near-frontal ones, those of them that the judge tells apart, harder ones, or all. */
+/** Pairs that a row is about: near-frontal ones, those of them that the judge tells apart, harder ones, or all. */
 type Group = 'frontal' | 'apart' | 'hard' | 'all';
 
 interface Measure {
@@ -40,7 +46,7 @@ const mean =
 const count = (pairs: readonly Pair[]): number => pairs.length;
 const closer = mean((p) => (p.dlibAfter < p.dlibToTarget ? 100 : 0));
 const outside = (pairs: readonly Pair[]): number => pairs.reduce((sum, p) => sum + p.outside, 0);
-/** The recogniser's makers take two faces nearer than this for one person's. */
+/** Distance below which the makers of the recogniser take two faces for one person. */
 const TOLD_APART = 0.6;
 
 const MEASURES: readonly Measure[] = [
@@ -126,7 +132,7 @@ const MEASURES: readonly Measure[] = [
   { name: 'harder pairs: cosine gain (1024-d)', of: 'hard', value: mean((p) => p.gain), digits: 3 },
 ];
 
-/** @param frontal how many of the pairs, from the first, are near-frontal: the goals hold for those */
+/** @param frontal number of near-frontal pairs at the beginning; the goals hold for those */
 export function qualityRows(pairs: readonly Pair[], frontal: number): BenchRow[] {
   const graded = pairs.slice(0, frontal);
   const groups: Record<Group, readonly Pair[]> = {

@@ -1,6 +1,8 @@
 import { runPhotoSwapBench } from './photo-swap-bench.ts';
 
-/** `node test/bench/photo-swap/run.ts`: measures Photo Swap and says which goals are met. Exit code 1 if one is not. */
+/**
+ * `node test/bench/photo-swap/run.ts` measures Photo Swap and says which goals are met. Exits with 1 if one is not.
+ */
 const rows = await runPhotoSwapBench({ log: (line) => console.log(line) });
 console.log('');
 for (const { name, ours, goal, met, unit } of rows) {

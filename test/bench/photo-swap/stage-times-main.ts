@@ -7,7 +7,7 @@ import { openSession } from '@semblance/vision/models/session';
 import sharp from 'sharp';
 import type { BenchRow } from './bench-row.ts';
 
-/** A running agent has rendered before: its code is compiled and its memory in place. */
+/** Unmeasured renders: the code of a running agent is compiled, and its memory is in place. */
 const WARM_UP = 5;
 const ROUNDS = 15;
 /** Stages that read and write files. */
@@ -18,7 +18,7 @@ const [blazeface, facemesh] = await Promise.all([openSession('blazeface'), openS
 const rows = await stageTimes(new FaceFinder({ blazeface, facemesh }));
 process.send?.(rows, () => process.disconnect());
 
-/** Times of one render of a 1920 × 1080 picture whose face is about 450 pixels wide, on the calling thread. */
+/** Measures one render of a 1920 × 1080 picture whose face is about 450 pixels wide, on the calling thread. */
 async function stageTimes(finder: FaceFinder): Promise<BenchRow[]> {
   const directory = await mkdtemp(join(tmpdir(), 'semblance-bench-'));
   try {

@@ -4,8 +4,8 @@ import { ENGINE_FLAGS } from '@semblance/gpu-agent/engines/host/engine-process';
 import type { BenchRow } from './bench-row.ts';
 
 /**
- * Times of the stages of a Photo Swap at 1080p, in a process of its own that is started as an engine's is.
- * @throws Error when it ends without an answer
+ * Measures the stages of a Photo Swap at 1080p, in a separate process that is started like an engine's.
+ * @throws Error when the process ends without an answer
  */
 export async function stageTimes(): Promise<BenchRow[]> {
   const child = fork(new URL('./stage-times-main.ts', import.meta.url), { execArgv: [...ENGINE_FLAGS] });

@@ -1,9 +1,9 @@
 /**
- * Simulated agents for the benchmark of scale, in one process: each with a gRPC server, a GpuAgent and a Lease of its
- * own, in the manner of KWOK's nodes. A render takes a set time and nothing else.
- * Arguments: kubeconfig, namespace, slots of each, milliseconds of a render, seconds of a Lease, which is renewed four
- * times in that. Reads lines: `agents N` has N of them run, `taken` prints when which job was taken on since it was last
- * asked ([name, Unix milliseconds]), `begun` how many attempts there were in all. Ends with its standard input.
+ * Simulated agents for the benchmark of scale, in one process. Like KWOK's nodes, each has its own gRPC server,
+ * GpuAgent and Lease. A render only takes a fixed time. Arguments: kubeconfig, namespace, slots per agent, length
+ * of a render in ms, length of a Lease in seconds (it is renewed four times within that). Commands on standard
+ * input, one per line: `agents N` makes N agents run; `taken` prints the jobs taken since the last `taken`, as
+ * [name, Unix ms]; `begun` prints the number of attempts in all. Ends with its standard input.
  */
 import { createInterface } from 'node:readline';
 import { createKubeClient } from '@semblance/common/kube/index';
@@ -11,7 +11,7 @@ import { type FakeAgent, type Run, startFakeAgent } from '@semblance/testkit/ope
 
 const [kubeconfigPath = '', namespace = '', slots = '', renderMs = '', leaseSeconds = ''] =
   process.argv.slice(2);
-/** Registered at once. */
+/** Most agents that register at once. */
 const AT_ONCE = 16;
 
 const client = createKubeClient({ kubeconfigPath, fieldManager: 'semblance-agent' });
@@ -58,5 +58,5 @@ for await (const line of createInterface(process.stdin)) {
     console.log(JSON.stringify(started.reduce((sum, { begun }) => sum + begun.length, 0)));
   }
 }
-// Where they ran, everything is thrown away: nothing is released or removed one by one.
+// Nothing is released or removed here, because the whole cluster is thrown away.
 process.exit(0);

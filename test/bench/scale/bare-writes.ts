@@ -12,10 +12,10 @@ import { inTurn, jobOf } from './setting.ts';
 const PLACEMENT = { agent: 'agent-0000', incarnation: '0123456789ab' };
 
 /**
- * What the API server gives to whoever does nothing else: the writes of a job's life, with the very bodies that the
- * operator sends, one after the other, so many jobs at once, by the same client. No watch, no agent, no queue.
+ * Measures the API server with a client that does nothing but write. The writes of a job's life follow each other,
+ * for some jobs at once. Bodies and client are those of the operator. There is no watch, no agent and no queue.
  * @param eventsPerJob as many as the operator wrote
- * @returns jobs a second
+ * @returns jobs per second
  */
 export async function bareWrites(
   client: KubeClient,
@@ -77,7 +77,7 @@ function succeeded(job: RenderJob): JobSnapshot {
   return { ...common, job, now: Date.now(), facts: { report } };
 }
 
-/** As the event recorder writes it. */
+/** Writes an event like the operator's event recorder. */
 function writeEvent(client: KubeClient, job: RenderJob, note: string): Promise<unknown> {
   const { name = '', namespace = '', uid, resourceVersion } = job.metadata;
   return client.create(EVENT_RESOURCE, {

@@ -8,11 +8,14 @@ import { jobOf, LEASE_SECONDS, type Setting, startSetting } from './setting.ts';
 const AGENTS = [10, 100, 1_000];
 const SLOTS = 4;
 const RENDER_MS = 100;
-/** Jobs a second that are created whether or not earlier ones were taken on, and for how long. */
+/** Jobs created per second, whether or not earlier ones were taken; the next constant is for how long. */
 const OFFERED = 20;
 const SECONDS = 20;
 
-/** From when a job was to be created until an agent was asked to begin it, at an even rate, with free slots. */
+/**
+ * Measures the time from when a job was due to be created until an agent was asked to begin it. The rate is even,
+ * and slots are free.
+ */
 export async function runDispatchBench(context: BenchContext): Promise<Section> {
   const setting = await startSetting(context, {
     namespace: 'bench-dispatch',

@@ -7,13 +7,16 @@ import { inTurn, jobOf, startSetting } from './setting.ts';
 const JOBS = 10_000;
 const AGENTS = 10;
 const LIMIT_MB = 256;
-/** Looked at for so long when all have been created. */
+/** Seconds for which the memory is watched after the last create. */
 const REST_SECONDS = 30;
 
-/** Memory of the operator while so many RenderJobs come in, which all wait, and of one that is started then. */
+/**
+ * Measures the memory of the operator while RenderJobs arrive that all wait, and that of an operator started
+ * afterwards.
+ */
 export async function runMemoryAtScale(context: BenchContext): Promise<Section> {
   const { say } = context;
-  // A render takes longer than the benchmark: what waits, waits.
+  // A render takes longer than the benchmark, so that waiting jobs stay waiting.
   const options = { namespace: 'bench-memory', slots: 1, renderMs: 3_600_000 };
   const setting = await startSetting(context, options);
   let peak = 0;
@@ -56,7 +59,7 @@ export async function runMemoryAtScale(context: BenchContext): Promise<Section> 
   }
 }
 
-/** The most that an operator which takes over takes until it has been at it for a while. */
+/** Returns the peak memory of an operator that takes over, in MB, over the first `REST_SECONDS`. */
 async function restarted(
   setting: Awaited<ReturnType<typeof startSetting>>,
   look: (pid: number) => number,

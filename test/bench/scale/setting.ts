@@ -11,35 +11,38 @@ import { createOperatorProcesses, type OperatorProcess } from '@semblance/testki
 import { eventually } from '@semblance/testkit/stack/eventually';
 import type { BenchContext } from '../lib/section.ts';
 
-/** Of agents: shorter than that costs the API server more than the jobs do, at a thousand agents. */
+/** Length of the agents' Leases. With a thousand agents, shorter Leases cost the API server more than the jobs do. */
 export const LEASE_SECONDS = 40;
-/** Accounts that the jobs are for, in turn. */
+/** Number of accounts to which the jobs belong in turn. */
 const ACCOUNTS = 20;
 
 export interface SettingOptions {
-  /** Of the benchmark's own, at the stack's API server. */
+  /** Namespace for this benchmark alone, at the stack's API server. */
   readonly namespace: string;
   readonly slots: number;
   readonly renderMs: number;
-  /** More of the operator's environment. */
+  /** Additional environment of the operator. */
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** One operator as it is run, in a namespace of its own, and a process of simulated agents. */
+/** One real operator in its own namespace, and a process of simulated agents. */
 export interface Setting {
   readonly client: KubeClient;
   readonly namespace: string;
   readonly operator: OperatorProcess;
   readonly agentsPid: number;
-  /** Has so many agents run and take work. */
+  /** Makes `count` agents run and take work. */
   agents(count: number): Promise<void>;
-  /** Jobs that agents have taken on since this was last called, with when. */
+  /** Returns the jobs that agents have taken since the last call, with their times in Unix ms. */
   taken(): Promise<[job: string, atMs: number][]>;
-  /** Attempts that agents have begun in all. */
+  /** Returns the number of attempts that agents have begun in all. */
   begun(): Promise<number>;
-  /** Ends the operator and starts another. @returns its pid when it is ready */
+  /**
+   * Ends the operator and starts another.
+   * @returns its pid when it is ready
+   */
   restart(): Promise<number>;
-  /** A figure of the operator's, summed over the labels that are not named. */
+  /** Returns a figure of the operator, summed over the labels that are not named. */
   metric(name: string, labels?: Readonly<Record<string, string>>): Promise<number>;
   close(): Promise<void>;
 }
@@ -54,7 +57,7 @@ export async function startSetting({ stack }: BenchContext, options: SettingOpti
   const health = `127.0.0.1:${await freePort()}`;
   let running: OperatorProcess | undefined;
   const close = async () => {
-    // In order, so that one that is profiled writes what it found.
+    // The operator ends cleanly, so that a profiler can write its findings.
     await running?.kill('SIGTERM');
     await processes.close();
     await agents.end();
@@ -74,7 +77,7 @@ export async function startSetting({ stack }: BenchContext, options: SettingOpti
     const start = async (identity: string) => {
       const started = await processes.start(identity, { SEMBLANCE_HEALTH_LISTEN: health, ...options.env });
       running = started;
-      // At a port of ours, so that its figures can be read.
+      // The port is chosen here, so that the figures can be read.
       await eventually('the operator to be ready', async () =>
         (await fetch(`http://${health}/readyz`)).ok ? true : undefined,
       );
@@ -110,8 +113,8 @@ export async function startSetting({ stack }: BenchContext, options: SettingOpti
 }
 
 /**
- * As the control plane makes it, but for the finalizer that it keeps until it has settled: here the operator makes the
- * write that would take off both.
+ * Returns a job like those of the control plane, but without the finalizer that the control plane keeps until the
+ * settlement. Here the operator makes the write that would remove both finalizers.
  */
 export function jobOf(namespace: string, name: string, n: number): Omit<RenderJob, 'apiVersion' | 'kind'> {
   return {
@@ -127,7 +130,7 @@ export function jobOf(namespace: string, name: string, n: number): Omit<RenderJo
   };
 }
 
-/** Does `count` things, so many at once, in order. */
+/** Runs `count` tasks in order, at most `atOnce` at a time. */
 export async function inTurn(
   count: number,
   atOnce: number,

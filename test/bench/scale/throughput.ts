@@ -8,14 +8,14 @@ import { inTurn, jobOf, LEASE_SECONDS, type Setting, type SettingOptions, startS
 
 const JOBS = 15_000;
 const GOAL_SECONDS = 300;
-/** Given up after this. */
+/** Seconds after which the run is given up. */
 const LIMIT_SECONDS = 420;
 const AGENTS = 100;
 const SLOTS = 8;
 const RENDER_MS = 200;
 /** Creates under way at once. */
 const CREATORS = 16;
-/** Of the plain loop; its rate does not depend on how long it goes on. */
+/** Jobs of the plain loop; its rate does not depend on their number. */
 const BARE_JOBS = 1_500;
 const BARE_AT_ONCE = 32;
 
@@ -25,7 +25,7 @@ export interface ThroughputOptions {
   readonly env?: SettingOptions['env'];
 }
 
-/** RenderJobs from the first create until the last is terminal, and the same writes by a plain loop. */
+/** Measures RenderJobs from the first create until the last is terminal, and the same writes by a plain loop. */
 export async function runThroughputBench(
   context: BenchContext,
   { jobs = JOBS, bareJobs = BARE_JOBS, env }: ThroughputOptions = {},
@@ -49,7 +49,7 @@ export async function runThroughputBench(
     const before = { cpu: cpu(), writes: await apiWrites(stack) };
     const run = await timed(setting, jobs, say);
     const used = cpu().map((seconds, i) => ((seconds - (before.cpu[i] ?? 0)) * 1_000) / jobs);
-    // Events are written behind the statuses, and the finalizers go last.
+    // Events are written after the statuses, and the finalizers are removed last.
     await delay(2_000);
     const writes = writesBetween(before.writes, await apiWrites(stack));
     await verify(setting, jobs);
@@ -118,7 +118,7 @@ async function timed(setting: Setting, jobs: number, say: (line: string) => void
   return { seconds, createdSeconds, peakMib: peak / 2 ** 20 };
 }
 
-/** What the operator counts is what the resources and the agents say. */
+/** Checks that the resources and the agents agree with the number of jobs. */
 async function verify({ client, namespace, begun }: Setting, jobs: number): Promise<void> {
   const { items } = await client.list(RENDERJOB_RESOURCE, { namespace });
   const good = items.filter(({ status }) => status?.phase === 'Succeeded' && status.attempt === 1).length;
@@ -130,7 +130,7 @@ async function verify({ client, namespace, begun }: Setting, jobs: number): Prom
 
 function rowsOf(jobs: number, run: Timed, limit: number): Row[] {
   const rate = jobs / run.seconds;
-  // Held against the goal in proportion, so that a shorter run says the same.
+  // The goal is scaled to the number of jobs, so that a shorter run gives the same verdict.
   const met = run.seconds <= (GOAL_SECONDS * jobs) / JOBS;
   return [
     {

@@ -6,8 +6,8 @@ const DAYS = 365;
 const SAMPLES = 40;
 
 /**
- * What usage reads cost an account with a long history: a million calls over a year, behind the whole stack. The rows
- * are written past the triggers, and their counters are summed up in one statement.
+ * Measures usage reads of an account with a long history: a million calls over a year, behind the whole stack. The
+ * rows are written without the triggers; one statement sums up their counters.
  */
 export async function runLongHistoryBench({ stack, say }: BenchContext): Promise<Section> {
   const { api, accountId } = await stack.newAccount({ balanceUsd: 1 });

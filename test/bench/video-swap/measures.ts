@@ -10,7 +10,10 @@ import { inScene } from './scenes.ts';
 
 const RUN = 10;
 
-/** The meshes that swaps are drawn on, and those that the network fits, of a clip of one face. */
+/**
+ * Returns two meshes per frame of a clip of one face: those that swaps are drawn on, and those that the network
+ * fits.
+ */
 export async function followFace(
   finder: FaceFinder,
   frames: readonly VideoFrame[],
@@ -39,8 +42,9 @@ export async function followFace(
 }
 
 /**
- * How much the mesh moves from frame to frame beyond what the camera does, root mean square over points and frames, per
- * cent of the distance between the eyes. The camera's motion is known, so the meshes are compared on the still.
+ * Returns how much the mesh moves from frame to frame, beyond the motion of the camera. The value is the root mean
+ * square over points and frames, in percent of the distance between the eyes. The camera's motion is known, so the
+ * meshes are compared in coordinates of the still picture.
  */
 export function jitter(scene: Scene, faces: readonly Face[]): number {
   let sum = 0;
@@ -53,7 +57,7 @@ export function jitter(scene: Scene, faces: readonly Face[]): number {
     const eyes = Math.hypot(right.x - left.x, right.y - left.y);
     for (let i = 0; i < 468; i++) {
       const [p, q] = [at(a, f - 1, i), at(b, f, i)];
-      // The difference of two frames has twice the variance of one.
+      // The difference of two frames has twice the variance of one frame.
       sum += ((p.x - q.x) ** 2 + (p.y - q.y) ** 2) / 2 / eyes ** 2;
       count++;
     }
@@ -61,7 +65,7 @@ export function jitter(scene: Scene, faces: readonly Face[]): number {
   return 100 * Math.sqrt(sum / count);
 }
 
-/** Mean brightness inside the outline of a face. */
+/** Returns the mean brightness inside the outline of a face. */
 function faceBrightness({ width, height, data }: VideoFrame, face: Face): number {
   const xs = FACE_OVAL.map((i) => face.points[i * 3] as number);
   const ys = FACE_OVAL.map((i) => face.points[i * 3 + 1] as number);
@@ -79,7 +83,10 @@ function faceBrightness({ width, height, data }: VideoFrame, face: Face): number
   return sum / Math.max(1, count);
 }
 
-/** How much the brightness of the new face jumps from frame to frame beyond what the old one does: mean and most, levels. */
+/**
+ * Returns how much the brightness of the new face jumps from frame to frame, beyond that of the old face: mean and
+ * maximum, in levels.
+ */
 export function flicker(
   before: readonly VideoFrame[],
   after: readonly VideoFrame[],
@@ -92,11 +99,11 @@ export function flicker(
   return { mean: steps.reduce((a, b) => a + b, 0) / steps.length, most: Math.max(...steps) };
 }
 
-/** Processor time of this process and of its children that have ended, seconds; undefined where there is no /proc. */
+/** Returns the CPU seconds of this process and its ended children; undefined where there is no /proc. */
 export async function processorTime(): Promise<number | undefined> {
   const text = await readFile('/proc/self/stat', 'utf8').catch(() => undefined);
   if (text === undefined) return undefined;
-  // The name, in brackets, may hold anything; times are in hundredths of a second.
+  // The name, in parentheses, may contain any character. Times are in hundredths of a second.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   return fields.slice(11, 15).reduce((sum, field) => sum + Number(field) / 100, 0);
 }

@@ -13,10 +13,13 @@ export const SIZE = { width: 1280, height: 720 };
 export const SOURCE = join(ROOT, 'media', 'astronaut.png');
 const DEMO = join(dirname(createRequire(import.meta.url).resolve('@vladmandic/face-api')), '..', 'demo');
 
-/** A person in a picture, and where the camera looks: at the middle of the face, and how much larger it shows it. */
+/**
+ * A person in a picture, and the view of the camera: `x` and `y` are the middle of the face, `zoom` is the
+ * enlargement.
+ */
 export interface Portrait {
   readonly path: string;
-  /** Which of its faces, from the left. */
+  /** Index of the face in the picture, from the left. */
   readonly place: number;
   readonly x: number;
   readonly y: number;
@@ -31,13 +34,13 @@ export const ADMIRAL: Portrait = {
   zoom: 1.75,
 };
 
-/** People with neither glasses nor a cap, by what the rows call them. */
+/** People without glasses or cap, by their names in the rows. */
 export const OTHERS: Readonly<Record<string, Portrait>> = {
   'long hair, from the front': { path: join(DEMO, 'sample1.jpg'), place: 2, x: 1544, y: 339, zoom: 1.9 },
   'hair tied back': { path: join(DEMO, 'sample3.jpg'), place: 1, x: 1135, y: 391, zoom: 1.9 },
 };
 
-/** One portrait under a hand-held camera that comes and goes. */
+/** Films one portrait with a hand-held camera that comes nearer and goes away. */
 export async function onePerson(frames: number, portrait = ADMIRAL): Promise<Scene> {
   const { path, x, y, zoom } = portrait;
   return {
@@ -52,7 +55,7 @@ export async function onePerson(frames: number, portrait = ADMIRAL): Promise<Sce
   };
 }
 
-/** A group of people, the camera panning over it. */
+/** Films a group of people with a panning camera. */
 export async function severalPeople(frames: number): Promise<Scene> {
   const picture = await readPicture(join(DEMO, 'sample5.jpg'));
   const zoom = (1.05 * SIZE.width) / picture.width;
@@ -67,7 +70,7 @@ export async function severalPeople(frames: number): Promise<Scene> {
 /** Frames in which a grey board hides a face. */
 export const HIDDEN = [31, 32, 33];
 
-/** The portrait again, its face hidden for three frames, and a lamp that fades. */
+/** Films the portrait again. Its face is hidden for three frames, and a lamp fades. */
 export async function hiddenPerson(frames: number): Promise<Scene> {
   const scene = await onePerson(frames);
   return {
@@ -83,7 +86,7 @@ export async function hiddenPerson(frames: number): Promise<Scene> {
   };
 }
 
-/** Where a point of a frame lies in the picture that is filmed, and how large a pixel is there. */
+/** Returns the point of the filmed picture that is at (x, y) of a frame, and the size of a pixel there. */
 export function inScene(scene: Scene, frame: number, x: number, y: number) {
   const crop = cropOf(scene.view(frame), SIZE);
   return { ...toPicture(crop, x, y), scale: crop.scale };

@@ -29,13 +29,15 @@ import { HIDDEN, hiddenPerson, OTHERS, onePerson, SIZE, SOURCE, severalPeople } 
 
 const run = promisify(execFile);
 
-/** One judged frame in this many. */
+/** Interval between judged frames. */
 const SAMPLED = 10;
 const ROUNDS = 5;
 const FRAMES = 250;
 const OTHER_FRAMES = 100;
 
-/** Video Swap on clips made here, the engine alone in this process, and ffmpeg alone on the same clip. */
+/**
+ * Measures the engine of Video Swap alone, in this process, on clips made here, and ffmpeg alone on the same clip.
+ */
 export async function runVideoSwapBench({
   outDir,
   say,
@@ -107,7 +109,7 @@ export async function runVideoSwapBench({
     if (!face) throw new Error('no face in the source');
     const wanted = await judge.describe(source, face);
     const cells: Buffer[] = [];
-    /** How many of the sampled frames are nearer to the source than to who was there, and how many were sampled. */
+    /** Counts the sampled frames, and those that are nearer to the source than to the original person. */
     const likeness = async (film: { old: VideoFrame[]; fresh: VideoFrame[]; meshes: readonly Face[] }) => {
       let [nearer, judged] = [0, 0];
       for (let i = 0; i < film.fresh.length; i += SAMPLED) {
@@ -204,7 +206,7 @@ export async function runVideoSwapBench({
   }
 }
 
-/** Two cores give a frame 50 ms of their time when 40 frames are wanted in a second. */
+/** Two cores at 40 frames per second give each frame 50 ms of CPU time. */
 function processorRow(ours: number | undefined, alone: number | undefined): Row {
   const [name, goal] = ['processor time a frame, 720p, one face', '≤ 50 ms'];
   if (ours === undefined || alone === undefined) return unmeasuredRow(name, goal, 'no /proc on this system');
@@ -215,7 +217,7 @@ function processorRow(ours: number | undefined, alone: number | undefined): Row 
   };
 }
 
-/** What ffmpeg needs to decode a clip and encode it again as the media layer does. */
+/** Runs ffmpeg alone, which decodes a clip and encodes it again as the media layer does. */
 async function recode(ffmpeg: string, from: string, to: string): Promise<void> {
   const codec = ['-c:v', 'libx264', '-preset', 'veryfast', '-crf', '19', '-bf', '0', '-threads', '2'];
   await run(ffmpeg, ['-v', 'error', '-y', '-nostdin', '-threads', '2', '-i', from, ...codec, to]);

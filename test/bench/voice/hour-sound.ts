@@ -1,14 +1,14 @@
 import { seeded } from '@semblance/testkit/sound/random';
 import { RATE, speech } from '@semblance/testkit/voice/sounds';
 
-/** Somebody who speaks, and pauses; in each pause there is a click. */
+/** A sentence and a pause with a click in it. */
 export interface Turn {
   readonly samples: Int16Array;
-  /** Which of the sentences it begins with. */
+  /** Index of the sentence with which it begins. */
   readonly sentence: number;
-  /** Length of that. */
+  /** Length of the sentence, in samples. */
   readonly said: number;
-  /** Sample of the click. */
+  /** Position of the click, in samples. */
   readonly click: number;
 }
 
@@ -19,14 +19,14 @@ const SENTENCES = [
   'She had five lazy zebras.',
 ] as const;
 const CLICK = 20_000;
-/** Nothing else is heard so long before and after a click. */
+/** Silence before and after a click, in samples. */
 const AROUND = 0.15 * RATE;
-/** What pauses differ by at most. */
+/** Largest difference between two pauses, in samples. */
 const SPREAD = 0.6 * RATE;
 
 /**
- * Turns without end, the same each time: which sentence comes, how long a pause is and when it clicks is irregular. The
- * memory of a turn is used again for the one after the next, so that nothing here grows beside what is measured.
+ * Returns a generator of endless turns, the same in each run. Sentences, pauses and clicks are irregular. The
+ * memory of a turn is used again for the one after the next, so that it does not grow beside what is measured.
  */
 export async function turns(): Promise<() => Turn> {
   const sentences = await Promise.all(SENTENCES.map((words) => speech(SPEAKER, words)));

@@ -1,6 +1,6 @@
 /**
- * A process that puts an hour of sound through one converter and nothing else, so that its memory and processor time are
- * the converter's. Says on stderr how far it is, and prints one line of JSON. Argument: minutes, 60 unless given.
+ * Process that puts an hour of sound through one converter and does nothing else, so that its memory and CPU time
+ * are the converter's. Reports progress on stderr, and prints one line of JSON. Argument: minutes (default 60).
  */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -9,7 +9,7 @@ import { RATE } from '@semblance/testkit/voice/sounds';
 import { createVoiceConverter } from '@semblance/voice/converter';
 import { type Turn, turns } from './hour-sound.ts';
 
-/** How late the speech of a turn is by its level, milliseconds; one sentence is not quite as late as another. */
+/** Delay of the speech in a turn, found by its level, in ms. The delay differs slightly between sentences. */
 export interface SpeechDelay {
   readonly sentence: number;
   readonly delay: number;
@@ -21,32 +21,32 @@ export interface OneHourFigures {
   readonly taken: number;
   readonly given: number;
   readonly clicks: number;
-  /** Delays of clicks over the whole time, milliseconds. */
+  /** Least delay of a click over the whole time, in ms; `most` is the largest. */
   readonly least: number;
   readonly most: number;
-  /** Delays of clicks in the first and in the last minute. */
+  /** Delays of clicks in the first minute, in ms; `lastClicks` are those of the last minute. */
   readonly firstClicks: readonly number[];
   readonly lastClicks: readonly number[];
-  /** Of the first and of the last ten minutes. */
+  /** Delays of speech in the first ten minutes; `lastSpeech` are those of the last ten. */
   readonly firstSpeech: readonly SpeechDelay[];
   readonly lastSpeech: readonly SpeechDelay[];
-  /** Resident memory at the end of each fifth minute, after a collection, MB. */
+  /** Resident memory at the end of each fifth minute, after a garbage collection, in MB. */
   readonly memory: readonly number[];
-  /** Bytes that something refers to then, buffers included, MB. */
+  /** Referenced bytes at the same times, buffers included, in MB. */
   readonly inUse: readonly number[];
-  /** Processor time at the end of each fifth minute, seconds. */
+  /** CPU time at the end of each fifth minute, in seconds. */
   readonly cpu: readonly number[];
 }
 
 const VOICE = 'clear-soprano';
-/** 20 ms. */
+/** Samples in a chunk of 20 ms. */
 const CHUNK = RATE / 50;
 const MINUTE = 60 * RATE;
 const SAID_EVERY = 5;
-/** Farthest from where it belongs that something is looked for. */
+/** Largest distance, in samples, at which a sound is searched around its expected position. */
 const REACH = 0.03 * RATE;
 const MS = RATE / 1000;
-/** Levels are those of 10 ms, above what is hardly heard. */
+/** Window of a level: 10 ms, in samples. `QUIET` is the level that is hardly heard. */
 const WINDOW = 10 * MS;
 const QUIET = 300;
 
@@ -59,11 +59,11 @@ if (!voice) throw new Error(`no voice ${VOICE}`);
 const next = await turns();
 const converter = createVoiceConverter({ sampleRate: RATE, voice });
 const latency = converter.latencySamples;
-/** What was made of the turn before and of the present one, from the first sample of the former. */
+/** Output of the turn before and of the present one, from the first sample of the former. */
 const made = new Int16Array(30 * RATE);
 let held = 0;
 const chunk = new Int16Array(CHUNK);
-/** Levels of a sentence, 10 s at most: taken once, so that memory which grows is the converter's. */
+/** Levels of a sentence, 10 s at most. Allocated once, so that any growth of memory is the converter's. */
 const levelsIn = new Float64Array(1_000);
 const levelsOut = new Float64Array(1_000);
 let inChunk = 0;
@@ -77,7 +77,7 @@ const memory: number[] = [];
 const inUse: number[] = [];
 const cpu: number[] = [];
 const began = process.cpuUsage();
-/** What looking for delays takes is not the converter's. */
+/** CPU time of the search for delays, in seconds; it does not count as the converter's. */
 let lookedSec = 0;
 
 let before: Turn | undefined;
@@ -144,7 +144,7 @@ function seconds(since: NodeJS.CpuUsage): number {
   return (user + system) / 1e6;
 }
 
-/** Where the turn came out, which lies at the beginning of what was made. */
+/** Finds a turn in `made`, where it lies at the beginning, and records its delays. */
 function look(turn: Turn, at: number): void {
   const from = turn.click + latency - REACH;
   let best = from;
@@ -164,7 +164,7 @@ function look(turn: Turn, at: number): void {
   if (late) lastSpeech.push(speech);
 }
 
-/** The delay at which the level of what came out is most like that of what went in, to a tenth of a millisecond. */
+/** Returns the delay in ms, to a tenth, at which the levels of the output correlate best with those of the input. */
 function speechDelay({ samples, said }: Turn): number {
   const count = Math.floor(said / WINDOW);
   levels(samples, 0, count, levelsIn);

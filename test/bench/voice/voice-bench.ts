@@ -15,13 +15,13 @@ import {
 import { createVoiceConverter } from '@semblance/voice/converter';
 import { type BenchContext, figure, quantile, type Row, type Section } from '../lib/section.ts';
 
-/** Samples that a client sends at once: 20 ms. */
+/** Samples that a client sends in one message: 20 ms. */
 const CHUNK = 960;
-/** Sound of one timing, and how often it is taken, seconds and times. */
+/** Length of the sound of one timing, in seconds; the next constant is the number of timings. */
 const TIMED_SEC = 30;
 const ROUNDS = 3;
 
-/** The figures of the live voice converter of `builtin`: what it costs, how late it is, how well it does. */
+/** Measures the live voice converter of `builtin`: its cost, its delay and its quality. */
 export async function runVoiceBench({ say }: Pick<BenchContext, 'say'>): Promise<Section> {
   const voices = [...(await loadVoices()).values()];
   const spoken = new Map<string, Int16Array>();
@@ -74,9 +74,9 @@ function costRows(sound: Int16Array, voices: readonly Voice[]): Row[] {
 }
 
 interface Cost {
-  /** Share of a core. */
+  /** Share of a core, in [0, 1]. */
   readonly cpu: number;
-  /** Milliseconds. */
+  /** Median time of a chunk, in ms. */
   readonly chunkMedian: number;
   readonly chunkP99: number;
 }
@@ -85,7 +85,7 @@ function cost(sound: Int16Array, voice: Voice | undefined): Cost {
   const chunks = Math.round((TIMED_SEC * RATE) / CHUNK);
   const shares: number[] = [];
   const times: number[] = [];
-  // The first round is for the compiler.
+  // The first round only warms up the compiler.
   for (let round = 0; round <= ROUNDS; round++) {
     const converter = createVoiceConverter({ sampleRate: RATE, voice });
     const before = process.cpuUsage();
@@ -101,7 +101,7 @@ function cost(sound: Int16Array, voice: Voice | undefined): Cost {
   return { cpu: quantile(shares, 0.5), chunkMedian: quantile(times, 0.5), chunkP99: quantile(times, 0.99) };
 }
 
-/** The limit: the same chunks copied. */
+/** Measures the lower limit: copies of the same chunks. */
 function bareCopy(sound: Int16Array): number {
   const chunks = Math.round((TIMED_SEC * RATE) / CHUNK);
   let kept = 0;
@@ -146,12 +146,12 @@ function largest(samples: Int16Array): number {
   return samples.reduce((best, x, i) => (Math.abs(x) > Math.abs(samples[best] as number) ? i : best), 0);
 }
 
-/** How much later the level of a vowel that swells five times a second rises and falls, ms. */
+/** Returns the delay of the level of a vowel that swells five times a second, in ms. */
 function envelopeLag(voice: Voice): number {
   const tone = vowel({ hz: 120, formants: VOWELS.ae, seconds: 3 });
   const sound = tone.map((x, i) => x * (0.55 + 0.45 * Math.sin((2 * Math.PI * 5 * i) / RATE)));
   const out = delayed(sound, voice, RATE, CHUNK);
-  // The phase of the swelling, over whole turns of it.
+  // Returns the phase of the swelling, over whole periods of it.
   const phase = (of: Int16Array): number => {
     let [re, im] = [0, 0];
     for (let i = RATE; i < 2.8 * RATE; i++) {
@@ -206,7 +206,7 @@ function speechRow(name: string, sound: Int16Array, voices: readonly Voice[]): R
   const before = pitchOf(sound, RATE);
   const own = median(before.filter((hz) => hz > 0));
   const results = voices.map((voice) => {
-    // The third time, when the speaker's median is known.
+    // Only the third repetition counts, because the converter then knows the speaker's median.
     const out = converted(joined([sound, sound, sound]), voice).subarray(2 * sound.length);
     const after = pitchOf(out, RATE);
     const both = before.map((_, i) => i).filter((i) => (before[i] as number) > 0 && (after[i] as number) > 0);

@@ -6,10 +6,13 @@ import { text } from 'node:stream/consumers';
 import { type BenchContext, figure, limitRow, quantile, type Row, type Section } from '../lib/section.ts';
 import type { OneHourFigures, SpeechDelay } from './one-hour.ts';
 
-/** Else V8 makes room for young objects larger at some moment, by 8 to 11 MB at once, which is not the converter's. */
+/**
+ * Without these flags, V8 at some moment enlarges the space for young objects by 8 to 11 MB, which is not the
+ * converter's memory.
+ */
 const STEADY_HEAP = ['--min-semi-space-size=16', '--max-semi-space-size=16'];
 
-/** Whether a live conversion is after an hour as it was at the beginning: as late, as large, as quick. */
+/** Checks that a live conversion has the same delay, memory and speed after an hour as at the beginning. */
 export async function runVoiceHourBench({ say }: Pick<BenchContext, 'say'>): Promise<Section> {
   const figures = await oneHour(say);
   const { voice, minutes, clicks } = figures;
@@ -39,7 +42,7 @@ function rowsOf(figures: OneHourFigures): Row[] {
   const { most: moved, spread } = movement(figures.firstSpeech, figures.lastSpeech);
   const range = (all: readonly number[]) => `${figure(Math.min(...all))} to ${figure(Math.max(...all))} ms`;
   const growth = (of: readonly number[]) => (of.at(-1) ?? 0) - (of[0] ?? 0);
-  // Each is of five minutes.
+  // Both values cover the same time.
   const beginning = cpu[1] ?? 0;
   const end = (cpu.at(-1) ?? 0) - (cpu.at(-3) ?? 0);
   return [
@@ -85,7 +88,7 @@ function rowsOf(figures: OneHourFigures): Row[] {
   ];
 }
 
-/** Of the medians of each sentence, how far the one moved that moved most, and the widest spread that one has, ms. */
+/** Returns the largest shift of a sentence's median delay, and the widest spread of delays of one sentence, in ms. */
 function movement(first: readonly SpeechDelay[], last: readonly SpeechDelay[]) {
   const of = (speech: readonly SpeechDelay[], wanted: number) =>
     speech.filter(({ sentence }) => sentence === wanted).map(({ delay }) => delay);

@@ -1,7 +1,7 @@
 /**
- * What the worker is measured against: undici POSTing ready bodies to the same receivers, with nothing recorded, signed
- * or retried. Reads `[{url, body, headers}]` from the file given first, POSTs each once over as many requests at a time
- * as given second, and prints the seconds it took.
+ * Peer of the webhook worker: undici that POSTs ready bodies to the same receivers, and records, signs and retries
+ * nothing. Arguments: a file with `[{url, body, headers}]`, and the number of requests at a time. POSTs each entry
+ * once and prints the seconds that it took.
  */
 import { readFileSync } from 'node:fs';
 import { Agent, request } from 'undici';
@@ -30,7 +30,7 @@ async function postAll(all: readonly Post[]): Promise<number> {
   return (performance.now() - began) / 1000;
 }
 
-// Connections and compiled code first.
+// The first posts open the connections and compile the code.
 await postAll(posts.slice(0, Math.min(2_000, posts.length)));
 console.log(await postAll(posts));
 await dispatcher.close();

@@ -5,14 +5,14 @@ import { createInterface } from 'node:readline';
 
 export interface Child {
   readonly pid: number;
-  /** The next line it prints. */
+  /** Returns the next line that the process prints. */
   line(): Promise<string>;
   say(line: string): void;
-  /** Ends its standard input and waits for its end. */
+  /** Closes the standard input of the process and waits for its end. */
   end(): Promise<void>;
 }
 
-/** Starts a script of this folder in a process of its own, which ends with its standard input. */
+/** Starts a script of this folder in a separate process, which ends with its standard input. */
 export function start(script: string, args: readonly string[]): Child {
   const node = (process.env.SEMBLANCE_BENCH_NODE_ARGS ?? '').split(' ').filter(Boolean);
   const child = spawn(process.execPath, [...node, join(import.meta.dirname, script), ...args], {

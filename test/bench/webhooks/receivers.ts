@@ -1,7 +1,7 @@
 /**
- * Endpoints of integrators, in a process of their own: so many that answer at once, so many that never answer. Prints
- * their ports as one line of JSON. A line on standard input, `count` or `report`, is answered by one of JSON: how many
- * deliveries have come, or when each came first (milliseconds since 1970) and how many came in all.
+ * Endpoints of integrators, in a separate process: some answer at once, and some never answer. Prints their ports
+ * as one line of JSON. Answers each line on standard input with a line of JSON. `count` gives the number of
+ * deliveries; `report` gives when each came first, in Unix ms, and the number in all.
  */
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';

@@ -19,9 +19,9 @@ import { type Child, start } from './processes.ts';
 
 const ENDPOINTS = 200;
 const HANGING = 10;
-/** Deliveries that wait when the worker begins. */
+/** Deliveries that wait when the worker starts. */
 const BACKLOG = 12_000;
-/** Deliveries a second, and for how long, while latency is measured. */
+/** Deliveries per second while the latency is measured; the next constant is for how long. */
 const OFFERED = 200;
 const SECONDS = 12;
 const BARE_AT_ONCE = [32, 128];
@@ -43,7 +43,7 @@ interface Setting {
   readonly say: (line: string) => void;
 }
 
-/** Deliveries a second of one worker, and how soon the first attempt comes, with one endpoint in twenty hanging. */
+/** Measures deliveries per second of one worker, and the delay of the first attempt. One endpoint in twenty hangs. */
 export async function measureWebhooks(options: {
   adminUrl: string;
   say: (line: string) => void;
@@ -61,7 +61,7 @@ export async function measureWebhooks(options: {
     const ports = JSON.parse(await receivers.line()) as { answering: number[]; hanging: number[] };
     const toUrl = (port: number) => `http://127.0.0.1:${port}/hooks/semblance`;
     const hanging = new Set(ports.hanging.map(toUrl));
-    // One in twenty hangs, spread among the others.
+    // One endpoint in twenty hangs; these are spread among the others.
     const callbacks = ports.answering.map(toUrl);
     [...hanging].forEach((one, i) => void callbacks.splice(i * (ENDPOINTS / HANGING), 0, one));
     say(`webhooks: ${BACKLOG + OFFERED * SECONDS} jobs for ${ENDPOINTS} endpoints, ${HANGING} of which hang`);
@@ -97,7 +97,10 @@ async function publish(bus: EventBus, jobs: readonly string[]): Promise<void> {
   await Promise.all(Array.from({ length: 256 }, one));
 }
 
-/** Settles all, publishes their events, then starts a worker: deliveries a second while it works that off. */
+/**
+ * Settles all jobs, publishes their events, then starts a worker. Measures the deliveries per second while it works
+ * off the backlog.
+ */
 async function drain(setting: Setting, jobs: readonly string[], good: number) {
   const { sql, bus, receivers, say } = setting;
   for (let i = 0; i < jobs.length; i += 500) await settleJobs(sql, jobs.slice(i, i + 500));
@@ -121,7 +124,7 @@ async function drain(setting: Setting, jobs: readonly string[], good: number) {
     receivers.say('report');
     const { first, received } = JSON.parse(await receivers.line()) as Report;
     const times = first.map(([, at]) => at).sort((a, b) => a - b);
-    // The first tenth starts the process, opens connections and compiles.
+    // The first tenth is not counted, because the process starts, opens connections and compiles code.
     const from = Math.floor(times.length / 10);
     const seconds = ((times.at(-1) as number) - (times[from] as number)) / 1000;
     return {
@@ -149,13 +152,13 @@ const connected = (bus: EventBus) => {
   }
 };
 
-/** Settles jobs at a steady rate; milliseconds from the commit to the arrival of the first attempt. */
+/** Settles jobs at a steady rate. Measures the time from the commit to the arrival of the first attempt, in ms. */
 async function offer(setting: Setting, jobs: readonly string[], answers: (job: string) => boolean) {
   const { sql, bus, receivers, say } = setting;
   say(`webhooks: ${OFFERED} a second for ${SECONDS} s`);
   const worker = startWorker(setting);
   try {
-    // Up, and with its connections.
+    // The worker starts and opens its connections.
     await delay(3_000);
     const settled = new Map<string, number>();
     const work: Promise<void>[] = [];
@@ -185,7 +188,7 @@ async function offer(setting: Setting, jobs: readonly string[], answers: (job: s
   }
 }
 
-/** The same bodies to the same receivers, of those that answer, from the bare loop; the best rate. */
+/** Sends the same bodies to the receivers that answer, from the bare loop. Returns the best rate. */
 async function bareLoop({ folder, say }: Setting, jobs: readonly string[], callbacks: readonly string[]) {
   const posts = jobs.map((job) => {
     const delivery_id = job.replace('job-', 'dlv-');

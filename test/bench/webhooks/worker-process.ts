@@ -1,4 +1,4 @@
-/** The webhook worker alone, as the control plane runs it, in a process of its own. Ends with its standard input. */
+/** The webhook worker alone, as the control plane runs it, in a separate process. Ends with its standard input. */
 
 import { createLogger } from '@semblance/common/logging';
 import { createJobView } from '@semblance/control-plane/jobs/job-view';

@@ -12,7 +12,7 @@ const COREFILE = `.:53 {
 }
 `;
 
-/** CoreDNS, for the names of the cluster; it asks no other server. */
+/** Returns the manifest of CoreDNS, which knows the names of the cluster and asks no other server. */
 export function dnsManifest(image: string): string {
   const meta = { name: 'coredns', namespace: 'kube-system' };
   const labels = { 'k8s-app': 'kube-dns' };
@@ -49,7 +49,7 @@ export function dnsManifest(image: string): string {
           metadata: { labels },
           spec: {
             serviceAccountName: 'coredns',
-            // It stays when the node is drained, as on clusters with more than one.
+            // CoreDNS must stay when the node is drained, as it would on a cluster with more nodes.
             priorityClassName: 'system-node-critical',
             tolerations: [{ operator: 'Exists' }],
             dnsPolicy: 'Default',
@@ -84,10 +84,13 @@ export function dnsManifest(image: string): string {
   ]);
 }
 
-/** Folder of a volume; it has to be there before a pod mounts it. */
+/** Returns the folder of a volume; it must exist before a Pod mounts it. */
 export const volumeFolder = (dir: string, index: number) => join(dir, 'volumes', `volume-${index}`);
 
-/** A default StorageClass without a provisioner, and volumes made by hand: folders of this machine. */
+/**
+ * Returns the manifest of a default StorageClass without a provisioner, and of its volumes, which are folders of
+ * this machine.
+ */
 export function storageManifest(dir: string, volumes: number, node = NODE): string {
   const storageClass = 'local';
   return all([

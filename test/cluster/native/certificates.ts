@@ -1,4 +1,4 @@
-// The classes of @peculiar/x509 are put together by it.
+// @peculiar/x509 needs this module to build its classes.
 import 'reflect-metadata';
 import { generateKeyPairSync, webcrypto } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
@@ -21,17 +21,17 @@ const DAY_MS = 86_400_000;
 export type Certificates = {
   authority: string;
   apiserver: { cert: string; key: string };
-  /** Of the administrator, and by which kube-apiserver speaks to the kubelet. */
+  /** Certificate of the administrator; kube-apiserver also uses it towards the kubelet. */
   admin: { cert: string; key: string };
-  /** By which kube-apiserver speaks to servers of APIServices; of an authority that issues nothing else. */
+  /** Certificate that kube-apiserver uses towards servers of APIServices. Its authority issues nothing else. */
   aggregator: { authority: string; cert: string; key: string };
   serviceAccountKey: string;
 };
 
-/** Of the subject that the requests of kube-apiserver bear. */
+/** Subject of the certificate that kube-apiserver uses towards servers of APIServices. */
 export const AGGREGATOR = 'aggregator';
 
-/** An authority for one cluster, and what it issued. Gives the paths of the files. */
+/** Creates an authority for one cluster and its certificates. Returns the paths of the files. */
 export async function makeCertificates(dir: string, address: string): Promise<Certificates> {
   const file = (name: string) => join(dir, name);
   const own = await newAuthority(dir, 'authority', 'CN=semblance-test-cluster');

@@ -6,7 +6,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { run } from '@semblance/common/process/run';
 import { identify, isAlive, type ProcessIdentity } from '@semblance/local/process/identity';
 
-/** Folders outside of its own in which a node writes; inside the enclave they are folders of the cluster's. */
+/**
+ * Folders outside the cluster's own folder into which a node writes; inside the enclave they are folders of the
+ * cluster.
+ */
 const PRIVATE = [
   '/run/netns',
   '/run/containerd',
@@ -17,29 +20,29 @@ const PRIVATE = [
 ];
 
 /**
- * Processes in namespaces of their own: of processes, so that all of them, containers included, end with the first one;
- * of mounts, so that nothing mounted outlives them; and of the network, with one link to this machine.
+ * Processes in their own namespaces. In the PID namespace all of them, containers included, end with the first one.
+ * In the mount namespace no mount outlives them. The network namespace has one link to this machine.
  */
 export type Enclave = {
   /** Address of the node, reachable from this machine. */
   readonly address: string;
-  /** Starts a program inside, in the background; what it says goes to `<name>.log`. */
+  /** Starts a program inside, in the background; its output goes to `<name>.log`. */
   start(name: string, command: string, args: readonly string[], env?: NodeJS.ProcessEnv): Promise<Child>;
 };
 export type Child = { exited(): boolean };
 
-/** The outermost process, and the folders that were made to mount on. */
+/** The outermost process, and the folders that were created as mount points. */
 type Noted = ProcessIdentity & { made: string[] };
 
 const ENTER = ['--mount', '--net', '--pid'];
 
-/** Of this machine on its link to an enclave. */
+/** Returns the address of this machine on its link to an enclave. */
 export const hostAddress = (number: number) => `10.99.${number}.1`;
 
-/** `number` (0 to 255) tells this machine's enclaves apart: in the names of links and the addresses. */
+/** @param number 0 to 255; distinguishes the enclaves of this machine by the names of links and the addresses */
 export async function openEnclave(dir: string, number: number, init: string): Promise<Enclave> {
   const log = openSync(join(dir, 'enclave.log'), 'a');
-  // Killed, unshare takes the first process along, and that one all the others.
+  // When unshare is killed, it kills the first process inside, and the kernel then kills all others.
   const outer = spawn(
     'unshare',
     ['--net', '--mount', '--propagation=private', '--pid', '--fork', '--kill-child', '--mount-proc', init],
@@ -81,7 +84,7 @@ export async function openEnclave(dir: string, number: number, init: string): Pr
     `ip route add default via ${hostAddress(number)}`,
     'echo 1 > /proc/sys/net/ipv4/ip_forward',
     ...PRIVATE.map((path) => `mkdir -p "$0${path}" && mount --bind "$0${path}" ${path}`),
-    // Volumes that the kubelet mounts have to be seen by containers that run already.
+    // Running containers must see the volumes that the kubelet mounts later.
     'mount --make-rshared /',
   ];
   await run('nsenter', [...enter, 'sh', '-c', inside.join('\n'), join(dir, 'private')]);
@@ -105,18 +108,18 @@ export async function openEnclave(dir: string, number: number, init: string): Pr
   };
 }
 
-/** Ends the enclave that this folder tells of, also one of a process that is long dead. */
+/** Ends the enclave that this folder records, even when its creator died long ago. */
 export async function closeEnclave(dir: string): Promise<void> {
   const text = await readFile(join(dir, 'enclave.json'), 'utf8').catch(() => '');
   if (!text) return;
   const { made, ...outer } = JSON.parse(text) as Noted;
   if (isAlive(outer)) await endProcesses(outer, dir);
-  // Others may have come to use them meanwhile.
+  // Other processes may use these folders by now.
   for (const path of made) await rmdir(path).catch(() => {});
 }
 
 async function endProcesses(outer: ProcessIdentity, dir: string): Promise<void> {
-  // Of the first process the kernel kills all that are left, and waits for them.
+  // When the first process dies, the kernel kills all others and waits for them.
   const first = await childOf(outer.pid).catch(() => undefined);
   const identity = first === undefined ? undefined : identify(first);
   process.kill(first ?? outer.pid, 'SIGKILL');
@@ -137,7 +140,7 @@ async function childOf(pid: number): Promise<number> {
   throw new Error(`process ${pid} started nothing`);
 }
 
-/** Removes control groups that nothing runs in any more: of one name, in every hierarchy, with those below. */
+/** Removes the control groups of this name, in every hierarchy, with all groups below. No process may run in them. */
 export async function removeControlGroups(name: string): Promise<void> {
   const root = '/sys/fs/cgroup';
   const hierarchies = (await readdir(root, { withFileTypes: true }).catch(() => []))
@@ -149,7 +152,7 @@ export async function removeControlGroups(name: string): Promise<void> {
 async function removeGroup(path: string): Promise<void> {
   const entries = await readdir(path, { withFileTypes: true }).catch(() => []);
   for (const entry of entries) if (entry.isDirectory()) await removeGroup(join(path, entry.name));
-  // The kernel counts a process as gone a moment after it is.
+  // The kernel counts a process for a moment after its end.
   for (let attempt = 0; attempt < 50; attempt++) {
     try {
       return await rmdir(path);
@@ -160,7 +163,7 @@ async function removeGroup(path: string): Promise<void> {
   }
 }
 
-/** A control group of this cluster alone in every hierarchy, for the kubelet to put its own below. */
+/** Creates a control group for this cluster in every hierarchy; the kubelet creates its own groups below. */
 export async function makeControlGroups(name: string): Promise<void> {
   const root = '/sys/fs/cgroup';
   const entries = await readdir(root, { withFileTypes: true });
@@ -175,7 +178,7 @@ export async function makeControlGroups(name: string): Promise<void> {
     if (!entry.isDirectory()) continue;
     const group = join(root, entry.name, name);
     await mkdir(group, { recursive: true }).catch(() => {});
-    // In the first version a group has no processors and no memory until it is given some.
+    // In cgroups version 1 a group has no processors and no memory nodes until it is given some.
     for (const file of ['cpuset.mems', 'cpuset.cpus']) {
       const above = await readFile(join(root, entry.name, file), 'utf8').catch(() => '');
       if (above) await writeFile(join(group, file), above.trim());

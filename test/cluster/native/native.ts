@@ -44,9 +44,9 @@ const UP_MS = 120_000;
 const ENFORCER = join(import.meta.dirname, 'policies', 'main.ts');
 
 /**
- * A one-node Kubernetes of processes on this machine, in namespaces of their own, with all files in one folder: etcd,
- * kube-apiserver, controller manager, scheduler, containerd, kubelet, kube-proxy, CoreDNS, and what enforces
- * NetworkPolicies.
+ * Starts a one-node Kubernetes as processes on this machine, in their own namespaces, with all files in one folder:
+ * etcd, kube-apiserver, controller manager, scheduler, containerd, kubelet, kube-proxy, CoreDNS, and a process that
+ * enforces NetworkPolicies.
  */
 export async function nativeUp(options: ClusterOptions): Promise<Cluster> {
   const { dir, volumes, policies, say } = options;
@@ -153,7 +153,7 @@ async function startNode(
   };
 }
 
-/** The cluster that runs from this folder already. */
+/** Returns the cluster that already runs from this folder. */
 export async function nativeAt(dir: string): Promise<Cluster> {
   await readFile(pathsOf(dir).kubeconfig);
   return nodeOf(dir, await resolveTools(TOOLS, { report: progressPrinter(process.stderr) }));
@@ -180,7 +180,7 @@ function nodeOf(dir: string, tools: Tools): Cluster & { ctr: string; ctrArgs: st
   };
 }
 
-/** Ends what runs from this folder, however the process that started it ended, and removes the folder. */
+/** Ends the cluster of this folder, however the process that started it ended, and removes the folder. */
 export async function nativeDown(dir: string): Promise<void> {
   await checkFolder(dir);
   await closeEnclave(dir);
@@ -197,7 +197,10 @@ function pathsOf(dir: string): settings.Paths {
   };
 }
 
-/** The same for the same folder: names and addresses of a former run are those of the next one. */
+/**
+ * Returns a number that is the same for the same folder, so that each run has the names and addresses of the former
+ * one.
+ */
 function numberOf(dir: string): number {
   return createHash('sha256').update(dir).digest()[0] as number;
 }
@@ -238,7 +241,7 @@ async function until(
   }
 }
 
-/** What a start that failed said, for who wants to know more than its message tells. */
+/** Keeps the logs of a failed start, for more details than the message of the error has. */
 async function keepLogs(dir: string): Promise<void> {
   const target = `${dir}-failed-logs`;
   await rm(target, { recursive: true, force: true });

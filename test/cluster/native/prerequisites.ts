@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { findOnPath } from '@semblance/common/process/find-on-path';
 
-/** Programs and the packages of Debian that have them. */
+/** Maps a program to the Debian package that contains it. */
 const PROGRAMS: Record<string, string> = {
   containerd: 'containerd',
   ctr: 'containerd',
@@ -14,10 +14,13 @@ const PROGRAMS: Record<string, string> = {
 };
 const PLUGIN_FOLDERS = ['/usr/lib/cni', '/opt/cni/bin'];
 
-/** Those of daemons are not on every user's PATH. */
+/** Includes the folders of daemons, which are not on every user's PATH. */
 export const SEARCH_PATH = `${process.env.PATH ?? ''}:/usr/sbin:/sbin`;
 
-/** Folder of the network plugins. @throws Error naming all that is missing and how to get it */
+/**
+ * Returns the folder of the network plugins.
+ * @throws Error naming everything that is missing and how to install it
+ */
 export function checkPrerequisites(): { plugins: string; containerd: string; ctr: string } {
   if (process.platform !== 'linux') throw new Error('a node without Docker needs Linux');
   if (process.getuid?.() !== 0) throw new Error('a node without Docker runs only as root');

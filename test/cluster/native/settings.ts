@@ -37,7 +37,7 @@ export const etcdArgs = (dir: string) => [
   '--listen-peer-urls=http://127.0.0.1:2380',
   '--log-level=warn',
   '--log-outputs=stderr',
-  // The data is thrown away with the cluster.
+  // The data needs no durability, because it is thrown away with the cluster.
   '--unsafe-no-fsync',
 ];
 
@@ -52,7 +52,7 @@ export const apiserverArgs = (address: string, certificates: Certificates) => [
   `--kubelet-client-key=${certificates.admin.key}`,
   '--kubelet-preferred-address-types=InternalIP',
   '--service-account-issuer=https://kubernetes.default.svc',
-  // For APIServices, such as metrics-server's.
+  // APIServices, such as metrics-server's, need these flags.
   `--requestheader-client-ca-file=${certificates.aggregator.authority}`,
   `--requestheader-allowed-names=${AGGREGATOR}`,
   '--requestheader-username-headers=X-Remote-User',
@@ -80,11 +80,11 @@ export const proxyArgs = ({ kubeconfig }: Paths) => [
   `--kubeconfig=${kubeconfig}`,
   `--hostname-override=${NODE}`,
   `--cluster-cidr=${POD_NETWORK}`,
-  // The table of connections belongs to the machine.
+  // The connection table belongs to the machine, so its size must not be changed.
   '--conntrack-max-per-core=0',
 ];
 
-/** Point to point, because a bridge's traffic between a pod and a service may pass iptables by. */
+/** Pods have point-to-point links, because traffic over a bridge between a Pod and a Service may bypass iptables. */
 export const cniText = () =>
   JSON.stringify({
     cniVersion: '0.4.0',
@@ -103,7 +103,10 @@ export const cniText = () =>
     ],
   });
 
-/** Without CAP_SYS_RESOURCE a container cannot be given a score below this process's own. */
+/**
+ * Returns containerd's settings. Without CAP_SYS_RESOURCE a container cannot get an OOM score below that of this
+ * process.
+ */
 export const containerdText = ({ dir, socket }: Paths, pause: string, plugins: string) => `version = 2
 root = ${JSON.stringify(`${dir}/containerd/root`)}
 state = ${JSON.stringify(`${dir}/containerd/state`)}
@@ -134,17 +137,17 @@ export const kubeletText = ({ socket, cgroup }: Paths, certificates: Certificate
     resolvConf: '',
     authentication: {
       anonymous: { enabled: false },
-      // Tokens of service accounts, such as metrics-server's.
+      // metrics-server, for example, authenticates with the token of a service account.
       webhook: { enabled: true },
       x509: { clientCAFile: certificates.authority },
     },
     authorization: { mode: 'AlwaysAllow' },
-    // A machine that is nearly full, as a build machine may be, still runs the tests.
+    // The tests must also run on a machine that is nearly full, as a build machine may be.
     evictionHard: { 'nodefs.available': '1%', 'imagefs.available': '1%', 'memory.available': '100Mi' },
-    // Nor are images deleted to make room on it: nothing here can fetch them again.
+    // Images must not be deleted to make room, because nothing here can fetch them again.
     imageGCHighThresholdPercent: 100,
     imageGCLowThresholdPercent: 99,
-    // Changes reach mounted Secrets and ConfigMaps in seconds.
+    // Changes reach mounted Secrets and ConfigMaps within seconds.
     syncFrequency: '10s',
     shutdownGracePeriod: '0s',
   });

@@ -20,7 +20,7 @@ test('a photo is swapped through the Service', async () => {
     const job = await api.finished((await api.swap({ image_key: image, face_key: face })).id);
     expect(job).toMatchObject({ status: 'succeeded', error: null });
     expect(job.charged_usd).toBeGreaterThan(0);
-    // Its origin is what the owner said clients reach; here they reach it at another port.
+    // The link names the origin that the owner set for clients; the test reaches it at another port.
     const link = new URL(job.output_url ?? '');
     const output = await fetch(new URL(link.pathname + link.search, api.baseUrl));
     expect(output.status).toBe(200);

@@ -6,7 +6,7 @@ import { kubectl, NAMESPACE, nodeAddress, type Pod, pods, upgrade } from './rele
 
 const STRANGERS = 'strangers';
 const outside = createServer((socket) => socket.end());
-/** Addresses by what is there. */
+/** Addresses, by the names of their servers. */
 let targets: Record<string, string>;
 
 type Addressed = Pod & { spec: { containers: { image: string }[] }; status: { podIP?: string } };
@@ -17,7 +17,7 @@ const first = async (component: string) => {
 };
 const nameOf = async (component: string) => (await first(component)).metadata.name;
 
-/** A Pod of somebody else, which listens. */
+/** Creates a Pod that is not part of the release and that listens. */
 async function stranger(namespace: string, image: string): Promise<string> {
   await kubectl(
     ['apply', '--namespace', namespace, '-f', '-'],
@@ -85,7 +85,7 @@ test('the control plane reaches all that others are kept from, so that something
 });
 
 test('an agent reaches the gateway and the Kubernetes API, and nothing else', async () => {
-  // Itself, which no network lies between.
+  // The agent itself is left out, because no network lies between.
   const { agent: _agent, 'metrics of an agent': _metrics, ...rest } = targets;
   expect(await reachable({ pod: await nameOf('agent'), container: 'agent' }, rest)).toEqual([
     'gateway',

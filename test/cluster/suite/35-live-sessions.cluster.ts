@@ -4,7 +4,7 @@ import { CHARTS_POOL, makePool, podsOfPool, stands, untilPool } from './pools.ts
 import { cluster, kubectl, untilReady, withApi } from './release.ts';
 
 const POOL = 'live';
-/** In place of half a minute. */
+/** Time that a drain gives live sessions, in seconds, instead of half a minute. */
 const LIVE_DRAIN_S = 6;
 const stop = new AbortController();
 
@@ -43,7 +43,7 @@ test('kubectl drain under a live session: its client is told, it is closed and c
     await drained;
     expect([code, reason]).toEqual([1001, expect.stringContaining('going_away')]);
     expect(client.notices).toEqual([{ type: 'ending', reason: 'agent_draining', in_seconds: LIVE_DRAIN_S }]);
-    // Sound came until the end, and that was not before what was announced.
+    // Sound must come until the announced end.
     expect(heardOn).toBeGreaterThan(LIVE_DRAIN_S * 1_000 - 500);
     const charged = await expectCharged(api, client, { status: 'succeeded', reason: 'cancelled' });
     const ended = Math.round(at - drainedAt);

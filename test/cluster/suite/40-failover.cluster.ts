@@ -17,7 +17,7 @@ beforeAll(async () => {
   await untilReady();
 });
 
-/** One job runs and one is made when the leader ends; each must be attempted once. */
+/** Ends the leader while one job runs, and creates another job at that moment. Each job must have one attempt. */
 async function survives(end: (pod: string) => Promise<void>): Promise<number> {
   const inputs = await withApi((api) => swapInputs(api));
   const former = await leader();
@@ -29,7 +29,7 @@ async function survives(end: (pod: string) => Promise<void>): Promise<number> {
     await kubectl.apply(next);
     return name;
   });
-  // The agent may have no slot for it yet, which is then what the operator says.
+  // The agent may have no slot for the job yet; the operator's statement about that counts too.
   await eventually('word of the next job', async () =>
     conditionOf(await kubectl.renderJob(next.metadata.name), 'Ready') ? true : undefined,
   );

@@ -24,7 +24,7 @@ import {
 import { agents, kubectl, untilReady, withApi } from './release.ts';
 
 const IDLE_S = 4;
-/** In place of half a minute. */
+/** Time that a drain gives live sessions, in seconds, instead of half a minute. */
 const LIVE_DRAIN_S = 3;
 const stop = new AbortController();
 
@@ -56,7 +56,7 @@ test('a pool from nothing to two agents and back, by what its sessions need', as
   );
   await untilPool(pool, 'it has none', (now) => conditionOfPool(now, 'Ready').reason === 'ScaledToZero');
   await withApi(async (api) => {
-    // From nothing.
+    // The pool scales up from zero agents.
     const askedAt = performance.now();
     expect(await asked(api)).toBe('capacity_warming');
     await delay(ASK_AGAIN_MS);
@@ -65,7 +65,7 @@ test('a pool from nothing to two agents and back, by what its sessions need', as
     const busy = await carrierOf(client);
     expect(await names()).toEqual([busy]);
 
-    // A buffer, of which one is deleted by hand.
+    // The pool keeps a spare agent as a buffer, and replaces it when it is deleted by hand.
     const buffered = (bufferSlots: number) =>
       kubectl.patch('agentpool', pool, { spec: { autoscaling: { bufferSlots } } });
     const other = () =>
@@ -78,7 +78,7 @@ test('a pool from nothing to two agents and back, by what its sessions need', as
     );
     await untilPool(pool, 'it has one to spare', stands(2));
 
-    // Without a buffer the spare one goes. It was longer on its way than it may be idle.
+    // Without a buffer the spare agent goes, because its start took longer than an agent may be idle.
     const readyAt = performance.now();
     await buffered(0);
     await untilPool(pool, 'the one without work is gone', stands(1));
@@ -88,7 +88,7 @@ test('a pool from nothing to two agents and back, by what its sessions need', as
     expect(await names()).toEqual([busy]);
     expect(second).not.toBe(first);
 
-    // Another template.
+    // A changed template replaces the agents.
     const template = { metadata: { annotations: { 'example.com/changed': 'yes' } } };
     await kubectl.patch('agentpool', pool, { spec: { template } });
     const rolling = await untilPool(
@@ -102,7 +102,7 @@ test('a pool from nothing to two agents and back, by what its sessions need', as
     const next = await streaming(api, stop.signal);
     expect(await carrierOf(next)).not.toBe(busy);
 
-    // By hand from here on, and to nothing while both are at work.
+    // From here the pool is scaled by hand, to zero while both agents carry sessions.
     await kubectl.patch('agentpool', pool, { spec: { autoscaling: null, replicas: 1 } });
     await kubectl(['scale', 'agentpool', pool, '--replicas=0']);
     const leaving = await untilPool(
@@ -121,7 +121,7 @@ test('a pool from nothing to two agents and back, by what its sessions need', as
     }
     await untilPool(pool, 'nobody is left', stands(0));
   });
-  // It waits for three agents, one after the other.
+  // The test waits for three agents, one after the other.
 }, 900_000);
 
 test('two pools of one capability; one of them is deleted under a live session', async () => {
@@ -144,11 +144,11 @@ test('two pools of one capability; one of them is deleted under a live session',
     };
     const [told, other] = [on('hand'), on('need')];
 
-    // What a third session lacks is for the pool that scales itself alone.
+    // Only the pool that scales itself may start an agent for a third session.
     expect(await asked(api)).toBe('capacity_warming');
     await untilPool('need', 'it starts another', ({ status }) => status?.desiredReplicas === 2);
     expect((await poolOf('hand')).status).toMatchObject({ desiredReplicas: 1, replicas: 1, busyReplicas: 1 });
-    // Which nobody scales besides.
+    // A pool that scales itself cannot be scaled by hand.
     await expect(kubectl(['scale', 'agentpool', 'need', '--replicas=1'])).rejects.toThrow(
       /replicas and autoscaling exclude each other/,
     );

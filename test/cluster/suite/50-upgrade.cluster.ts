@@ -4,7 +4,7 @@ import { afterAll, expect, test } from 'vitest';
 import { expectCharged, heardMs, setRate, streaming, untilHeard } from './live.ts';
 import { kubectl, pods, upgrade, withNodePort } from './release.ts';
 
-/** What the chart gives live sessions where a gateway goes before its successor comes. */
+/** Time that the chart gives live sessions, in seconds, when a gateway ends before its successor starts. */
 const RECREATED_DRAIN_S = 10;
 const stop = new AbortController();
 afterAll(() => stop.abort());
@@ -23,7 +23,7 @@ test('helm upgrade replaces every Pod while jobs run and wait and a session stre
     const upgradedAt = performance.now();
     const upgraded = upgrade([`--set=podAnnotations.upgraded=at-${Date.now()}`]);
 
-    // With a volume that one node may mount, a gateway goes before its successor comes.
+    // The volume can be mounted on one node only, so the gateway ends before its successor starts.
     const { code, reason, at } = await client.closed;
     expect([code, reason]).toEqual([1001, expect.stringContaining('going_away')]);
     const notice = { type: 'ending', reason: 'gateway_draining', in_seconds: RECREATED_DRAIN_S };
@@ -38,13 +38,13 @@ test('helm upgrade replaces every Pod while jobs run and wait and a session stre
       const { status } = await untilPhase(kubectl, metadata.name, 'Succeeded', 200_000);
       expect(status?.failure).toBeUndefined();
     }
-    // Its agent is let be until it has ended.
+    // The agent of this session stays until the session has ended.
     const heard = heardMs(next);
     await untilHeard(next, heard + 1_000);
     next.close();
     await next.closed;
     await expectCharged(api, next, { status: 'succeeded', reason: null });
-    // Helm waits for what it installed; the operator rolls the agents' Pods out, one ready before another goes.
+    // Helm waits only for what it installed. The operator replaces the agents' Pods itself, one after the other.
     await expect
       .poll(async () => (await uids()).filter((uid) => before.includes(uid)), {
         timeout: 180_000,

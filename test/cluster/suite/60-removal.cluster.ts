@@ -11,8 +11,8 @@ const stop = new AbortController();
 afterAll(() => stop.abort());
 
 /**
- * Runs `remove` with jobs by hand and of the API, running and waiting, and a session that streams.
- * @param code with which the socket of the session is to be closed
+ * Runs `remove` while jobs, created by hand and over the API, run and wait, and while a session streams.
+ * @param code close code that the session's socket must get
  */
 async function underWay(code: number, remove: () => Promise<unknown>): Promise<void> {
   const long = await longPortrait();
@@ -34,7 +34,7 @@ async function underWay(code: number, remove: () => Promise<unknown>): Promise<v
 }
 
 test('helm uninstall with jobs and a session under way ends within a minute and leaves the definitions, nothing else', async () => {
-  // Its LiveSession is deleted while all that carries it is there, and stays there for seconds yet.
+  // Helm deletes the LiveSession while everything that carries it still runs, and that stays for seconds.
   await underWay(4003, async () => {
     const begun = Date.now();
     await helm(['uninstall', RELEASE, '--wait', '--timeout', `${LIMIT_S}s`]);
@@ -42,7 +42,7 @@ test('helm uninstall with jobs and a session under way ends within a minute and 
     console.log(`helm uninstall took ${took.toFixed(1)} s`);
     expect(took).toBeLessThan(LIMIT_S);
   });
-  // What belongs to a resource that Helm removed goes a moment after it.
+  // Dependents of a resource that Helm removed are deleted a moment later.
   await expect.poll(leftovers, { timeout: 30_000 }).toEqual([]);
   const everywhere = [
     'get',
@@ -56,10 +56,12 @@ test('helm uninstall with jobs and a session under way ends within a minute and 
 });
 
 test('a namespace with a release without volumes, jobs and a session under way is deleted within a minute', async () => {
-  // As gateways have it that are replaced one by one: Kubernetes waits for half of that where it finds one.
+  // This is the drain time of gateways that are replaced one by one. Kubernetes waits for up to half of it when it
+  // deletes such a gateway.
   await install(['--set=persistence.enabled=false', '--set=gateway.liveDrainSeconds=300']);
   await setRate();
-  // Pods go first (Kubernetes 1.34 and newer), and its agent, told to end, looks whether the namespace is going.
+  // Kubernetes 1.34 and newer deletes Pods first. The agent of the session is told to end, and looks whether the
+  // namespace is being deleted.
   await underWay(1001, async () => {
     const begun = Date.now();
     await kubectl(['delete', 'namespace', NAMESPACE, `--timeout=${LIMIT_S - 2}s`]);
@@ -67,6 +69,6 @@ test('a namespace with a release without volumes, jobs and a session under way i
     console.log(`deletion of the namespace took ${took.toFixed(1)} s`);
     expect(took).toBeLessThan(LIMIT_S);
   });
-  // And its name can be used again.
+  // The name of the namespace must be usable again.
   await makeNamespace();
 });

@@ -53,7 +53,7 @@ afterAll(async () => {
   await outside?.close();
 });
 
-/** A name in the cluster for a server that is not in it. */
+/** Creates a name in the cluster for a server outside it. */
 async function name(server: string, { port }: Server): Promise<void> {
   const metadata = { name: `own-${server}` };
   await kubectl.apply({ apiVersion: 'v1', kind: 'Service', metadata, spec: { ports: [{ port }] } });
@@ -67,7 +67,7 @@ async function name(server: string, { port }: Server): Promise<void> {
   });
 }
 
-/** As docs/guide/platform/install.md has it. */
+/** Creates a Secret as docs/guide/platform/install.md describes it. */
 async function secret(of: string, entries: Record<string, string>): Promise<void> {
   await kubectl(['delete', 'secret', `own-${of}`, '--ignore-not-found']);
   const literals = Object.entries(entries).map(([key, value]) => `--from-literal=${key}=${value}`);
@@ -77,7 +77,7 @@ const postgresUrl = (password: string) =>
   `postgres://${DATABASE}:${password}@${hostOf('postgres')}:${outside.postgres.port}/${DATABASE}?sslmode=verify-full`;
 const natsUrl = (token: string) => `tls://${token}@${hostOf('nats')}:${outside.nats.port}`;
 
-/** The end of what each container of a component says, and said before it was started again. */
+/** Returns the last log lines of each container of a component, also from before its last restart. */
 async function said(component: string): Promise<string> {
   const found = await pods(component);
   const logs = found.flatMap(({ metadata }) =>
@@ -131,7 +131,7 @@ test('what is wrong with the servers is refused by the chart, or said by the Pod
     },
     { withinMs: 180_000, everyMs: 500 },
   );
-  // What ended a container is told by `kubectl describe`.
+  // `kubectl describe` shows the reason why a container ended.
   const ends = (await pods('control-plane')).flatMap(
     ({ status }) => status.containerStatuses?.[0]?.lastState?.terminated?.message ?? [],
   );
@@ -153,7 +153,7 @@ test('helm test and a photo through the Service, whose output clients fetch from
     expect([status, type]).toEqual([200, 'image/png']);
     expect(bytes).toBeGreaterThan(10_000);
   });
-  // Nobody spoke to the database but over TLS and as the one role.
+  // All connections to the database must use TLS and the one role.
   const sessions = await outside.postgres.sql`
     select distinct usename::text as role, ssl from pg_stat_ssl join pg_stat_activity using (pid)
     where application_name like 'semblance-%'`;
@@ -213,9 +213,10 @@ test('helm upgrade to two of each service replaces those that took from Secrets 
     for (const { metadata } of jobs)
       expect((await untilPhase(kubectl, metadata.name, 'Succeeded')).status?.failure).toBeUndefined();
     expect(await uids(['agent'])).toEqual(agentsBefore);
-    // The gateway that carries the session says so, and stays for it while its successors serve everybody else.
+    // The gateway that carries the session announces the drain and stays for it; its successors serve all other
+    // calls.
     const left = () => uids(SERVICES).then((all) => all.filter((uid) => before.includes(uid)).length);
-    // helm is done when it is told to end, which it hears from its node a moment later.
+    // helm returns when the gateway is told to end; the gateway hears of that from its node a moment later.
     const notice = { type: 'ending', reason: 'gateway_draining', in_seconds: 300 };
     await expect.poll(() => client.notices, { timeout: 10_000 }).toEqual([notice]);
     await untilHeard(client, heardMs(client) + 2_000);

@@ -2,7 +2,7 @@ import { kubectl, list, type Pod } from './release.ts';
 
 const LINES = 60;
 
-/** What a person would look at first when a step failed: resources, events and the end of each Pod's log. */
+/** Returns what a person would look at first after a failed step: resources, events and the end of each Pod's log. */
 export async function diagnosis(): Promise<string> {
   const sections: [string, readonly string[]][] = [
     ['pods', ['get', 'pods', '-o', 'wide']],

@@ -1,6 +1,6 @@
 import { kubectl } from './release.ts';
 
-/** Everything in the namespace but what every namespace has, and notes of what happened. */
+/** Returns everything in the namespace, without what every namespace has and without events. */
 export async function leftovers(): Promise<string[]> {
   const kinds = (await kubectl(['api-resources', '--namespaced', '--verbs=list', '-o', 'name']))
     .split('\n')

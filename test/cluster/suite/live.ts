@@ -9,15 +9,15 @@ import {
 import { expect } from 'vitest';
 import { kubectl, RELEASE } from './release.ts';
 
-/** Of a minute. The ledger keeps millionths of a dollar, so a charge tells the milliseconds. */
+/** Price of a minute in USD. The ledger counts in millionths of a dollar, so a charge tells the milliseconds. */
 const RATE_USD = 6;
-/** What the rounding of a charge, to the millisecond, may take away from a bound. */
+/** Tolerance of a bound, because a charge is rounded to the millisecond, in ms. */
 const ROUNDING_MS = 2;
 
-/** Between two times that the same session is asked for. */
+/** Interval between two requests for the same session, in ms. */
 export const ASK_AGAIN_MS = 5_000;
 
-/** Sets the price that `expectCharged` reckons with. */
+/** Sets the price that `expectCharged` assumes. */
 export async function setRate(): Promise<void> {
   await kubectl([
     ...['exec', `deployment/${RELEASE}-control-plane`, '--'],
@@ -26,19 +26,19 @@ export async function setRate(): Promise<void> {
   ]);
 }
 
-/** What the API says when a session is asked for: `opened`, or the code of the refusal. */
+/** Requests a session. Returns `opened`, or the code of the refusal. */
 export async function asked(api: Api): Promise<string> {
   const { status, body } = await openVoice(api, { duration_minutes: 1 });
   return status === 200 ? 'opened' : (body as { error: { code: string } }).error.code;
 }
 
-/** A session that streams, from the moment that sound comes back. Ends with the signal, if nothing ends it before. */
+/** Opens a session that streams; resolves when sound comes back. The signal ends the session, if it still runs. */
 export async function streaming(api: Api, signal: AbortSignal): Promise<VoiceClient> {
   const through = new URL(api.baseUrl).host;
   const client = await eventually(
     'a live session to be opened',
     () => connectVoice(api, { duration_minutes: 4 }, { through, notices: true }),
-    // Who asks again within 5 s is taken to want another session besides.
+    // A request that comes within 5 s of the last one would count as a request for another session.
     { withinMs: 180_000, everyMs: ASK_AGAIN_MS },
   );
   void client.stream(signal);
@@ -47,18 +47,21 @@ export async function streaming(api: Api, signal: AbortSignal): Promise<VoiceCli
   return client;
 }
 
-/** From the first message of sound to the last. */
+/** Returns the time from the first to the last message of sound, in ms. */
 export const heardMs = ({ firstAt, lastAt }: VoiceClient) => lastAt - firstAt;
 
 export const untilHeard = (client: VoiceClient, ms: number) =>
   eventually(`${ms} ms of sound`, () => heardMs(client) >= ms || undefined, { everyMs: 20 });
 
-/** The agent that carries it. */
+/** Returns the name of the agent that carries the session. */
 export async function carrierOf({ sessionId }: VoiceClient): Promise<string> {
   return kubectl(['get', 'livesession', sessionId, '-o', 'jsonpath={.spec.agent}']);
 }
 
-/** Waits for the charge; it is for what was heard, and for nothing else. @returns the milliseconds paid for */
+/**
+ * Waits for the charge, and checks that it is for what was heard and for nothing else.
+ * @returns the charged time in ms
+ */
 export async function expectCharged(
   api: Api,
   client: VoiceClient,

@@ -16,12 +16,12 @@ import { startTcpProxy, type TcpProxy } from '@semblance/testkit/common/tcp-prox
 import { S3_CREDENTIALS, startS3Server } from '@semblance/testkit/objects/s3-server';
 import postgres from 'postgres';
 
-/** A server that Pods reach at this machine's address, all of it over TLS, by a relay that can be told to fail. */
+/** A server that Pods reach at this machine's address, only over TLS, through a relay that can be told to fail. */
 export type Server = { readonly port: number; readonly relay: TcpProxy };
 
-/** PostgreSQL, NATS and S3 as somebody else runs them: outside of the cluster, with an authority of their own. */
+/** PostgreSQL, NATS and S3 as somebody else runs them: outside the cluster, with their own authority. */
 export type Outside = {
-  /** PEM of the authority that all three certificates are of. */
+  /** PEM of the authority that issued all three certificates. */
   readonly authority: string;
   readonly postgres: Server & { readonly sql: postgres.Sql; readonly password: string };
   readonly nats: Server & { readonly token: string };
@@ -33,7 +33,7 @@ export const DATABASE = 'media';
 
 /**
  * @param listen address of this machine
- * @param nameOf the name that Pods know a server by
+ * @param nameOf returns the name by which Pods know a server
  */
 export async function startOutside(listen: string, nameOf: (server: string) => string): Promise<Outside> {
   const folder = await mkdtemp(join(tmpdir(), 'semblance-outside-'));
@@ -84,11 +84,14 @@ export async function startOutside(listen: string, nameOf: (server: string) => s
 type Files = Awaited<ReturnType<Authority['issue']>>;
 type Guard = ReturnType<typeof createGuard>;
 
-/** With a database for a role that is no superuser, and no way in but over TLS and by password. */
+/**
+ * Starts PostgreSQL with a database for a role that is not a superuser. Others connect only over TLS and with a
+ * password.
+ */
 async function startDatabase(dir: string, files: Files, guard: Guard) {
   const server = await startPostgres({ dataDir: dir, durable: false, guard });
   const data = join(dir, 'data');
-  // The server may run as another user, whose folder of data this is.
+  // The server may run as another user, who then owns the folder of data.
   const { uid, gid } = await stat(data);
   for (const [name, text] of [
     ['server.crt', files.certificate],
@@ -110,7 +113,7 @@ async function startDatabase(dir: string, files: Files, guard: Guard) {
   await sql.end();
   const url = new URL(server.url);
   url.pathname = `/${DATABASE}`;
-  // Of the owner of the server, who looks what has become of it.
+  // Connection of the server's owner, to look at the state of the server.
   const own = postgres(url.href, { max: 1, onnotice: () => {} });
   return {
     port: server.port,
@@ -144,7 +147,7 @@ async function startNats(dir: string, files: Files, guard: Guard) {
   return { port, token: `t${token}`, stop: () => server.stop() };
 }
 
-/** Takes TLS and speaks plainly to a port of this machine. */
+/** Accepts TLS and forwards the plain traffic to a port of this machine. */
 async function overTls(to: number, files: Files): Promise<{ port: number; close(): Promise<void> }> {
   const sockets = new Set<{ destroy(): void }>();
   const server = createServer({ cert: files.certificate, key: files.key }, (near) => {

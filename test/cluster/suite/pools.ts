@@ -2,7 +2,7 @@ import type { AgentPool } from '@semblance/crds/gen/agentpools';
 import { eventually } from '@semblance/testkit/stack/eventually';
 import { type Agent, kubectl, list, type Pod } from './release.ts';
 
-/** The pool that the chart makes. */
+/** Name of the pool that the chart creates. */
 export const CHARTS_POOL = 'agents';
 
 export const poolOf = async (name: string) =>
@@ -13,7 +13,10 @@ export const conditionOfPool = ({ status }: AgentPool, type: string) =>
 
 type Spec = Omit<AgentPool['spec'], 'template'>;
 
-/** A pool of the chart's agents, as somebody would write it who has looked at the chart's; `env` in place of its own. */
+/**
+ * Creates a pool like the chart's, as a reader of the chart would write it; `env` replaces the environment of its
+ * agents.
+ */
 export async function makePool(
   name: string,
   spec: Spec,
@@ -34,7 +37,7 @@ export async function makePool(
   });
 }
 
-/** As much of a Pod's template as is changed here. */
+/** The part of a Pod's template that is changed here. */
 export interface Template {
   spec: {
     terminationGracePeriodSeconds?: number;
@@ -47,12 +50,12 @@ export interface Template {
   };
 }
 
-/** Waits until the pool is as it is to be; says how it was last. */
+/** Waits until the pool satisfies the condition. The error tells its last state. */
 export async function untilPool(
   name: string,
   what: string,
   holds: (pool: AgentPool) => boolean,
-  // As long as the first agent of a release is waited for.
+  // As long as the wait for the first agent of a release.
   withinMs = 180_000,
 ): Promise<AgentPool> {
   return eventually(
@@ -67,7 +70,7 @@ export async function untilPool(
   );
 }
 
-/** So many agents take work, and there are no others. */
+/** Tells whether exactly this many agents exist and take work. */
 export const stands = (agents: number) => (pool: AgentPool) =>
   pool.status?.readyReplicas === agents &&
   pool.status.replicas === agents &&

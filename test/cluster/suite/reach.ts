@@ -4,7 +4,7 @@ import { kubectl } from './release.ts';
 
 export type Place = { readonly pod: string; readonly namespace?: string; readonly container?: string };
 
-/** Opens a connection to each `host:port` and says how that ended: `open`, or the error's code. */
+/** Script that opens a connection to each `host:port` and prints the result: `open`, or the error's code. */
 const PROBE = `
 const net = require('node:net');
 const attempt = (target) => new Promise((resolve) => {
@@ -18,7 +18,7 @@ const attempt = (target) => new Promise((resolve) => {
 Promise.all(process.argv.slice(1).map(attempt)).then((all) => console.log(JSON.stringify(all)));
 `;
 
-/** Which of the addresses a Pod can open a connection to. Names are looked up in the Pod. */
+/** Returns the addresses to which a Pod can open a connection. The Pod itself resolves names. */
 export async function reachable(place: Place, targets: Readonly<Record<string, string>>): Promise<string[]> {
   const said = await kubectl([
     ...['exec', place.pod, ...(place.namespace ? ['--namespace', place.namespace] : [])],
@@ -27,12 +27,12 @@ export async function reachable(place: Place, targets: Readonly<Record<string, s
   ]);
   const ends = new Map(JSON.parse(said) as [string, string][]);
   const wrong = [...ends].filter(([, how]) => /ENOTFOUND|EAI_AGAIN/.test(how));
-  // A name that is not known says nothing of what can be reached.
+  // An unknown name says nothing about what can be reached.
   if (wrong.length > 0) throw new Error(`names that ${place.pod} cannot look up: ${wrong}`);
   return Object.keys(targets).filter((name) => ends.get(targets[name] ?? '') === 'open');
 }
 
-/** This machine's address in the network that a node is in: for the cluster, an address outside of it. */
+/** Returns this machine's address in the network of a node; for the cluster it is an address outside. */
 export function addressBeside(node: string): string {
   for (const each of Object.values(networkInterfaces()).flat()) {
     if (each?.family !== 'IPv4' || !each.cidr) continue;

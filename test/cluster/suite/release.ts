@@ -8,12 +8,12 @@ import { kubectlOf } from '@semblance/testkit/stack/kubectl';
 import type { StackFile } from '@semblance/testkit/stack/stack-process';
 import { clusterAt } from '../cluster.ts';
 
-/** What `run.ts` has started and loaded. */
+/** Folder of the cluster that `run.ts` has started and loaded. */
 const dir = required('SEMBLANCE_CLUSTER_DIR');
 export const cluster = await clusterAt(dir);
 
 export const NAMESPACE = 'semblance';
-/** Its objects are then named without the chart's name in front. */
+/** With this name, the names of its objects do not begin with the chart's name. */
 export const RELEASE = 'semblance';
 const CHART = join(import.meta.dirname, '../../../charts/semblance');
 
@@ -25,7 +25,7 @@ export const kubectl = kubectlOf(
 export const helm = (args: readonly string[]) =>
   run(cluster.helm, ['--namespace', NAMESPACE, ...args], { env });
 
-/** As somebody gets it who sets nothing. */
+/** Installs the chart with its default settings. */
 export async function install(more: readonly string[] = []): Promise<void> {
   await helm(['install', RELEASE, CHART, '--wait', '--timeout', '5m', ...more]);
   await untilReady();
@@ -36,7 +36,7 @@ export async function upgrade(more: readonly string[]): Promise<void> {
   await untilReady();
 }
 
-/** The namespace, with the strictest of the Pod Security Standards. */
+/** Creates the namespace with the strictest of the Pod Security Standards. */
 export async function makeNamespace(): Promise<void> {
   await kubectl.apply({
     apiVersion: 'v1',
@@ -85,7 +85,7 @@ export const readiness = (agent: Agent) =>
     message: '',
   };
 
-/** Waits until an agent can be given work; its Pod is the operator's and no part of what Helm waits for. */
+/** Waits until an agent can take work. Its Pod belongs to the operator, so Helm does not wait for it. */
 export async function untilReady(): Promise<void> {
   await eventually(
     'an agent that is ready',
@@ -98,7 +98,7 @@ export async function untilReady(): Promise<void> {
   );
 }
 
-/** A key of a fresh account with money. */
+/** Returns a key of a new account with money. */
 async function newKey(): Promise<string> {
   const admin = async (...args: string[]) =>
     JSON.parse(
@@ -109,12 +109,12 @@ async function newKey(): Promise<string> {
     ) as Record<string, string>;
   const made = await admin('account', 'create', '--name', `t${Date.now()}`, '--balance-usd', '100');
   const { api_key: apiKey = '', key_id: key = '' } = made;
-  // It is polled with: the 60 requests a minute of a new key are used up in four seconds.
+  // The tests poll with this key, and the 60 requests per minute of a new key last for four seconds.
   await admin('key', 'limit', '--key', key, '--per-minute', '1000000');
   return apiKey;
 }
 
-/** Runs `use` with the API of the gateway's Service, as a client outside reaches it, and a fresh account with money. */
+/** Runs `use` with the API of the gateway's Service, as a client outside reaches it, and a new account with money. */
 export async function withApi<T>(use: (api: Api) => Promise<T>): Promise<T> {
   const apiKey = await newKey();
   const forward = spawn(
@@ -140,8 +140,8 @@ export async function withApi<T>(use: (api: Api) => Promise<T>): Promise<T> {
 }
 
 /**
- * As `withApi`, at a port of the node: `kubectl port-forward` ends with the Pod that it chose, a client behind a load
- * balancer does not.
+ * Like `withApi`, but at a port of the node. `kubectl port-forward` ends with the Pod that it chose; a client
+ * behind a load balancer does not.
  */
 export async function withNodePort<T>(use: (api: Api) => Promise<T>): Promise<T> {
   const apiKey = await newKey();
@@ -163,19 +163,19 @@ export async function withNodePort<T>(use: (api: Api) => Promise<T>): Promise<T>
     await eventually('the port of the node to answer', answers);
     return await use(apiOf({ baseUrl, apiKey }));
   } finally {
-    // With the namespace it may be gone already.
+    // The Service may already be deleted, together with the namespace.
     await kubectl(['delete', 'service', name, '--ignore-not-found']);
   }
 }
 
-/** The node's address, of those that the cluster knows the one inside its network. */
+/** Returns the internal address of the node. */
 export const nodeAddress = () =>
   kubectl([
     ...['get', 'node', cluster.node, '-o'],
     'jsonpath={.status.addresses[?(@.type=="InternalIP")].address}',
   ]);
 
-/** The name of the operator's Pod that leads. */
+/** Returns the name of the operator's Pod that leads. */
 export async function leader(): Promise<string> {
   const lease = JSON.parse(await kubectl(['get', 'lease', 'semblance-operator', '-o', 'json'])) as {
     spec: { holderIdentity?: string };

@@ -100,7 +100,6 @@ export class VoiceThreads {
     return !this.#closed && [...this.#threads].filter(({ warm }) => warm).length < this.#options.threads;
   }
 
-  /** Number of open streams. */
   get streams(): number {
     return [...this.#threads].reduce((sum, { streams }) => sum + streams.size, 0);
   }

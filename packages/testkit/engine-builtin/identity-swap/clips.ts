@@ -4,7 +4,10 @@ import { type Drawn, type Dress, drawFigure, type Head, type Stance } from './fi
 
 const COLOR: ColorTags = { range: 'tv', space: 'bt709', primaries: 'bt709', transfer: 'bt709' };
 
-/** A room with a brick wall, a picture, a lamp and a floor of boards, as a camera at a place sees it. */
+/**
+ * Returns a picture of a room with a brick wall, a picture, a lamp and a floor of boards, seen by a camera at a
+ * position.
+ */
 export function room(
   width: number,
   height: number,
@@ -13,7 +16,7 @@ export function room(
   const out = new Uint8ClampedArray(width * height * 3);
   for (let y = 0; y < height; y++) {
     for (let x = 0; x < width; x++) {
-      // In units of the picture's height, so that every size shows the same.
+      // Coordinates are in units of the picture's height, so that every size shows the same view.
       const u = (x + 0.5) / height + camera.x;
       const v = (y + 0.5) / height + camera.y;
       const o = (y * width + x) * 3;
@@ -60,7 +63,7 @@ export interface Clip {
   readonly camera?: (t: number) => { x: number; y: number };
 }
 
-/** A frame as it is meant: with the figure, its mask, and the room without it. */
+/** Returns one frame before encoding: with the figure, its mask, and the room without the figure. */
 export function clipFrame(
   clip: Clip,
   index: number,
@@ -73,7 +76,7 @@ export function clipFrame(
   return { ...drawFigure(width, height, stance, clip, empty), empty, stance };
 }
 
-/** Someone who walks from left to right and waves. */
+/** Returns the stances of a person who walks from left to right and waves. */
 export function walker(width: number, height: number): (t: number) => Stance {
   return (t) => {
     const step = Math.sin(t * 5);
@@ -98,7 +101,7 @@ export function walker(width: number, height: number): (t: number) => Stance {
   };
 }
 
-/** Writes a clip; with the sound of another file if one is given. */
+/** Writes a clip, with the sound of another file if one is given. */
 export async function writeClip(media: Media, clip: Clip, path: string, audio?: string): Promise<void> {
   const { width, height, rate, frames } = clip;
   const writer = await media.openWriter({

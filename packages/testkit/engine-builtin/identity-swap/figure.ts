@@ -4,17 +4,17 @@ import sharp from 'sharp';
 
 const MEDIA = join(import.meta.dirname, '..', '..', '..', '..', 'media');
 
-/** Where the joints of a figure are; x to the right and y down, in heights of the figure from its feet. */
+/** Joint positions of a figure: x to the right, y down, in heights of the figure, from its feet. */
 export interface Stance {
-  /** Middle of the feet on the picture, and the figure's height, pixels. */
+  /** Position of the middle of the feet and height of the figure, in pixels. */
   readonly x: number;
   readonly y: number;
   readonly height: number;
-  /** Angles from hanging straight down, radians, outwards: upper and lower arm, its own left first. */
+  /** Angles outwards from hanging straight down, in radians: upper and lower arm, the figure's left arm first. */
   readonly arms: readonly [number, number, number, number];
-  /** The same of thighs and calves. */
+  /** The same angles for thighs and calves. */
   readonly legs: readonly [number, number, number, number];
-  /** Turn of the head, clockwise. */
+  /** Clockwise turn of the head, in radians. */
   readonly head: number;
 }
 
@@ -45,21 +45,21 @@ export const RED_SHIRT: Dress = {
   hair: true,
 };
 
-/** Upright, arms a little away from the body: as characters are mostly pictured. */
+/** Stance of an upright person with the arms a little away from the body, as most character pictures show. */
 export const STANDING: Omit<Stance, 'x' | 'y' | 'height'> = {
   arms: [0.3, 0.25, 0.3, 0.25],
   legs: [0.1, 0.08, 0.1, 0.08],
   head: 0,
 };
 
-/** A photographed head to put on a figure. */
+/** Photographed head for a figure. */
 export interface Head {
   readonly side: number;
   /** RGBA. */
   readonly data: Uint8Array;
 }
 
-/** The heads of two of the shipped portraits, cut out by an ellipse. */
+/** Loads the head of one of two shipped portraits, cut out by an ellipse. */
 export async function loadHead(name: 'astronaut' | 'hopper'): Promise<Head> {
   const [file, left, top, size] =
     name === 'astronaut'
@@ -81,13 +81,13 @@ export async function loadHead(name: 'astronaut' | 'hopper'): Promise<Head> {
   return { side, data: new Uint8Array(data) };
 }
 
-/** Pixels of a figure over nothing: RGB, and how much of each pixel it covers (0–255). */
+/** Pixels of a figure without background: RGB, and the coverage of each pixel (0–255). */
 export interface Drawn {
   readonly rgb: Uint8Array;
   readonly mask: Uint8Array;
 }
 
-/** Joints of a figure, as a body tracker numbers them, pixels of the picture. */
+/** Returns the joints of a figure in pixels, numbered as a body tracker numbers them. */
 export function figurePoints(stance: Stance): BodyPoint[] {
   const { x, y, height, arms, legs, head } = stance;
   const at = (u: number, v: number): Point => [x + u * height, y - v * height];
@@ -100,7 +100,7 @@ export function figurePoints(stance: Stance): BodyPoint[] {
     points.set(BODY[name], point);
     return point;
   };
-  // Seen from the front, its own left is on the right.
+  // Seen from the front, the figure's left side is on the right.
   for (const [side, name, k] of [
     [1, 'left', 0],
     [-1, 'right', 1],
@@ -167,7 +167,7 @@ export function drawFigure(
     }
     mask[i] = (mask[i] as number) + (255 - (mask[i] as number)) * cover;
   };
-  /** A limb, thick as `ra` at one end and as `rb` at the other, lit from the left. */
+  /** Draws a limb whose radius changes from `ra` to `rb`, lit from the left. */
   const limb = (a: Point, b: Point, ra: number, rb: number, colour: Rgb): void => {
     const reach = Math.max(ra, rb) * h + 2;
     const length = Math.max(1e-6, (b[0] - a[0]) ** 2 + (b[1] - a[1]) ** 2);
@@ -218,7 +218,7 @@ export function drawFigure(
     limb(at(`${side}Shoulder`), at(`${side}Elbow`), 0.042, 0.034, dress.shirt);
     limb(at(`${side}Wrist`), at(`${side}Index`), 0.021, 0.018, dress.skin);
   }
-  // The head, 0.15 of the height.
+  // The head is 0.15 of the height.
   const size = 0.2 * h;
   const [sin, cos] = [Math.sin(stance.head), Math.cos(stance.head)];
   const middle: Point = [chest[0] + sin * 0.098 * h, chest[1] - 0.025 * h - cos * 0.075 * h];
@@ -244,7 +244,7 @@ export function drawFigure(
   return { rgb, mask };
 }
 
-/** What an errorless finder would say of a figure. */
+/** Returns the person that a detector without errors would find. */
 export function figurePerson(
   points: readonly BodyPoint[],
   mask: Uint8Array,

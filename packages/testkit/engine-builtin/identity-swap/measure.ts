@@ -2,7 +2,7 @@ import type { VideoFrame } from '@semblance/media/types';
 import { regionToRgb } from '@semblance/media/yuv';
 import { grow, type Plane, plane } from '@semblance/vision/plane/plane';
 
-/** How far a pixel's colour must be from the empty room's to count as person, sum over red, green and blue. */
+/** Least difference from the empty room at which a pixel counts as person, as a sum over red, green and blue. */
 const DIFFERENT = 36;
 
 export function rgbOf(frame: VideoFrame): Uint8Array {
@@ -10,7 +10,7 @@ export function rgbOf(frame: VideoFrame): Uint8Array {
   return regionToRgb(frame, { x: 0, y: 0, width, height }, { range: 'tv', space: 'bt709' }).data;
 }
 
-/** Where a frame differs from the empty room. */
+/** Returns the mask of the pixels that differ from the empty room. */
 export function silhouette(rgb: Uint8Array, empty: Uint8Array): Uint8Array {
   return Uint8Array.from({ length: rgb.length / 3 }, (_, i) => {
     const far = (c: number): number => Math.abs((rgb[i * 3 + c] as number) - (empty[i * 3 + c] as number));
@@ -18,7 +18,7 @@ export function silhouette(rgb: Uint8Array, empty: Uint8Array): Uint8Array {
   });
 }
 
-/** Intersection of two masks over their union. */
+/** Returns the intersection of two masks over their union. */
 export function overlap(a: Uint8Array, b: Uint8Array): number {
   let [both, either] = [0, 0];
   for (let i = 0; i < a.length; i++) {
@@ -30,8 +30,8 @@ export function overlap(a: Uint8Array, b: Uint8Array): number {
 }
 
 /**
- * Peak signal-to-noise ratio (dB) of a frame against the empty room, over what is neither the person nor nearer to it
- * than `away` pixels.
+ * Returns the peak signal-to-noise ratio (dB) of a frame against the empty room, over the pixels farther than
+ * `away` from the person.
  */
 export function psnrOutside(
   rgb: Uint8Array,
@@ -51,7 +51,7 @@ export function psnrOutside(
   return 10 * Math.log10(255 ** 2 / Math.max(1e-6, sum / Math.max(1, count)));
 }
 
-/** Mean colour of what a mask covers. */
+/** Returns the mean colour under a mask. */
 export function meanColour(rgb: Uint8Array, mask: Uint8Array): [number, number, number] {
   const sums: [number, number, number] = [0, 0, 0];
   let count = 0;

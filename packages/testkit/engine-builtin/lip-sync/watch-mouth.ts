@@ -8,15 +8,15 @@ import { FaceFinder } from '@semblance/vision/face-finder';
 import { openSession } from '@semblance/vision/models/session';
 import { posesOf } from '../../sound/poses.ts';
 
-/** What is seen of the mouth in each frame that shows a face, and what the sound told it to do then. */
+/** Mouth of each frame that shows a face, with the sound at its time. */
 export interface WatchedMouth {
-  /** Opening as the mesh network sees it, IOD. */
+  /** Mouth opening that the mesh network finds, in interocular distances. */
   readonly aperture: number[];
   readonly chin: number[];
   readonly told: number[];
 }
 
-/** Looks at a rendered video with the mesh network. @param samples its sound, mono, 16 kHz */
+/** Measures the mouth in a rendered video with the mesh network. @param samples its sound, mono, 16 kHz */
 export async function watchMouth(
   frames: AsyncIterable<VideoFrame> | Iterable<VideoFrame>,
   samples: Float32Array,

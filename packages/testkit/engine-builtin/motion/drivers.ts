@@ -8,14 +8,17 @@ import type { Face } from '@semblance/vision/face-mesh';
 import sharp, { type Sharp } from 'sharp';
 import { turnedHead } from './turned-head.ts';
 
-/** A face and what surrounds it, as a picture of its own. */
+/** Face with its surroundings, as a separate picture. */
 export interface Subject {
   readonly name: string;
   readonly picture: Picture;
   readonly face: Face;
 }
 
-/** Cuts one face of a photograph out with head and shoulders; it must be the most prominent then. @param place from left to right, 0 is the first */
+/**
+ * Cuts head and shoulders of one face out of a photograph; the face must be the most prominent of the result.
+ * @param place index from left to right, from 0
+ */
 export async function subjectOf(
   finder: FaceFinder,
   file: string,
@@ -53,16 +56,16 @@ export async function readRgb(pipeline: Sharp): Promise<Picture> {
   return { width: info.width, height: info.height, channels: 3, data: new Uint8Array(data) };
 }
 
-/** One thing after the other, each with its way there and back, so that none hides in another. */
+/** Returns one movement there and back. Movements follow each other, so that none hides another. */
 function swing(t: number, from: number, length: number, cycles: number): number {
   const u = (t - from) / length;
   return u < 0 || u > 1 ? 0 : Math.sin(2 * Math.PI * cycles * u) * Math.min(1, 6 * u, 6 * (1 - u));
 }
 
-/** Seconds of a driver. */
+/** Length of a driver, in seconds. */
 export const DRIVER_SEC = 10;
 
-/** Roll, yaw, pitch, place, size, then talk, all at once at the end. */
+/** Returns the pose at a time: roll, yaw, pitch, position, size, then talking, and all together at the end. */
 export function motionAt(t: number): {
   roll: number;
   yaw: number;
@@ -89,7 +92,7 @@ export function motionAt(t: number): {
   };
 }
 
-/** Writes a driver made of a photograph. @param how by the engine's own animator, or as a painted ellipsoid */
+/** Writes a driver made from a photograph. @param how by the engine's own animator, or as a painted ellipsoid */
 export async function writeDriver(
   media: Media,
   subject: Subject,
@@ -99,7 +102,7 @@ export async function writeDriver(
     frameRate: number;
     seconds?: number;
     audio?: string;
-    /** Which moment of the motion is shown at a time of the video, seconds. */
+    /** Returns the moment of the motion that is shown at a time of the video, in seconds. */
     at?: (time: number) => number;
   },
 ): Promise<void> {

@@ -5,7 +5,7 @@ import type { Media, VideoFrame } from '@semblance/media/types';
 import type { FaceFinder } from '@semblance/vision/face-finder';
 import type { Face } from '@semblance/vision/face-mesh';
 
-/** What the mesh says of each frame of a video. */
+/** Mesh measurements of each frame of a video. */
 export interface Series {
   readonly ptsUs: number[];
   readonly roll: number[];
@@ -17,7 +17,7 @@ export interface Series {
   readonly missing: number;
 }
 
-/** Measures every frame of a video. @param each told of every frame with its face */
+/** Measures every frame of a video. @param each called with every frame and its face */
 export async function measureVideo(
   media: Media,
   finder: FaceFinder,
@@ -58,7 +58,7 @@ export async function measureVideo(
   return series;
 }
 
-/** Pearson's r. */
+/** Returns Pearson's correlation coefficient. */
 export function correlation(a: readonly number[], b: readonly number[]): number {
   const n = Math.min(a.length, b.length);
   const mean = (list: readonly number[]): number => list.slice(0, n).reduce((sum, v) => sum + v, 0) / n;
@@ -74,7 +74,7 @@ export function correlation(a: readonly number[], b: readonly number[]): number 
   return ab / Math.sqrt(aa * bb);
 }
 
-/** By how many frames `b` follows `a`, where they agree best. */
+/** Returns the lag in frames of `b` behind `a` at which they correlate best. */
 export function bestLag(a: readonly number[], b: readonly number[], most = 6): number {
   let best = { lag: 0, r: -1 };
   for (let lag = -most; lag <= most; lag++) {

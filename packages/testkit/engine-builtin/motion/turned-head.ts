@@ -2,7 +2,7 @@ import type { Picture } from '@semblance/engine-api/picture';
 import { rgbToYuv } from '@semblance/engine-builtin/internal/animate/yuv';
 import type { Face } from '@semblance/vision/face-mesh';
 
-/** What a head does in one frame; angles in radians, the rest in shares of the face's width. */
+/** Pose of a head in one frame; angles in radians, distances as shares of the face's width. */
 export interface HeadMove {
   readonly roll: number;
   readonly yaw: number;
@@ -10,13 +10,13 @@ export interface HeadMove {
   readonly dx: number;
   readonly dy: number;
   readonly scale: number;
-  /** How far the jaw is dropped. */
+  /** Distance by which the jaw is dropped. */
   readonly jaw: number;
 }
 
 /**
- * A head that shares nothing with the engine's animator: the photograph is painted onto an ellipsoid, which is turned
- * and looked at from the front; below the mouth it is cut open and the jaw shifted down.
+ * Draws a turned head without the engine's animator. The photograph is mapped onto an ellipsoid that is rotated and
+ * seen from the front. Below the mouth it is cut open and the jaw is shifted down.
  */
 export function turnedHead(picture: Picture, face: Face, move: HeadMove): Uint8Array {
   const { width, height, data } = picture;
@@ -44,7 +44,7 @@ export function turnedHead(picture: Picture, face: Face, move: HeadMove): Uint8A
     for (let x = 0; x < width; x++) {
       const px = (x + 0.5 - center.x - move.dx * face.width) / move.scale;
       const py = (y + 0.5 - center.y - move.dy * face.width) / move.scale;
-      // Out of the roll, onto the ellipsoid's nearer side, then back by yaw and pitch.
+      // Inverts the roll, projects onto the nearer side of the ellipsoid, then inverts yaw and pitch.
       const ux = cr * px + sr * py;
       const uy = -sr * px + cr * py;
       const inside = (ux / rx) ** 2 + (uy / ry) ** 2;
@@ -52,7 +52,7 @@ export function turnedHead(picture: Picture, face: Face, move: HeadMove): Uint8A
       let ty = uy;
       if (inside < 1) {
         const uz = -rz * Math.sqrt(1 - inside);
-        // The opposite of: pitch about x, then yaw about y (nose to the right of the picture for yaw > 0).
+        // Inverse of: pitch about x, then yaw about y (the nose points to the picture's right for yaw > 0).
         const vx = (cy * ux) / rx + (sy * uz) / rz;
         const vz = (-sy * ux) / rx + (cy * uz) / rz;
         const vy = uy / ry;

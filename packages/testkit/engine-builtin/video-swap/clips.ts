@@ -4,40 +4,40 @@ import { rgbToRegion } from '@semblance/media/yuv';
 import { type CropTransform, cropRgb } from '@semblance/vision/picture';
 import sharp from 'sharp';
 
-/** A still picture under a moving camera. */
+/** Still picture under a moving camera. */
 export interface Scene {
   readonly picture: Picture;
   readonly frames: number;
-  /** What the camera shows in a frame of the scene. */
+  /** Returns the camera's view in a frame of the scene. */
   readonly view: (frame: number) => View;
-  /** Changes the frame that was drawn, RGB of 0–255; for light, things in front and the like. */
+  /** Changes the drawn frame (RGB, 0–255), for light, occluders and the like. */
   readonly change?: (rgb: Float32Array, frame: number, size: Size) => void;
 }
 
-/** A camera's view of a picture: what lies in its middle, and how large. */
+/** Camera view of a picture: its centre and its scale. */
 export interface View {
   readonly x: number;
   readonly y: number;
   /** Pixels of the frame per pixel of the picture. */
   readonly zoom: number;
-  /** Clockwise turn of the camera, radians. */
+  /** Clockwise turn of the camera, in radians. */
   readonly turn?: number;
 }
 
 export interface Clip extends Size {
   readonly path: string;
   readonly scenes: readonly Scene[];
-  /** Standard deviation of the camera's noise, levels of brightness. Default 2.5. */
+  /** Standard deviation of the camera noise, in brightness levels. Default 2.5. */
   readonly noise?: number;
-  /** Time of a frame, microseconds. Default: 25 a second. */
+  /** Returns the time of a frame in microseconds. Default: 25 frames per second. */
   readonly timeUs?: (frame: number) => number;
-  /** File with the sound. */
+  /** File that contains the sound. */
   readonly audio?: string;
 }
 
 export const COLOR = { range: 'tv', space: 'bt709', primaries: 'bt709', transfer: 'bt709' } as const;
 
-/** Films scenes one after the other, with a hard cut between them. */
+/** Films scenes in sequence, with a hard cut between them. */
 export async function makeClip(media: Media, clip: Clip): Promise<WrittenVideo> {
   const { width, height, path, audio } = clip;
   const { signal } = new AbortController();
@@ -67,7 +67,7 @@ export async function makeClip(media: Media, clip: Clip): Promise<WrittenVideo> 
   return writer.finish(timeUs(index));
 }
 
-/** The crop that a view shows. */
+/** Returns the crop that a view shows. */
 export function cropOf({ x, y, zoom, turn = 0 }: View, { width, height }: Size): CropTransform {
   const scale = 1 / zoom;
   const cos = Math.cos(turn) * scale;
@@ -89,7 +89,7 @@ export async function readPicture(file: string): Promise<Picture> {
   return { width: info.width, height: info.height, channels: 3, data: new Uint8Array(data) };
 }
 
-/** Noise of brightness, the same in every run. */
+/** Brightness noise that is equal in every run. */
 class Noise {
   readonly #values = new Float32Array(1 << 18);
   #seed = 1;
@@ -107,7 +107,7 @@ class Noise {
     const { length } = this.#values;
     let at = Math.floor(this.#random() * length);
     for (let i = 0; i < rgb.length; i += 3) {
-      // Rows of noise must not repeat where the frame does.
+      // The noise must not repeat with the period of the frame.
       if (i % 30_000 === 0) at = Math.floor(this.#random() * length);
       const value = this.#values[at++ % length] as number;
       for (let c = 0; c < 3; c++) rgb[i + c] = Math.min(255, Math.max(0, (rgb[i + c] as number) + value));

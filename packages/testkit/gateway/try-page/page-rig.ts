@@ -8,8 +8,8 @@ import { TEST_KEY } from '../control-double.ts';
 import { streamRig } from '../stream-rig.ts';
 
 /**
- * The page in a real browser before a real gateway, whose control plane and agent do what a test says: for the tests of a
- * file, each with a page of its own, in which nothing may be thrown that nobody catches.
+ * Opens the try page in a real browser in front of a real gateway with a scripted control plane and agent. Each
+ * test has a page of its own and fails on any uncaught error in it.
  */
 export function pageRig() {
   const rig = streamRig({ tryPage: true });
@@ -36,7 +36,7 @@ export function pageRig() {
     page.on('pageerror', (error) => faults.push(String(error)));
     await page.addInitScript(`window.testOrigin = '${rig.gateway.origin}'`);
     await page.addInitScript({ path: join(import.meta.dirname, 'watch-page.js') });
-    // Settled as soon as it is asked for.
+    // Settles the session as soon as the page asks.
     await page.route('**/usage?*', (route) =>
       route.fulfill({
         json: [...rig.live.sessions.keys()].map((id) => ({
@@ -68,13 +68,13 @@ export function pageRig() {
     await page.check('input[value="file"]');
     await page.setInputFiles('#file', { name, mimeType, buffer });
   }
-  /** Starts, and waits until something has come back. */
+  /** Starts a session and waits for the first answer. */
   async function startStreaming() {
     await page.click('#start');
     await expect.poll(status).toMatch(/^Streaming/);
     await expect.poll(() => figure('received')).toBeGreaterThan(0);
   }
-  /** The page can be used again, holds nothing of the browser any more, and said why. */
+  /** Expects that the page can be used again, has released the browser's devices, and shows the reason. */
   async function expectOver(sentence: string | RegExp, state: 'idle' | 'failed') {
     await untilIdle();
     await expect.poll(isOpen).toEqual([]);
@@ -90,7 +90,7 @@ export function pageRig() {
 
   return {
     rig,
-    /** That of the test which runs. */
+    /** Page of the running test. */
     page: () => page,
     status,
     figure,

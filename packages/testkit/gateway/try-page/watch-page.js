@@ -1,6 +1,6 @@
 /**
- * Runs in the page before its own scripts: notes what the page takes of the browser, and holds up what a test asks it to.
- * Sockets go to the gateway of the test instead of its public name.
+ * Runs in the page before its own scripts. It records the browser resources that the page holds, delays what a test
+ * asks for, and redirects sockets from the public name to the gateway of the test.
  */
 (() => {
   const held = { tracks: [], contexts: [], sockets: [], decodes: [], holdDecodes: false, device: undefined };
@@ -22,18 +22,18 @@
     if (held.holdDecodes) await new Promise((resolve) => held.decodes.push(resolve));
     return decode(...picture);
   };
-  /** What is not given back. */
+  /** Lists resources that are not released. */
   held.open = () => [
     ...held.tracks.filter(({ readyState }) => readyState !== 'ended').map(({ kind }) => kind),
     ...held.contexts.filter(({ state }) => state !== 'closed').map(() => 'context'),
     ...held.sockets.filter(({ readyState }) => readyState < 2).map(() => 'socket'),
   ];
-  // A page that is not secure has none.
+  // A page in an insecure context has none.
   const { mediaDevices } = navigator;
   if (!mediaDevices) return;
   const ask = mediaDevices.getUserMedia.bind(mediaDevices);
   mediaDevices.getUserMedia = async (constraints) => {
-    // A name of a refusal, or a promise to wait for.
+    // Name of a refusal, or a promise to wait for.
     if (typeof held.device === 'string') throw new DOMException('', held.device);
     await held.device;
     const stream = await ask(constraints);

@@ -1,6 +1,5 @@
 /**
- * `node main.ts KUBECONFIG`: holds every Pod of a one-node cluster to its NetworkPolicies, by rules of iptables in the
- * network that it is started in.
+ * `node main.ts KUBECONFIG` enforces the NetworkPolicies of a one-node cluster on all Pods, with iptables rules in the network namespace in which it is started.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import {
@@ -22,7 +21,7 @@ const POLICIES: ResourceDescriptor<Policy> = {
   plural: 'networkpolicies',
   kind: 'NetworkPolicy',
 };
-/** Changes that come together are one transaction. */
+/** Time in which changes are gathered into one transaction, in ms. */
 const GATHER_MS = 50;
 
 const [kubeconfigPath = ''] = process.argv.slice(2);
@@ -52,7 +51,8 @@ while (!stop.signal.aborted) {
   const cluster = { policies: policies.list(), pods: pods.list(), namespaces: namespaces.list() };
   const { text, chains } = transaction(cluster, former);
   if (text !== formerText) {
-    // What it cannot put into rules ends it, and with it the cluster's start or the test that waits: no gap is silent.
+    // A failure to write the rules ends this process, and with it the cluster's start or the waiting test, so that
+    // no gap stays unnoticed.
     await run('iptables-restore', ['--wait', '10', '--noflush'], { input: text });
     logger.info({ policies: cluster.policies.length, chains: chains.length }, 'rules written');
     former = chains;

@@ -5,7 +5,7 @@ import { type Cluster, type Pod, type Policy, rangesOf, selects, without } from 
 
 type Given = { namespace?: string; labels?: Record<string, string>; phase?: string; hostNetwork?: boolean };
 
-/** The last part of the address is part of the name: `web-7` is 10.0.0.7. */
+/** Creates a Pod whose name ends with the last part of its address: `web-7` is 10.0.0.7. */
 function pod(name: string, { namespace = 'a', labels, phase, hostNetwork }: Given = {}): Pod {
   return {
     metadata: { name, namespace, uid: name, ...(labels ? { labels } : {}) },
@@ -20,7 +20,7 @@ const policy = (spec: V1NetworkPolicySpec, namespace = 'a'): Policy => ({
 const namespaces = ['a', 'b'].map((name) => ({ metadata: { name, labels: { team: name } } }));
 const clusterOf = (pods: Pod[], policies: Policy[] = []): Cluster => ({ pods, policies, namespaces });
 
-/** Rules of the one chain of a direction, without what all of them end with. */
+/** Returns the rules of the only chain of a direction, without the final rule that all chains have. */
 function allowed(cluster: Cluster, direction: 'E' | 'I'): string[] | undefined {
   const { text, chains } = transaction(cluster, undefined);
   const chain = chains.find((name) => name.startsWith(`SEMB-${direction}-`));
@@ -119,7 +119,7 @@ describe('what is let through', () => {
   });
 
   it('into a Pod, by where it comes from', () => {
-    // As it is on the wire; the client library's type has another name for it.
+    // This is the name on the wire; the client library's type has another.
     const ingress = [{ from: [DB], ports: [{ port: 80 }] }] as unknown as NonNullable<
       V1NetworkPolicySpec['ingress']
     >;

@@ -3,19 +3,22 @@ import type { V1NetworkPolicyPeer, V1NetworkPolicyPort } from '@kubernetes/clien
 import { addressed, type Cluster, type Pod, type Policy, rangesOf, selects } from './selection.ts';
 
 const CHAIN = 'SEMB-POLICY';
-/** Packets between Pods, and to and from elsewhere; packets of Pods to this node, such as to kube-apiserver. */
+/**
+ * FORWARD has packets between Pods, and between Pods and elsewhere. INPUT has packets from Pods to this node, such
+ * as to kube-apiserver.
+ */
 const HOOKS = ['FORWARD', 'INPUT'] as const;
 
 type Direction = 'Ingress' | 'Egress';
 type Rule = { peers: V1NetworkPolicyPeer[] | undefined; ports: V1NetworkPolicyPort[] | undefined };
 
 /**
- * What iptables-restore (with --noflush) is to be told so that NetworkPolicies hold, in one transaction: a Pod that a
- * policy selects for a direction sends or receives, in that direction, only connections that one of its policies
- * allows. Never held back is what a Pod sends to itself (by a Service's address), and what a node itself sends to its
- * Pods, probes above all.
+ * Returns the input of iptables-restore (with --noflush) that enforces NetworkPolicies in one transaction. If a
+ * policy selects a Pod for a direction, the Pod sends or receives, in that direction, only connections that one of
+ * its policies allows. Two kinds of packets always pass: from a Pod to itself (by a Service's address), and from
+ * the node to its Pods, above all probes.
  *
- * @param former chains of the transaction before this one; undefined: this is the first
+ * @param former chains of the previous transaction; undefined for the first one
  */
 export function transaction(
   cluster: Cluster,
@@ -39,7 +42,7 @@ export function transaction(
   const lines = [
     '*filter',
     ...[CHAIN, ...chains, ...gone].map((chain) => `:${chain} - [0:0]`),
-    // kube-proxy puts rules of its own in front, some of which accept.
+    // Our rule must be first, because kube-proxy puts its rules in front and some of them accept.
     ...HOOKS.flatMap((hook) => [...(former ? [`-D ${hook} -j ${CHAIN}`] : []), `-I ${hook} 1 -j ${CHAIN}`]),
     `-A ${CHAIN} -m conntrack --ctstate ESTABLISHED,RELATED -j RETURN`,
     ...[...new Set(guarded.map(({ address }) => address))].map(
@@ -69,13 +72,15 @@ function isolates({ metadata, spec }: Policy, direction: Direction, pod: Pod): b
 const rulesOf = ({ spec }: Policy, direction: Direction): Rule[] =>
   direction === 'Ingress'
     ? (spec?.ingress ?? []).map(({ _from, ports, ...rest }) => ({
-        // The client library's name for it, which is none on the wire.
+        // The client library calls the field `_from`; on the wire it is `from`.
         peers: (rest as { from?: V1NetworkPolicyPeer[] }).from ?? _from,
         ports,
       }))
     : (spec?.egress ?? []).map(({ to, ports }) => ({ peers: to, ports }));
 
-/** Every pair of a range and ports that a rule allows; no peers at all stand for everybody. */
+/**
+ * Returns a match for every pair of range and ports that a rule allows; a rule without peers allows all addresses.
+ */
 function matchesOf({ peers, ports }: Rule, direction: Direction, policy: Policy, cluster: Cluster): string[] {
   const side = direction === 'Egress' ? '-d' : '-s';
   const ranges = peers?.length

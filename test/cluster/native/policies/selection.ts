@@ -13,7 +13,7 @@ export interface Pod extends KubeObject {
   readonly spec?: V1PodSpec;
   readonly status?: { readonly phase?: string; readonly podIP?: string };
 }
-/** All that decides who may reach whom. */
+/** All objects that decide which connections are allowed. */
 export type Cluster = {
   readonly policies: readonly Policy[];
   readonly pods: readonly Pod[];
@@ -22,7 +22,7 @@ export type Cluster = {
 
 type Labels = Readonly<Record<string, string>> | undefined;
 
-/** Whether labels are those a selector asks for; an empty selector asks for nothing. */
+/** Tells whether a selector selects the labels; an empty selector selects all. */
 export function selects(selector: V1LabelSelector, labels: Labels = {}): boolean {
   const equal = Object.entries(selector.matchLabels ?? {}).every(([key, value]) => labels[key] === value);
   return (
@@ -45,14 +45,17 @@ export function selects(selector: V1LabelSelector, labels: Labels = {}): boolean
   );
 }
 
-/** Pods that have an address of their own: neither ended, whose address may be another's by now, nor the node's. */
+/**
+ * Returns the Pods with their own address. Left out are Pods that use the node's address, and ended ones, whose
+ * address may belong to another Pod.
+ */
 export const addressed = (pods: readonly Pod[]) =>
   pods.filter(
     ({ spec, status }) =>
       status?.podIP && !spec?.hostNetwork && status.phase !== 'Succeeded' && status.phase !== 'Failed',
   );
 
-/** IPv4 ranges that a peer stands for, as seen from a namespace. */
+/** Returns the IPv4 ranges of a peer, as seen from a namespace. */
 export function rangesOf(
   peer: V1NetworkPolicyPeer,
   namespace: string | undefined,
@@ -75,7 +78,7 @@ export function rangesOf(
     .map(({ status }) => `${status?.podIP}/32`);
 }
 
-/** A range less another one, as the ranges that are left. */
+/** Returns the ranges that remain of one range without another. */
 export function without(range: string, except: string): string[] {
   const [from, bits] = parse(range);
   const [start, length] = parse(except);
