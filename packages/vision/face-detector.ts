@@ -2,7 +2,7 @@ import type { Picture } from '@semblance/engine-api/picture';
 import { type InferenceSession, Tensor } from 'onnxruntime-node';
 import { type Point, shrink } from './picture.ts';
 
-/** A face as the detector sees it: a square-ish box and six points, in pixels of the picture. */
+/** Face as the detector sees it: a roughly square bounding box and six points, in pixels of the picture. */
 export interface Detection {
   readonly score: number;
   readonly x: number;
@@ -14,7 +14,7 @@ export interface Detection {
 }
 
 const SIZE = 256;
-/** A face of this many pixels in the network's input is still found reliably (measured; the box, not the head). */
+/** Smallest width of the box in pixels of the network's input at which a face is found reliably (measured). */
 const SMALLEST_IN_INPUT = 30;
 const OVERLAP = 64;
 const MIN_SCORE = 0.55;
@@ -22,8 +22,8 @@ const MERGE_OVERLAP = 0.35;
 
 /**
  * Finds faces of any size with BlazeFace (Bazarevsky et al. 2019, "BlazeFace: Sub-millisecond Neural Face Detection
- * on Mobile GPUs"), whose input is 256²: first in the whole picture, then in overlapping tiles of finer and finer
- * scales, until faces of `minFace` pixels would have been seen.
+ * on Mobile GPUs"), whose input is 256². It searches the whole picture, then overlapping tiles of ever finer
+ * scales, down to faces of `minFace` pixels.
  */
 export class FaceDetector {
   readonly #session: InferenceSession;
@@ -33,8 +33,8 @@ export class FaceDetector {
   }
 
   /**
-   * @param options.minFace smallest width of a face worth finding, in picture pixels, given the faces found so far;
-   *   a growing number ends the search early once something large was found
+   * @param options.minFace smallest width of interest in picture pixels, given the faces found so far; a growing
+   * number ends the search early once a large face was found
    * @param options.checkpoint called between network runs; throws to stop
    */
   async detect(
@@ -105,7 +105,7 @@ const LAYERS = [
   { scores: 'scores32', boxes: 'boxes32', stride: 32, perCell: 6 },
 ] as const;
 
-/** The picture shrunk `reduction`-fold with the eight-bit colour that the network wants; never enlarged. */
+/** Shrinks the picture `reduction`-fold to the eight-bit colour that the network expects; never enlarges it. */
 function resized(picture: Picture, reduction: number): Picture {
   if (reduction <= 1 && picture.data instanceof Uint8Array) return picture;
   const by = Math.max(1, reduction);
@@ -117,7 +117,7 @@ function* tiles(level: Picture): Generator<[number, number]> {
   for (const y of offsets(level.height)) for (const x of offsets(level.width)) yield [x, y];
 }
 
-/** Tile starts that cover `length` evenly with at least OVERLAP pixels in common. */
+/** Returns tile starts that cover `length` evenly with an overlap of at least OVERLAP pixels. */
 function offsets(length: number): number[] {
   if (length <= SIZE) return [0];
   const count = Math.ceil((length - OVERLAP) / (SIZE - OVERLAP));
@@ -132,7 +132,7 @@ function overlap(a: Detection, b: Detection): { union: number; contained: number
   return { union: shared / (areas[0] + areas[1] - shared), contained: shared / Math.min(...areas) };
 }
 
-/** Keeps the best of each group of boxes on the same face, its place averaged over the group by score. */
+/** Keeps the best box of each group on the same face, with the score-weighted mean position of the group. */
 function mergeOverlapping(detections: readonly Detection[]): Detection[] {
   const rest = [...detections].sort((a, b) => b.score - a.score);
   const merged: Detection[] = [];

@@ -4,14 +4,14 @@ import { type Detection, FaceDetector } from './face-detector.ts';
 import { type CropSource, centroid, type Face, FaceMesher, faceArea } from './face-mesh.ts';
 import { FACE_OVAL, FACE_SIDES } from './face-regions.ts';
 
-/** Smallest width of a face that is looked for at first, picture pixels. */
+/** Smallest face width of the first search, in picture pixels. */
 export const MIN_FACE = 56;
-/** Smallest that is taken when a picture shows nothing larger. */
+/** Smallest face width of the second search, when the picture shows nothing larger. */
 const MIN_FACE_LAST = 30;
-/** Faces this much narrower than the most prominent one belong to bystanders. */
+/** Faces narrower than this share of the most prominent one belong to bystanders. */
 export const SUITABLE_SHARE = 0.6;
 const MIN_MESH_SCORE = 0.5;
-/** Turned further than this, a face shows too little of itself to be replaced or used. */
+/** Largest yaw of a usable face, in radians. Beyond it, too little of the face is visible. */
 export const MAX_YAW = (62 * Math.PI) / 180;
 
 /** Finds the faces of a picture and fits their meshes. */
@@ -24,7 +24,7 @@ export class FaceFinder {
     this.#mesher = new FaceMesher(sessions.facemesh);
   }
 
-  /** Runs both networks once, whatever they find. @returns the mesh as it lies on the picture, face or none */
+  /** Runs both networks once, whatever they find. @returns the mesh, also when the picture shows no face */
   async warmUp(picture: Picture): Promise<Face> {
     await this.#detect(picture, MIN_FACE, () => undefined);
     const { width, height } = picture;
@@ -33,8 +33,8 @@ export class FaceFinder {
   }
 
   /**
-   * The faces of a picture, the most prominent one first, without those much smaller than it.
-   * Looks on its side and upside down as well when it finds none upright.
+   * Returns the faces of a picture, most prominent first, without much smaller ones. When it finds none upright, it
+   * also searches the picture on its side and upside down.
    * @param checkpoint called often; throws to stop
    */
   async find(picture: Picture, checkpoint: () => void): Promise<Face[]> {
@@ -60,9 +60,9 @@ export class FaceFinder {
   }
 
   /**
-   * The faces of a picture as {@link find} orders and chooses them, but upright ones only, and at one smallest width:
-   * what a search costs is bounded, as those who search again and again need it.
-   * @param share faces narrower than this share of the most prominent one's are left out
+   * Returns the upright faces of a picture in the order of {@link find}, with one smallest width. Its cost is
+   * bounded, as repeated searches need.
+   * @param share faces narrower than this share of the most prominent one are left out
    */
   async findUpright(
     picture: Picture,
@@ -73,7 +73,7 @@ export class FaceFinder {
     return this.#fit(picture, await this.#detect(picture, smallest, checkpoint, share), checkpoint, share);
   }
 
-  /** Tells whether a picture shows upright faces beside known ones. Looks once, and fits no mesh. */
+  /** Whether a picture shows upright faces beside known ones. It searches once and fits no mesh. */
   async seesOthers(
     picture: Picture,
     known: readonly Face[],
@@ -90,12 +90,12 @@ export class FaceFinder {
     });
   }
 
-  /** Fits the mesh of a known face again, as after its picture changed. */
+  /** Fits the mesh of a known face again, for example after the picture changed. */
   refit(picture: Picture, face: Face): Promise<Face> {
     return this.#mesher.refine(picture, face);
   }
 
-  /** The same for pixels that are in no {@link Picture}. */
+  /** Does the same for pixels that are in no {@link Picture}. */
   refitFrom(source: CropSource, face: Face): Promise<Face> {
     return this.#mesher.refineFrom(source, face);
   }
@@ -130,12 +130,12 @@ export class FaceFinder {
   }
 }
 
-/** Tells whether a fitted mesh lies on a face, and that face shows enough of itself. */
+/** Whether a fitted mesh lies on a face of which enough is visible. */
 export function isShown(face: Face): boolean {
   return face.score >= MIN_MESH_SCORE && Math.abs(yaw(face)) <= MAX_YAW;
 }
 
-/** Turn of a face to its left or right, radians; 0 faces the camera. */
+/** Returns the yaw of a face in radians; 0 faces the camera. */
 export function yaw(face: Face): number {
   const [a, b] = FACE_SIDES;
   const at = (i: number, k: number): number => face.points[i * 3 + k] as number;
@@ -143,14 +143,17 @@ export function yaw(face: Face): number {
   return Math.atan2(at(b, 2) - at(a, 2), across);
 }
 
-/** 1 at the centre of the picture, 0.6 in its corners: of two faces of one size the middle one is meant. */
+/**
+ * Returns 1 at the centre of the picture and 0.6 in its corners, so that the more central of two faces of equal
+ * size wins.
+ */
 function centrality(picture: Picture, face: Face): number {
   const dx = ((face.points[4 * 3] as number) - picture.width / 2) / (picture.width / 2);
   const dy = ((face.points[4 * 3 + 1] as number) - picture.height / 2) / (picture.height / 2);
   return 1 - 0.4 * Math.min(1, Math.hypot(dx, dy) / Math.SQRT2);
 }
 
-/** The picture turned clockwise by quarter turns. */
+/** Rotates the picture clockwise by quarter turns. */
 function turn(picture: Picture, quarters: 1 | 2 | 3): Picture {
   const { width: w, height: h, channels, data } = picture;
   const [width, height] = quarters === 2 ? [w, h] : [h, w];

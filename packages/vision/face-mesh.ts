@@ -6,14 +6,14 @@ import { type CropTransform, cropRgb, type Point, squareCrop, toPicture } from '
 
 export const POINTS = 468;
 const SIZE = 192;
-/** Side of the network's crop relative to the extent of the face, as MediaPipe's own graph has it. */
+/** Side of the network's crop relative to the extent of the face, as in MediaPipe's graph. */
 const CROP_SCALE = 1.5;
 
-/** A face found in a picture: 468 points in pixels of the picture; z grows away from the viewer, same unit. */
+/** Face in a picture: 468 points in pixels of the picture; z grows away from the viewer, in the same unit. */
 export interface Face {
   /** x, y, z of each point. */
   readonly points: Float32Array;
-  /** The mesh network's belief that its crop shows a face, in [0, 1]. */
+  /** Probability of the mesh network that its crop shows a face, in [0, 1]. */
   readonly score: number;
   /** Distance between the sides of the face, pixels. */
   readonly width: number;
@@ -21,23 +21,20 @@ export interface Face {
   readonly roll: number;
 }
 
-/**
- * Gives `size`² pixels of what a crop shows: red, green and blue side by side, 0–255; in `out`, where it makes use of
- * that.
- */
+/** Returns `size`² pixels of a crop as planes of red, green and blue, 0–255. It may write them into `out`. */
 export type CropSource = (crop: CropTransform, size: number, out?: Float32Array) => Float32Array;
 
 /** Fits the face mesh (Kartynnik et al. 2019, "Real-time Facial Surface Geometry from Monocular Video"). */
 export class FaceMesher {
   readonly #session: InferenceSession;
-  /** Memory for crops that no run is using. */
+  /** Crop buffers that no run uses. */
   readonly #room: Float32Array[] = [];
 
   constructor(session: InferenceSession) {
     this.#session = session;
   }
 
-  /** Fits the mesh to a detection. The first fit places the crop of the second, whose points are the result. */
+  /** Fits the mesh to a detection. The first fit places the crop of the second fit, whose points are the result. */
   async fit(picture: Picture, detection: Detection): Promise<Face> {
     const [rightEye, leftEye] = detection.keyPoints as [Point, Point];
     const angle = Math.atan2(leftEye.y - rightEye.y, leftEye.x - rightEye.x);
@@ -47,12 +44,12 @@ export class FaceMesher {
     return this.refine(picture, rough);
   }
 
-  /** Fits the mesh again in a crop placed by an earlier fit, such as that of the frame before. */
+  /** Fits the mesh again in a crop placed by an earlier fit, such as that of the previous frame. */
   async refine(picture: Picture, face: Face): Promise<Face> {
     return this.refineFrom(cropsOf(picture), face);
   }
 
-  /** The same for pixels that are in no {@link Picture}. */
+  /** Does the same for pixels that are in no {@link Picture}. */
   async refineFrom(source: CropSource, face: Face): Promise<Face> {
     const cos = Math.cos(face.roll);
     const sin = Math.sin(face.roll);
@@ -101,7 +98,7 @@ function cropsOf(picture: Picture): CropSource {
   return (crop, size) => cropRgb(picture, crop, size, size).data;
 }
 
-/** Completes a face from its points. */
+/** Derives the other properties of a face from its points. */
 export function faceFromPoints(points: Float32Array, score: number): Face {
   const right = centroid(points, RIGHT_EYE);
   const left = centroid(points, LEFT_EYE);
@@ -130,7 +127,7 @@ export function centroid(points: Float32Array, indices: readonly number[]): Poin
   return { x: x / indices.length, y: y / indices.length };
 }
 
-/** Area inside the outline of the face, square pixels. */
+/** Returns the area inside the face outline, in square pixels. */
 export function faceArea(face: Face): number {
   let doubled = 0;
   FACE_OVAL.forEach((index, i) => {

@@ -6,7 +6,9 @@ const SIZE = 224;
 /** Side of the network's crop relative to the extent of the mesh. */
 const CROP_SCALE = 1.35;
 
-/** Describes whose face it is by 1024 numbers (`faceres` of `@vladmandic/human`); compared by {@link sameness}. */
+/**
+ * Computes a 1024-d descriptor of identity (`faceres` of `@vladmandic/human`), to be compared by {@link sameness}.
+ */
 export class FaceRecogniser {
   readonly #session: InferenceSession;
 
@@ -38,7 +40,7 @@ export class FaceRecogniser {
   }
 }
 
-/** Cosine between two descriptions: about 0.4 for two people, 0.7 and more for one. */
+/** Returns the cosine of two descriptors: about 0.4 for two people, 0.7 and more for one. */
 export function sameness(a: Float32Array, b: Float32Array): number {
   let [ab, aa, bb] = [0, 0, 0];
   for (let i = 0; i < a.length; i++) {

@@ -19,7 +19,7 @@ export const LEFT_LIDS = [
   359, 255, 339, 254, 253, 252, 256, 341, 463, 414, 286, 258, 257, 259, 260, 467,
 ] as const;
 
-/** Brow outlines: lower edge outwards to inwards, then the upper edge back. */
+/** Outlines of the brows: the lower edge from outside to inside, then the upper edge back. */
 export const RIGHT_BROW = [46, 53, 52, 65, 55, 107, 66, 105, 63, 70] as const;
 export const LEFT_BROW = [276, 283, 282, 295, 285, 336, 296, 334, 293, 300] as const;
 
@@ -30,8 +30,8 @@ export const LIPS_INNER = [
   78, 95, 88, 178, 87, 14, 317, 402, 318, 324, 308, 415, 310, 311, 312, 13, 82, 81, 80, 191,
 ] as const;
 
-/** Wings and base of the nose, where nostrils and their shadows are. */
+/** Wings and base of the nose, with the nostrils and their shadows. */
 export const NOSE_BASE = [98, 97, 2, 326, 327, 294, 278, 344, 440, 275, 4, 45, 220, 115, 48, 64] as const;
 
-/** Outer ends of the face at the height of the ears: their distance is the width of the face. */
+/** Outer ends of the face at the height of the ears; their distance is the width of the face. */
 export const FACE_SIDES = [234, 454] as const;

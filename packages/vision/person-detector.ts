@@ -5,24 +5,24 @@ import { cropRgb, type Point } from './picture.ts';
 
 const SIZE = 224;
 const MIN_SCORE = 0.5;
-/** Cells of the detector's grids, and how many anchors each cell has. */
+/** Stride of the detector's grids and number of anchors per cell. */
 const LAYERS = [
   { stride: 8, perCell: 2 },
   { stride: 16, perCell: 2 },
   { stride: 32, perCell: 6 },
 ] as const;
-/** A box of four values, then four points of which the first two matter: hips and reach. */
+/** Values per anchor: a box of four values, then four points, of which the first two (hips and reach) are used. */
 const VALUES = 12;
 const HIPS = 4;
 const REACH = 6;
-/** Two sights whose points differ by less than this share of the body's reach are of the same person. */
+/** Two detections whose points differ by less than this share of the body's reach belong to one person. */
 const AGREEMENT = 0.2;
-/** More people are not looked at, however many were seen. */
+/** Largest number of people that are examined. */
 const MAX_PEOPLE = 4;
-/** The network's circle around a person leaves no room; the landmark network was trained with some. */
+/** The network's circle around a person has no margin, but the landmark network was trained with one. */
 const MARGIN = 1.25;
 
-/** The centres of the anchors in pixels of the network's input, in the order of its outputs. */
+/** Centres of the anchors in pixels of the network's input, in the order of its outputs. */
 const ANCHORS: readonly Point[] = LAYERS.flatMap(({ stride, perCell }) => {
   const cells = SIZE / stride;
   return Array.from({ length: cells * cells * perCell }, (_, i) => {
@@ -32,8 +32,8 @@ const ANCHORS: readonly Point[] = LAYERS.flatMap(({ stride, perCell }) => {
 });
 
 /**
- * Finds people with BlazePose's detector (Bazarevsky et al. 2020, "BlazePose: On-device Real-time Body Pose Tracking"),
- * which looks for faces and says where the hips are and how far the body reaches from there.
+ * Finds people with BlazePose's detector (Bazarevsky et al. 2020, "BlazePose: On-device Real-time Body Pose
+ * Tracking"). The detector looks for faces and predicts the position of the hips and the reach of the body.
  */
 export class PersonDetector {
   readonly #session: InferenceSession;
@@ -42,7 +42,7 @@ export class PersonDetector {
     this.#session = session;
   }
 
-  /** Squares around the people of a picture, the surest first. */
+  /** Returns squares around the people of a picture, most confident first. */
   async detect(picture: Picture): Promise<SquareRegion[]> {
     const { input, left, top, zoom } = letterbox(picture);
     const outputs = await this.#session.run({
@@ -55,17 +55,17 @@ export class PersonDetector {
   }
 }
 
-/**
- * Holds where the detector sees a person: the middle of the hips, and a point above that is as far from there as the
- * body reaches.
- */
+/** Detection of a person: the middle of the hips, and a point above it at the distance of the body's reach. */
 export interface Sight {
   readonly score: number;
   readonly hips: Point;
   readonly reach: Point;
 }
 
-/** People by the network's outputs, the surest first, in pixels of its input; sights of one person are averaged. */
+/**
+ * Decodes the network's outputs into people, most confident first, in pixels of its input. Detections of one person
+ * are averaged.
+ */
 export function decodePeople(scores: Float32Array, boxes: Float32Array): Sight[] {
   const sights: Sight[] = [];
   ANCHORS.forEach((anchor, i) => {
@@ -107,8 +107,8 @@ function average(group: readonly Sight[]): Sight {
 }
 
 /**
- * The square that shows a person whose hips lie at one point and whose body reaches as far as the other, which is
- * above.
+ * Returns the square that shows a person with these hips and with the body reaching as far as the other point,
+ * which is above.
  */
 export function aroundPerson(hips: Point, reach: Point): SquareRegion {
   const [dx, dy] = [reach.x - hips.x, reach.y - hips.y];
@@ -120,7 +120,7 @@ export function aroundPerson(hips: Point, reach: Point): SquareRegion {
   };
 }
 
-/** The whole picture in the middle of the network's square, black around it. */
+/** Scales the whole picture into the middle of the network's square, on black. */
 function letterbox(picture: Picture): { input: Float32Array; left: number; top: number; zoom: number } {
   const zoom = Math.max(picture.width, picture.height) / SIZE;
   const width = Math.max(1, Math.round(picture.width / zoom));

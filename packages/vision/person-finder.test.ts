@@ -38,13 +38,13 @@ describe('the person of a photograph', () => {
     const person = await find(await readRgb(sharp(ASTRONAUT)));
     expect(person.points).toHaveLength(BODY_POINTS);
     expect(person.score).toBeGreaterThan(0.9);
-    // Read off the photograph by hand, 512 pixels wide.
+    // The position was read off the photograph by hand, 512 pixels wide.
     expect(distance(at(person, 'nose'), { x: 224, y: 125 })).toBeLessThan(15);
     expect(distance(at(person, 'rightEye'), { x: 203, y: 100 })).toBeLessThan(12);
     expect(distance(at(person, 'leftEye'), { x: 246, y: 102 })).toBeLessThan(12);
     expect(at(person, 'nose').visibility).toBeGreaterThan(0.9);
     expect(at(person, 'rightShoulder').x).toBeLessThan(at(person, 'leftShoulder').x);
-    // Her legs are not in the picture.
+    // The legs are outside the picture.
     expect(at(person, 'leftAnkle').visibility).toBeLessThan(0.3);
     expect(at(person, 'leftAnkle').y).toBeGreaterThan(512);
   });
@@ -61,7 +61,7 @@ describe('the person of a photograph', () => {
     const mask = maskInPicture(person.mask, picture.width, picture.height);
     const covered = (x: number, y: number): number => mask[y * picture.width + x] as number;
     expect(covered(330, 460)).toBeGreaterThan(200);
-    // The man who sits behind, and the desk.
+    // The man who sits behind, and the desk, must not be covered.
     expect(covered(155, 660)).toBeLessThan(50);
     expect(covered(650, 800)).toBeLessThan(50);
   });
@@ -70,7 +70,8 @@ describe('the person of a photograph', () => {
     const width = 960;
     for (const name of ['sample3.jpg', 'sample6.jpg']) {
       const person = await find(await readRgb(sharp(join(DEMO, name)).resize(width)));
-      // Both groups stand close; two of them seen as one have shoulders wider than the head is high above them.
+      // Both groups stand close together. When two people are detected as one, the shoulders are wider than the
+      // head is above them.
       const middle = (at(person, 'leftShoulder').x + at(person, 'rightShoulder').x) / 2;
       expect(Math.abs(at(person, 'nose').x - middle), name).toBeLessThan(0.06 * width);
     }
@@ -127,7 +128,7 @@ describe('a person in a video', () => {
       const person = await find(picture, before);
       noses.push(at(person, 'nose').x);
       expect(iou(maskInPicture(person.mask, picture.width, picture.height), truth)).toBeGreaterThan(0.85);
-      // It was looked for where the frame before said.
+      // The finder searched where the previous frame said.
       if (before) expect(person.mask.region).toEqual(before.next);
       before = person;
     }
@@ -159,7 +160,7 @@ describe('what the networks say', () => {
   it('puts sights of one person together and keeps those of others', () => {
     const scores = new Float32Array(ANCHORS).fill(-100);
     const boxes = new Float32Array(ANCHORS * 12);
-    /** A sight at the anchor of a cell of the finest grid: hips and reach relative to the anchor. */
+    /** Returns a detection at an anchor of the finest grid, with hips and reach relative to the anchor. */
     const see = (
       column: number,
       row: number,
@@ -178,7 +179,7 @@ describe('what the networks say', () => {
     const people = decodePeople(scores, boxes);
     expect(people).toHaveLength(2);
     const [first, second] = people;
-    // Weighted by score, 0.953 and 0.5: hips at 46 and 50.
+    // The hips at 46 and 50 are weighted by their scores, 0.953 and 0.5.
     expect(first?.hips.x).toBeCloseTo((46 * 0.9526 + 50 * 0.5) / 1.4526, 2);
     expect(first?.hips.y).toBeCloseTo(104, 5);
     expect(second?.reach.x).toBeCloseTo(164, 5);

@@ -5,22 +5,22 @@ import type { Person, PersonFinder, SquareRegion } from './person.ts';
 import { PersonDetector } from './person-detector.ts';
 import { PersonFitter } from './person-landmarks.ts';
 
-/** Below this the landmark network does not believe that it was shown a person. */
+/** Smallest score of the landmark network for a person. */
 const MIN_SCORE = 0.5;
 /**
- * It goes on believing for a while where a person has left the picture, but then few points are there: so many must be
- * present so surely, as a face alone has them, or a pair of legs.
+ * Least number of points present. The network keeps its score for a while after a person has left the picture, but
+ * then few points are present. A face alone, or a pair of legs, has this many.
  */
 const POINTS_PRESENT = 8;
 const MIN_PRESENCE = 0.8;
 /**
- * How much the network's belief counts against size: two people who stand close are seen as one large one, of whom it
- * is a little less sure (0.985 against 1.000) than of each alone.
+ * Weight of the score against size. Two people who stand close are seen as one large person with a slightly lower
+ * score (0.985 against 1.000) than each alone.
  */
 const SURENESS = 20;
 
 export interface PersonFinderOptions {
-  /** `full` finds limbs more surely, `lite` is quicker. */
+  /** `full` finds limbs more reliably, `lite` is faster. */
   readonly detail?: 'lite' | 'full';
 }
 
@@ -54,8 +54,8 @@ class TrackingPersonFinder implements PersonFinder {
     let chosen: Person | undefined;
     for (const region of await this.#detector.detect(picture)) {
       const first = await this.#fitter.fit(picture, region);
-      // The detector's square is a rough one. The second look is as good as those that follow it in a video, and tells
-      // people who fitted badly from things that looked like one.
+      // The detector's square is rough. The second fit is as good as the later fits in a video, and separates badly
+      // fitted people from objects that look like people.
       const second = await this.#fitter.fit(picture, first.next);
       const score = (first.score + second.score) / 2;
       const merit = prominence(picture, second.mask.region) * score ** SURENESS;
@@ -75,7 +75,10 @@ function isThere({ points }: Person): boolean {
   return points.filter(({ presence }) => presence >= MIN_PRESENCE).length >= POINTS_PRESENT;
 }
 
-/** The larger the more, of two of one size the one nearer to the middle; what lies outside the picture does not count. */
+/**
+ * Returns a larger value for a larger person, and for the more central of two of equal size. Area outside the
+ * picture does not count.
+ */
 function prominence(picture: Picture, region: SquareRegion): number {
   const half = region.size / 2;
   const inside = (centre: number, length: number): number =>

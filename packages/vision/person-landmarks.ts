@@ -5,13 +5,13 @@ import { aroundPerson } from './person-detector.ts';
 import { cropRgb, type Point, squareCrop, toPicture } from './picture.ts';
 
 const SIZE = 256;
-/** Of how many rows and columns of picture pixels a crop pixel is the mean, at most: more cost time and change nothing. */
+/** Most rows and columns of picture pixels that are averaged for a crop pixel; more cost time and change nothing. */
 const MAX_TAPS = 3;
 const HEAT_SIZE = 64;
-/** Points of the network: those of the body, two that place the next crop, and four that say nothing. */
+/** Points of the network: those of the body, two that place the next crop, and four unused ones. */
 const ALL_POINTS = 39;
 const VALUES = 5;
-/** Half the side of the window around a point in which its heat map counts. */
+/** Half the side of the heat map window around a point. */
 const HEAT_REACH = 3;
 const MIN_HEAT = 0.5;
 
@@ -57,7 +57,7 @@ export class PersonFitter {
 }
 
 /**
- * A point moved to the centre of its heat map's window around it, when the map is sure: the map is the finer of the
+ * Moves a point to the centroid of its heat map window, when the map is confident: the map is the finer of the
  * network's two answers.
  * @param point in pixels of the crop
  * @param heat logits, {@link HEAT_SIZE}² × {@link ALL_POINTS}
@@ -83,7 +83,7 @@ export function refine(point: Point, heat: Float32Array, index: number): Point {
   return most < MIN_HEAT ? point : { x: (sumX / sum) * cell, y: (sumY / sum) * cell };
 }
 
-/** Mask by its logits, 0–255. */
+/** Converts the logits of a mask to 0–255. */
 function coverage(logits: Float32Array): Uint8Array {
   const out = new Uint8Array(logits.length);
   for (let i = 0; i < out.length; i++) out[i] = 255 * sigmoid(logits[i] as number) + 0.5;

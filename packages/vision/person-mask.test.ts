@@ -3,7 +3,7 @@ import type { PersonMask } from './person.ts';
 import { maskInPicture } from './person-mask.ts';
 import { squareCrop, toCrop } from './picture.ts';
 
-/** A mask that is `inside` where the function of its unit square says so. */
+/** Returns a mask that is `inside` where the function of its unit square is true. */
 function maskOf(
   side: number,
   region: PersonMask['region'],
@@ -32,7 +32,7 @@ describe('a mask laid into its picture', () => {
         const value = out[y * width + x] as number;
         const margin = Math.min(u, v, 1 - u, 1 - v);
         if (margin < -0.01) expect(value).toBe(0);
-        // Half a mask pixel at the rim repeats the outermost one.
+        // The outermost half mask pixel is repeated at the rim.
         if (margin > 1 / 64) {
           seen++;
           expect(Math.abs(value - 255 * (0.2 + 0.5 * u + 0.3 * v))).toBeLessThan(2);

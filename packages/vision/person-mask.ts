@@ -1,7 +1,7 @@
 import type { PersonMask } from './person.ts';
 import { squareCrop, toCrop, toPicture } from './picture.ts';
 
-/** A person's mask laid into its picture: width × height, 0–255, nothing outside the mask's square. */
+/** Returns a person's mask in the size of its picture: width × height, 0–255, zero outside the mask's square. */
 export function maskInPicture(mask: PersonMask, width: number, height: number): Uint8Array {
   const { data, side, region } = mask;
   const out = new Uint8Array(width * height);

@@ -1,6 +1,6 @@
 import type { Picture } from '@semblance/engine-api/picture';
 
-/** Places of MediaPipe's 33 body points in {@link Person.points}; left and right are the person's own. */
+/** Indices of MediaPipe's 33 body points in {@link Person.points}; left and right are the person's own. */
 export const BODY = {
   nose: 0,
   leftEyeInner: 1,
@@ -38,19 +38,19 @@ export const BODY = {
 } as const;
 export const BODY_POINTS = 33;
 
-/** A body point in pixels of the picture. */
+/** Body point in pixels of the picture. */
 export interface BodyPoint {
   readonly x: number;
   readonly y: number;
-  /** Distance behind the middle of the hips, in pixels too: smaller is nearer to the viewer. */
+  /** Depth relative to the middle of the hips, in pixels: smaller is nearer to the viewer. */
   readonly z: number;
-  /** Belief that the point is in the picture and nothing hides it, 0–1. */
+  /** Probability that the point is in the picture and not hidden, 0–1. */
   readonly visibility: number;
-  /** Belief that the point lies in the square the network saw, 0–1. */
+  /** Probability that the point lies in the network's square, 0–1. */
   readonly presence: number;
 }
 
-/** A square in a picture: its centre and side in pixels, its turn in radians (clockwise, y down). */
+/** Square in a picture: centre and side in pixels, rotation in radians (clockwise, y down). */
 export interface SquareRegion {
   readonly x: number;
   readonly y: number;
@@ -58,32 +58,32 @@ export interface SquareRegion {
   readonly angle: number;
 }
 
-/** How much of each pixel of a square the person covers. */
+/** Coverage of each pixel of a square by the person. */
 export interface PersonMask {
   /** side × side, 0–255. */
   readonly data: Uint8Array;
   readonly side: number;
-  /** States where the square lies in the picture. */
+  /** Position of the square in the picture. */
   readonly region: SquareRegion;
 }
 
 export interface Person {
-  /** The landmark network's belief that it saw a person, 0–1. */
+  /** Probability of the landmark network that it saw a person, 0–1. */
   readonly score: number;
-  /** The {@link BODY_POINTS} points, as {@link BODY} numbers them. */
+  /** The {@link BODY_POINTS} points, numbered as in {@link BODY}. */
   readonly points: readonly BodyPoint[];
   readonly mask: PersonMask;
-  /** The square to look at in the next frame. */
+  /** Square to search in the next frame. */
   readonly next: SquareRegion;
 }
 
 /** Finds the person of a picture. */
 export interface PersonFinder {
   /**
-   * The most prominent person of a picture; undefined when it shows none.
-   * @param before the person as the frame before showed it: looked for there first, and anew only when lost
+   * Returns the most prominent person of a picture; undefined when there is none.
+   * @param before the person in the previous frame: searched there first, and in the whole picture only when lost
    */
   find(picture: Picture, before?: Person): Promise<Person | undefined>;
-  /** Frees the networks; nothing may be found afterwards. */
+  /** Frees the networks; the finder must not be used afterwards. */
   close(): Promise<void>;
 }

@@ -9,7 +9,7 @@ function pattern(width: number, height: number): Picture {
   return { width, height, channels: 3, data };
 }
 
-/** The picture with its edge pixels repeated around it. */
+/** Returns the picture with its edge pixels repeated around it. */
 function bordered(picture: Picture): Picture {
   const width = picture.width + 2 * BORDER;
   const height = picture.height + 2 * BORDER;

@@ -1,6 +1,6 @@
 import type { Picture } from '@semblance/engine-api/picture';
 
-/** A work image: interleaved RGB as floats, nominally 0–255 whatever depth the picture had. */
+/** Work image: interleaved RGB floats, nominally 0–255 at any depth of the picture. */
 export interface RgbImage {
   readonly width: number;
   readonly height: number;
@@ -13,20 +13,23 @@ export interface Point {
 }
 
 /**
- * Maps crop pixels to picture pixels: turn by an angle, scale, shift. Coordinates are continuous: the centre of
- * pixel i is at i + 0.5.
+ * Maps crop pixels to picture pixels: rotation, scale, shift. Coordinates are continuous: the centre of pixel i is
+ * at i + 0.5.
  */
 export interface CropTransform {
   /** Picture pixels per crop pixel. */
   readonly scale: number;
-  /** Clockwise turn of the crop's x axis in the picture (y down), radians. */
+  /** Clockwise rotation of the crop's x axis in the picture (y down), in radians. */
   readonly angle: number;
-  /** States where the crop's origin lies in the picture. */
+  /** Position of the crop's origin in the picture. */
   readonly originX: number;
   readonly originY: number;
 }
 
-/** The transform of a crop of `size`² pixels that shows the square of `side` around a centre, turned by `angle`. */
+/**
+ * Returns the transform of a crop of `size`² pixels that shows the square of `side` around a centre, rotated by
+ * `angle`.
+ */
 export function squareCrop(center: Point, side: number, angle: number, size: number): CropTransform {
   const scale = side / size;
   const cos = Math.cos(angle) * scale;
@@ -40,14 +43,14 @@ export function squareCrop(center: Point, side: number, angle: number, size: num
   };
 }
 
-/** A crop's point in the picture. */
+/** Maps a point of the crop to the picture. */
 export function toPicture(transform: CropTransform, x: number, y: number): Point {
   const cos = Math.cos(transform.angle) * transform.scale;
   const sin = Math.sin(transform.angle) * transform.scale;
   return { x: transform.originX + cos * x - sin * y, y: transform.originY + sin * x + cos * y };
 }
 
-/** A picture's point in the crop. */
+/** Maps a point of the picture to the crop. */
 export function toCrop(transform: CropTransform, x: number, y: number): Point {
   const cos = Math.cos(transform.angle) / transform.scale;
   const sin = Math.sin(transform.angle) / transform.scale;
@@ -57,8 +60,8 @@ export function toCrop(transform: CropTransform, x: number, y: number): Point {
 }
 
 /**
- * Resamples part of a picture into a work image. Shrinking averages (nearly as many picture pixels as a
- * crop pixel covers, at most `most` × `most`); outside the picture the edge repeats.
+ * Resamples part of a picture into a work image. Shrinking averages about as many picture pixels as a crop pixel
+ * covers, at most `most` × `most`. Outside the picture the edge repeats.
  */
 export function cropRgb(
   picture: Picture,
@@ -109,7 +112,7 @@ export function cropRgb(
   return { width, height, data: out };
 }
 
-/** Tells whether no pixel of a crop lies outside the picture. */
+/** Whether a crop lies entirely inside the picture. */
 function liesWithin(picture: Picture, transform: CropTransform, width: number, height: number): boolean {
   return [0, width].every((x) =>
     [0, height].every((y) => {
@@ -119,7 +122,7 @@ function liesWithin(picture: Picture, transform: CropTransform, width: number, h
   );
 }
 
-/** Each pixel the mean of taps² picture pixels, evenly placed under it. */
+/** Computes each pixel as the mean of taps² picture pixels, evenly spaced under it. */
 function cropAveraged(
   picture: Picture,
   transform: CropTransform,
@@ -173,8 +176,8 @@ function cropAveraged(
 }
 
 /**
- * Shrinks a picture by averaging; `width` and `height` must not exceed the picture's. Of each area up to 4 × 4 evenly
- * placed pixels are taken: more say nothing more to a detector.
+ * Shrinks a picture by averaging; `width` and `height` must not exceed the picture's. It takes up to 4 × 4 evenly
+ * spaced pixels of each area, because a detector gains nothing from more.
  */
 export function shrink(picture: Picture, width: number, height: number): Picture {
   const { data, channels } = picture;
@@ -216,8 +219,8 @@ export function shrink(picture: Picture, width: number, height: number): Picture
 }
 
 /**
- * Red, green and blue between pixels, the edge repeating. Catmull-Rom would ring at hard edges; bilinear is what a
- * patch's own resolution calls for.
+ * Interpolates red, green and blue bilinearly; the edge repeats. Catmull-Rom would ring at hard edges, and the
+ * patch's own resolution needs no more.
  */
 export function sampleRgb(image: RgbImage, x: number, y: number, out: Float32Array): void {
   const { width, height, data } = image;

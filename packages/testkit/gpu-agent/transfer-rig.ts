@@ -43,7 +43,7 @@ export interface TransferRig {
   };
 }
 
-/** Registers the hooks of a test file. What it returns is there within a test. */
+/** Registers the hooks of a test file. The rig may be used only within a test. */
 export function useTransferRig(): TransferRig {
   const logger = silentLogger();
   let dir: string;
@@ -82,7 +82,7 @@ export function useTransferRig(): TransferRig {
   };
 }
 
-/** With connections on which nobody waits long. */
+/** Runs a function with connections that have short time limits. */
 export async function impatiently(act: (dispatcher: Agent) => Promise<void>): Promise<void> {
   const own = createDispatcher(IMPATIENT);
   try {
@@ -92,7 +92,7 @@ export async function impatiently(act: (dispatcher: Agent) => Promise<void>): Pr
   }
 }
 
-/** The error that a transfer ends with. */
+/** Returns the error that a transfer ends with. */
 export async function failure(promise: Promise<unknown>): Promise<AssetError> {
   const error = await promise.then(
     () => new Error('it succeeded'),

@@ -16,7 +16,7 @@ import {
 import { ControlServiceClient, ControlServiceService } from '@semblance/proto/semblance/control/v1/control';
 import { pino } from 'pino';
 import { afterEach, beforeAll, beforeEach, expect } from 'vitest';
-/** For tests of one file: an authority, another one, and a folder and a log of each test. */
+/** Test authorities for the tests of a file, with a folder and a log for each test. */
 export const POLL_MS = 20;
 const SERVICE = 'semblance.control.v1.ControlService';
 export const DAY_MS = 86_400_000;
@@ -44,7 +44,7 @@ afterEach(async () => {
 export const issue = (component: Component, more: Partial<CertificateOrder> = {}, by = authority) =>
   by.issue({ names: [nameOf(component)], ...more });
 
-/** Opens a folder of a component that holds the files. */
+/** Opens the folder that holds the files of a component. */
 export async function open(
   component: Component,
   files?: TlsFiles,
@@ -56,7 +56,7 @@ export async function open(
   return tls;
 }
 
-/** A server of a component whose one call answers, and whose stream echoes. */
+/** Starts a server of a component. Its unary call answers and its stream echoes. */
 export async function serve(tls: Tls): Promise<GrpcServer> {
   const server = await startGrpcServer({
     listen: { host: '127.0.0.1', port: 0 },

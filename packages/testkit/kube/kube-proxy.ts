@@ -2,9 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { parse, stringify } from 'yaml';
 import { startTcpProxy, type TcpProxy } from '../common/tcp-proxy.ts';
 
-/**
- * A relay to the API server that the kubeconfig `from` names, and a kubeconfig `to` like it that goes through the relay.
- */
+/** Starts a relay to the API server of the kubeconfig `from`, and writes a copy `to` that uses the relay. */
 export async function startKubeProxy(from: string, to: string): Promise<TcpProxy> {
   const config = parse(await readFile(from, 'utf8')) as { clusters: { cluster: { server: string } }[] };
   const server = new URL(config.clusters[0]?.cluster.server ?? '');

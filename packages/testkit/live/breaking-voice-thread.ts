@@ -3,11 +3,11 @@ import { SharedChunk } from '@semblance/gpu-agent/live/engines/voice/shared-chun
 import type { ToVoiceThread } from '@semblance/gpu-agent/live/engines/voice/voice-protocol';
 import { ENDS, HANGS } from './breaking-samples.ts';
 
-/** A voice thread that ends, or hangs, when it is told to. */
+/** Voice thread that ends, or hangs, on command. */
 
 const chunks = new Map<number, SharedChunk>();
 
-// Before the thread's own listener, which is added by the import.
+// This listener must come before the thread's own, which the import adds.
 parentPort?.on('message', (message: ToVoiceThread) => {
   if (typeof message !== 'number') {
     if (message.type === 'open') chunks.set(message.stream, new SharedChunk(message.chunk));

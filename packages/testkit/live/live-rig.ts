@@ -92,12 +92,12 @@ export async function startLiveRig(change: Partial<LiveOptions> & { holdsLease?:
     },
     end: (sessionId: string, reason = EndReason.END_REASON_CANCELLED, named = incarnation) =>
       call(client.endSession.bind(client), { sessionId, incarnation: named, reason }, { timeoutMs }),
-    /** @param by default: the client of all */
+    /** @param by client; default: the shared one */
     relay(sessionId: string, ticket = tickets.get(sessionId) ?? Buffer.alloc(32), by = client) {
       return openRelay(by, { sessionId, incarnation, ticket, requestId: '' });
     },
     watch: () => watch(client, incarnation),
-    /** One figure, by name and labels. */
+    /** Reads one metric by name and labels. */
     async figure(name: string, ...labels: string[]) {
       const line = (await registry.metrics())
         .split('\n')
@@ -117,7 +117,7 @@ export async function startLiveRig(change: Partial<LiveOptions> & { holdsLease?:
 
 export type LiveRig = Awaited<ReturnType<typeof startLiveRig>>;
 
-/** Collects what a watch says. */
+/** Collects the messages of a watch. */
 function watch(client: LiveServiceClient, incarnation: string) {
   const messages: WatchSessionsResponse[] = [];
   const latest = new Map<string, SessionStatus>();

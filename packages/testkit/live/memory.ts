@@ -5,9 +5,9 @@ import { runInNewContext } from 'node:vm';
 setFlagsFromString('--expose-gc');
 const gc = runInNewContext('gc') as () => void;
 
-/** Bytes in use, buffers included, once what nothing refers to is gone. */
+/** Returns the bytes in use, including buffers, after a garbage collection. */
 export async function bytesInUse(): Promise<number> {
-  // What ended in this turn is let go of in the next, and the memory of buffers is given back after a collection.
+  // Objects that ended in this turn are released in the next, and buffer memory is returned after a collection.
   for (let round = 0; round < 3; round++) {
     await delay(20);
     gc();

@@ -12,23 +12,23 @@ import {
   type RelayResponse,
 } from '@semblance/proto/semblance/live/v1/live';
 
-/** The gateway's side of a relay. */
+/** Gateway's side of a relay. */
 export interface RelayClient {
   readonly call: ClientDuplexStream<RelayRequest, RelayResponse>;
   /** Rejects with the status when the relay is refused. */
   readonly ready: Promise<RelayReady>;
-  /** Media that came and was not taken yet. */
+  /** Received media that was not taken yet. */
   readonly media: Media[];
-  /** Numbers of the messages that could not be read. */
+  /** Sequence numbers of the unreadable messages. */
   readonly unreadable: bigint[];
-  /** How the call ended. */
+  /** Status with which the call ended. */
   readonly over: Promise<StatusObject>;
   ended(): RelayEnded | undefined;
-  /** That it will be. */
+  /** Returns the announced end, if there is one. */
   ending(): RelayEnding | undefined;
   /** Returns false while the transport is full. */
   send(data: Uint8Array): boolean;
-  /** The next converted message. Rejects when the relay ends without one. */
+  /** Resolves with the next converted message. Rejects when the relay ends first. */
   next(): Promise<Media>;
   /** Ends the session; resolves when the agent has ended the call. */
   close(reason?: EndReason, fault?: string): Promise<void>;

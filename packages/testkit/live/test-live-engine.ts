@@ -5,20 +5,20 @@ import {
   type OpenLiveOptions,
 } from '@semblance/engine-api/live-engine';
 
-/** An engine of pictures that keeps to the contract and does what its test says; a picture comes back as it is. */
+/** Creates an engine of pictures that fulfils the contract, follows its test, and returns each picture unchanged. */
 export function createTestLiveEngine(change: { slots?: number; delivery?: LiveEngine['delivery'] } = {}) {
   const { slots = 2, delivery = 'newest' } = change;
   const state = {
-    /** Streams that are open. */
+    /** Number of open streams. */
     open: 0,
     opened: 0,
-    /** Conversions wait while it is held. */
+    /** Conversions wait for this promise. */
     held: undefined as Promise<void> | undefined,
-    /** Messages that cannot be taken. */
+    /** Recognises messages that the engine refuses. */
     isBad: (_message: Uint8Array) => false,
-    /** What the next open does instead. */
+    /** Replaces the next open. */
     onOpen: undefined as ((options: OpenLiveOptions) => Promise<void>) | undefined,
-    /** Of the last stream. */
+    /** Callback of the last stream. */
     onFailed: undefined as OpenLiveOptions['onFailed'] | undefined,
   };
   async function open(options: OpenLiveOptions): Promise<LiveStream> {

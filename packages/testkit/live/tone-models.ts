@@ -2,10 +2,10 @@ import type { FloatTensor } from '@semblance/engine-onnx/sessions/protocol';
 import type { ModelVoices } from '@semblance/voice/rvc/model-voices';
 
 const RATE = 48_000;
-/** The one voice there is a model for. */
+/** The one voice that has a model. */
 export const TONE_MODEL = 'my-voice';
 
-/** Models whose voice is a tone. @param before awaited before each run */
+/** Creates models whose voice is a tone. @param before awaited before each run */
 export function toneModels(
   before: (model: string, signal: AbortSignal) => Promise<void> = async () => {},
 ): ModelVoices {

@@ -16,24 +16,24 @@ export async function mediaToolsForTests(): Promise<MediaTools> {
   return tools;
 }
 
-/** A media layer with a folder for clips, both gone with `close`. */
+/** Media layer with a folder for clips; `close` removes both. */
 export interface MediaRig {
   readonly dir: string;
   readonly tools: MediaTools;
   readonly media: OpenMedia;
   readonly signal: AbortSignal;
-  /** Another layer with other options, closed with the rig. */
+  /** Creates another layer with other options; it is closed with the rig. */
   withOptions(options: Omit<MediaOptions, 'tools'>): OpenMedia;
   path(name: string): string;
-  /** Makes a file with ffmpeg; `args` go before its name. Nothing of what the layer under test adds is added here. */
+  /** Makes a file with ffmpeg; `args` precede its name. The rig adds none of the options of the layer under test. */
   make(name: string, args: string): Promise<string>;
-  /** All frames of a file. */
+  /** Reads all frames of a file. */
   frames(path: string, size?: { width: number; height: number }): Promise<VideoFrame[]>;
-  /** All samples of a file. */
+  /** Reads all samples of a file. */
   samples(path: string, sampleRate: number): Promise<Float32Array>;
-  /** Decodes a video and writes it again with its sound; what decoding finds in the copy is what was written. */
+  /** Decodes a video and writes it again with its sound. The decoded content of the copy equals what was written. */
   copy(from: string, to: string): Promise<{ info: MediaInfo; written: WrittenVideo }>;
-  /** What ffprobe says, as JSON. */
+  /** Returns ffprobe's report as JSON. */
   ffprobe(path: string, ...args: string[]): Promise<Probe>;
   files(): Promise<string[]>;
   close(): Promise<void>;
@@ -110,35 +110,35 @@ export async function openMediaRig(options: Omit<MediaOptions, 'tools'> = {}): P
   };
 }
 
-/** Everything that comes, in an array. */
+/** Collects all values in an array. */
 export async function all<T>(source: AsyncIterable<T>): Promise<T[]> {
   const items: T[] = [];
   for await (const item of source) items.push(item);
   return items;
 }
 
-/** Source of grey frames, each as bright as its number says: frame n has luma 20 + 6n. */
+/** Returns an ffmpeg source of grey frames whose brightness is their number: frame n has luma 20 + 6n. */
 export const numberedFrames = (options: { frames: number; rate?: string; size?: string }) =>
   `-f lavfi -i "nullsrc=s=${options.size ?? '64x48'}:r=${options.rate ?? '25'},` +
   `geq=lum=20+6*mod(N\\,36):cb=128:cr=128,trim=end_frame=${options.frames}"`;
 
-/** The number of a frame of {@link numberedFrames}. */
+/** Returns the number of a frame of {@link numberedFrames}. */
 export const numberOf = (frame: Pick<VideoFrame, 'data'>) =>
   Math.round(((frame.data[100] as number) - 20) / 6);
 
-/** A white flash of a tenth of a second and a beep beside it, once a second, the first at half a second. */
+/** Returns an ffmpeg source with a white flash and a beep of a tenth of a second, once per second, first at 0.5 s. */
 export const flashes = (seconds: number, rate = '25', size = '64x48') =>
   `-f lavfi -i "color=black:s=${size}:r=${rate}:d=${seconds},geq=lum=if(between(mod(T\\,1)\\,0.499\\,0.599)\\,235\\,16):cb=128:cr=128"`;
 export const beeps = (seconds: number, sampleRate = 48_000) =>
   `-f lavfi -i "aevalsrc=0.5*sin(2*PI*1000*t)*between(mod(t\\,1)\\,0.5\\,0.6):d=${seconds}:s=${sampleRate}"`;
 
-/** Seconds at which flashes begin. */
+/** Returns the times in seconds at which flashes begin. */
 export function flashTimes(frames: readonly VideoFrame[]): number[] {
   const bright = (frame: VideoFrame | undefined) => (frame?.data[200] ?? 0) > 120;
   return frames.filter((frame, i) => bright(frame) && !bright(frames[i - 1])).map(({ ptsUs }) => ptsUs / 1e6);
 }
 
-/** Seconds at which beeps begin. */
+/** Returns the times in seconds at which beeps begin. */
 export function beepTimes(samples: Float32Array, sampleRate: number): number[] {
   const times: number[] = [];
   let quietSince = -1;

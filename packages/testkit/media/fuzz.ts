@@ -3,7 +3,7 @@ import { RenderError } from '@semblance/engine-api/engine';
 import type { OpenMedia } from '@semblance/media/media';
 import { beeps, type MediaRig, numberedFrames } from './clips.ts';
 
-/** Numbers in [0, 1) that follow from a seed (mulberry32). */
+/** Creates a generator of numbers in [0, 1) from a seed (mulberry32). */
 export function randomFrom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -21,7 +21,7 @@ const EXTREMES = [0, 1, 0x7f, 0xff, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 0xfff
 export function mutate(file: Uint8Array, other: Uint8Array, random: () => number): Uint8Array {
   let bytes = Buffer.from(file);
   const below = (limit: number) => Math.floor(random() * limit);
-  // Half of it where containers keep what everything else depends on: at the beginning and at the end.
+  // Half of the damage hits the beginning and the end, where containers keep their indexes.
   const place = () => {
     const edge = Math.min(bytes.length, 4_096);
     const where = random();
@@ -64,7 +64,7 @@ export function mutate(file: Uint8Array, other: Uint8Array, random: () => number
   return bytes;
 }
 
-/** Files of the usual kinds, small, to damage. */
+/** Creates small files of the usual kinds, to be damaged. */
 export async function seedFiles(rig: MediaRig): Promise<Buffer[]> {
   const clip = `${numberedFrames({ frames: 12 })} ${beeps(0.6)}`;
   const made = [
@@ -84,9 +84,7 @@ export async function seedFiles(rig: MediaRig): Promise<Buffer[]> {
 
 export type Outcome = 'rendered' | 'unsupported_format' | 'input_too_large';
 
-/**
- * Puts one damaged file through everything that a render does. @throws Error that names what should not have happened
- */
+/** Runs all operations of a render on one damaged file. @throws Error that names the wrong behaviour */
 export async function tryFile(media: OpenMedia, dir: string, bytes: Uint8Array): Promise<Outcome> {
   const before = (await readdir(dir)).sort();
   const input = `${dir}/fuzzed`;
@@ -108,7 +106,7 @@ async function render(media: OpenMedia, input: string, output: string): Promise<
   const info = await media.probe(input, 'video', signal);
   if (!info.video) throw new Error('a video without a picture');
   const { color, frameRate, endUs = 0 } = info.video;
-  // A size of our own keeps a file that claims a large one from taking the time of the others.
+  // A fixed size keeps a file that claims a large one from delaying the others.
   const size = { width: 64, height: 48 };
   const writer = await media.openWriter({
     path: output,

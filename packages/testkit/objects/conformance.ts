@@ -5,12 +5,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 export interface StoreUnderTest {
   readonly store: ObjectStore;
-  /** Everything a failed write could leave behind, as names; empty is clean. */
+  /** Returns the names of everything that a failed write left behind; empty means clean. */
   leftovers(): Promise<string[]>;
   close(): Promise<void>;
 }
 
-/** What every object store must do, links included: they are followed over HTTP. */
+/** Registers tests of the behaviour of every object store. Links are followed over HTTP. */
 export function objectStoreConformance(
   name: string,
   open: () => Promise<StoreUnderTest>,

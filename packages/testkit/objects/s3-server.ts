@@ -11,7 +11,7 @@ import { createGuard } from '@semblance/common/process/guard';
 import { freePort } from '@semblance/local/process/ports';
 import { cacheFolder } from '@semblance/local/toolchain/tools';
 
-/** A real S3 server over a folder: Versity S3 Gateway. Only tests need it. */
+/** Versity S3 Gateway: a real S3 server over a folder. Only tests need it. */
 const PACKAGE = 'github.com/versity/versitygw/cmd/versitygw';
 const VERSION = 'v1.8.0';
 
@@ -60,7 +60,9 @@ export async function startS3Server(): Promise<{ endpoint: string; stop(): Promi
   }
 }
 
-/** On PATH, or in the cache of tools, or built into it once (a minute or two). */
+/**
+ * Returns the program from PATH or from the cache of tools. It builds it there first, which takes a minute or two.
+ */
 export async function s3ServerBinary(): Promise<string> {
   const found = findOnPath('versitygw');
   if (found) return found;
@@ -71,7 +73,7 @@ export async function s3ServerBinary(): Promise<string> {
   if (!go)
     throw new Error('the tests of the S3 store need a real S3 server: versitygw on PATH, or Go to build it');
   await mkdir(folder, { recursive: true });
-  // Built aside and renamed, so that a half-built or concurrent one is never taken.
+  // The program is built aside and renamed, so that an unfinished or concurrent build is never used.
   const unfinished = await mkdtemp(join(folder, '.unfinished-'));
   try {
     await promisify(execFile)(go, ['install', '-trimpath', '-ldflags=-s -w', `${PACKAGE}@${VERSION}`], {

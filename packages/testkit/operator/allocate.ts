@@ -24,11 +24,11 @@ export function allocationOf(session: string, more: Partial<AllocateRequest> = {
   };
 }
 
-/** What a control plane has of the operators: whoever leads, found by the Lease. */
+/** Client of the leading operator, found by its Lease, as a control plane uses it. */
 export interface Allocations {
-  /** Where the leader says it is; undefined: nobody leads. */
+  /** Returns the address of the leader; undefined: there is none. */
   address(): Promise<string | undefined>;
-  /** At the leader. @throws ServiceError */
+  /** Asks the leader for a slot. @throws ServiceError */
   allocate(request: AllocateRequest, signal?: AbortSignal): Promise<AllocateResponse>;
   session(name: string): Promise<LiveSession | undefined>;
   list(): Promise<LiveSession[]>;

@@ -6,7 +6,7 @@ export let client: KubeClient;
 export let kube: Awaited<ReturnType<typeof testKube>>;
 export let namespace: string;
 
-/** For tests of one file: a namespace of each test at a real API server, and a client. */
+/** Each test gets a namespace at a real API server and a client. */
 beforeEach(async () => {
   kube = await testKube();
   ({ namespace } = kube);

@@ -35,7 +35,7 @@ export function jobOf(
   };
 }
 
-/** Of an attempt; one that is only assigned has not been written to have begun. */
+/** Status of a bound attempt. For an attempt that is only assigned, no begin has been written. */
 export const bound = (phase: RenderJobStatus['phase'], more: RenderJobStatus = {}): RenderJobStatus => ({
   phase,
   attempt: 2,
@@ -74,7 +74,7 @@ export const output = {
   engine: 'e/1',
 };
 
-/** What is decided, in short: action types, and of a status its phase and the reason of its condition. */
+/** Returns the decisions in short form: action types, and for a status its phase and the reason of its condition. */
 export function decide(job: RenderJob, more: Partial<JobSnapshot> = {}) {
   const snapshot = { job, now: NOW, facts: {}, fate: 'connected', progressDue: true, ...more } as const;
   const { actions, requeueAfterMs } = reconcile(snapshot);
@@ -89,6 +89,6 @@ export function decide(job: RenderJob, more: Partial<JobSnapshot> = {}) {
 
 export const placement = { agent: 'one', incarnation: 'i1' };
 export const deleted = { metadata: { deletionTimestamp: ago(1), finalizers: [FINALIZER] } };
-/** As the control plane makes a job's: kept by both services from the beginning. */
+/** Metadata of an API job: both services hold a finalizer from its creation on. */
 export const keptByBoth = { metadata: { finalizers: [SETTLEMENT_FINALIZER, FINALIZER] } };
 export const suspended = { spec: { suspend: true } };

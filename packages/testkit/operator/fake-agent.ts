@@ -18,10 +18,10 @@ import { createFakeLive, type FakeLive, type SaidLive, type SlotLedger } from '.
 
 const CAPABILITY = 'face-swap-image';
 
-/** What an attempt does once it has begun; its time is up to the script. */
+/** Behaviour of an attempt after its begin; the script decides the timing. */
 export type Script = (run: Run) => void | Promise<void>;
 
-/** One attempt that runs on a scripted agent. */
+/** Attempt that runs on a scripted agent. */
 export interface Run {
   readonly request: StartAttemptRequest;
   readonly agent: string;
@@ -30,11 +30,11 @@ export interface Run {
   succeed(): void;
   fail(code: string, message: string): void;
   interrupt(message: string): void;
-  /** The agent ends it of its own accord. */
+  /** The agent ends the attempt by itself. */
   stop(): void;
 }
 
-/** Every stretch of time in which an attempt ran anywhere, to show that none overlap. */
+/** Every interval in which an attempt ran anywhere, to prove that none overlap. */
 export interface Ledger {
   readonly entries: { uid: string; attempt: number; agent: string; from: number; to: number }[];
 }
@@ -47,18 +47,21 @@ export interface FakeAgentOptions {
   readonly script: Script;
   readonly ledger?: Ledger;
   readonly capabilities?: readonly string[];
-  /** Memory that it says it has, and that a render takes. */
+  /** Memory that the agent states, and that a render takes, in MiB. */
   readonly memoryMib?: number;
   readonly renderMemoryMib?: number;
-  /** Live sessions it can carry, by capability. */
+  /** Slots for live sessions, by capability. */
   readonly live?: Readonly<Record<string, number>>;
   readonly slotLedger?: SlotLedger;
   readonly lax?: boolean;
-  /** Of the Lease. Default 60: no test that is not about its lapse loses an agent to a machine that stands still. */
+  /**
+   * Duration of the Lease in seconds. Default 60, so that a machine that stands still loses no agent in tests of
+   * other subjects.
+   */
   readonly leaseSeconds?: number;
-  /** Default 2,000. */
+  /** Renewal interval in ms. Default 2,000. */
   readonly renewEveryMs?: number;
-  /** Shared with others and left open when the agent ends. Default: one of its own. */
+  /** Shared client that stays open when the agent ends. Default: a client of its own. */
   readonly client?: KubeClient;
 }
 
@@ -70,13 +73,13 @@ export interface FakeAgent {
   readonly starts: StartAttemptRequest[];
   readonly stops: { uid: string; attempt: number }[];
   readonly acknowledged: string[];
-  /** Attempts held: running, or ended and not acknowledged. */
+  /** Held attempts: running, or ended and not acknowledged. */
   readonly held: ReadonlyMap<string, AttemptStatus>;
-  /** Its slots for live sessions. */
+  /** Slots for live sessions. */
   readonly live: FakeLive;
-  /** Says anew what it carries live. */
+  /** Changes the stated live slots. */
   setLive(live: SaidLive): Promise<void>;
-  /** Refuses the next starts with this status. */
+  /** Status with which the next starts are refused. */
   refuseWith: status | undefined;
   /** Stops answering, renewing and working, as SIGKILL does. */
   kill(): Promise<void>;
@@ -91,7 +94,7 @@ interface Held {
   entry?: Ledger['entries'][number];
 }
 
-/** An agent in this process that keeps the protocol of real ones to the letter and does what a script says. */
+/** Starts an agent in this process that follows the real protocol exactly and runs a script instead of renders. */
 export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAgent> {
   const { kubeconfigPath, namespace, name, slots = 2, script, ledger, leaseSeconds = 60 } = options;
   const incarnation = randomBytes(6).toString('hex');
@@ -202,7 +205,7 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
     async kill() {
       if (dead) return;
       dead = true;
-      // First, so that nothing can be released.
+      // The client closes first, so that the Lease cannot be released.
       if (!options.client) await client.close();
       ending.abort();
       for (const held of attempts.values()) if (isRunning(held)) end(held);

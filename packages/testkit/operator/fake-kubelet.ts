@@ -17,19 +17,19 @@ const SERVICE_ACCOUNT: ResourceDescriptor<KubeObject> = {
   kind: 'ServiceAccount',
 };
 
-/** What becomes of a Pod that is made: its agent runs, or it gets so far and no further. */
+/** Fate of a created Pod: its agent runs, or it stops at an earlier stage. */
 export type Fate = 'run' | 'pending' | 'unschedulable' | 'no-image' | 'fail';
 
 export interface FakeKubelet {
-  /** Decides about each Pod as it is made. Default: all run. */
+  /** Chooses the fate of each created Pod. Default: `run`. */
   fateOf: (pod: Pod) => Fate;
-  /** Agents that run, by the name of their Pod. */
+  /** Running agents by the name of their Pod. */
   readonly agents: ReadonlyMap<string, FakeAgent>;
-  /** Names of all Pods ever made, in order. */
+  /** Names of all Pods ever created, in order. */
   readonly made: readonly string[];
-  /** The most Pods that were there at once. */
+  /** Largest number of Pods that existed at once. */
   readonly most: number;
-  /** Lets a Pod that was stopped short run. */
+  /** Lets a Pod run that had stopped at an earlier stage. */
   start(pod: string): Promise<void>;
   close(): Promise<void>;
 }
@@ -37,19 +37,19 @@ export interface FakeKubelet {
 export type AgentOfPod = Omit<FakeAgentOptions, 'kubeconfigPath' | 'namespace' | 'name'>;
 
 /**
- * Stands for node, kubelet and garbage collector: gives each Pod of a pool a node and an agent in this process, and removes
- * what belonged to a Pod that is gone.
+ * Replaces node, kubelet and garbage collector: it gives each Pod of a pool a node and an agent in this process,
+ * and removes the objects of a deleted Pod.
  */
 export async function startFakeKubelet(harness: Harness, agent: AgentOfPod): Promise<FakeKubelet> {
   const { client, namespace } = harness;
-  // Pods cannot be made without it, and here no controller makes one.
+  // Pods need the default service account, which no controller creates here.
   const account = { metadata: { name: 'default', namespace } };
   await client.apply(SERVICE_ACCOUNT, { ...account, automountServiceAccountToken: false } as typeof account);
   const ending = new AbortController();
   const agents = new Map<string, FakeAgent>();
   const made: string[] = [];
   const alive = new Set<string>();
-  /** What is under way with each Pod, one thing after another. */
+  /** Pending operation of each Pod; operations on one Pod run in sequence. */
   const work = new Map<string, Promise<void>>();
   let most = 0;
 
@@ -104,7 +104,7 @@ export async function startFakeKubelet(harness: Harness, agent: AgentOfPod): Pro
 
   function next(name: string, what: () => Promise<void>): Promise<void> {
     const after = (work.get(name) ?? Promise.resolve()).then(what).catch((error: unknown) => {
-      // A Pod may go while it is being started.
+      // A Pod may be deleted during its start.
       if (!ending.signal.aborted && alive.has(name)) throw error;
     });
     work.set(name, after);

@@ -13,46 +13,46 @@ import {
   type WatchSessionsResponse,
 } from '@semblance/proto/semblance/live/v1/live';
 
-/** Every stretch of time in which a slot was held anywhere, to show that none was held twice. */
+/** Every interval in which a slot was held anywhere, to prove that none was held twice. */
 export interface SlotLedger {
   readonly entries: { session: string; place: string; slot: number; from: number; to: number }[];
 }
 
-/** As a GpuAgent says it. */
+/** Statement about live slots in a GpuAgent. */
 export type SaidLive = NonNullable<GpuAgentStatus['live']>;
 
 export interface FakeLiveOptions {
   readonly agent: string;
   readonly incarnation: string;
-  /** By capability. */
+  /** Slots by capability. */
   readonly slots: Readonly<Record<string, number>>;
   readonly ledger?: SlotLedger | undefined;
   /**
-   * Takes every claim, however many there are: whether more are held than there are slots is then the operator's doing
-   * alone. Slots beyond its own are written down as the last.
+   * Whether every claim is accepted, so that only the operator limits their number. A claim beyond the slots is
+   * recorded as the last slot.
    */
   readonly lax?: boolean | undefined;
 }
 
-/** The live part of a scripted agent. */
+/** Live part of a scripted agent. */
 export interface FakeLive {
   readonly claims: ClaimSlotRequest[];
   readonly ends: { session: string; reason: EndReason }[];
   /** Sessions that hold a slot. */
   readonly held: ReadonlyMap<string, SessionStatus>;
-  /** Most sessions that ever held slots at once, by capability. */
+  /** Largest number of sessions that held slots at once, by capability. */
   readonly most: ReadonlyMap<string, number>;
-  /** Refuses the next claims with this status. */
+  /** Status with which the next claims are refused. */
   refuseWith: status | undefined;
-  /** Takes the next claims and never answers them. */
+  /** Whether the next claims are never answered. */
   silent: boolean;
-  /** Answers claims only after this; undefined: at once. */
+  /** Promise to wait for before a claim is answered; undefined: none. */
   beforeAnswer: (() => Promise<void>) | undefined;
   draining: boolean;
-  /** As a relay would. */
+  /** Changes the status of a session, as a relay would. */
   change(session: string, change: Partial<SessionStatus>): void;
   end(session: string, reason?: EndReason): void;
-  /** Forgets what has ended, as an agent does after a while. */
+  /** Forgets an ended session, as an agent does after a while. */
   forget(session: string): void;
   dropStreams(): void;
   kill(): void;

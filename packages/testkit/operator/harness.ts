@@ -7,7 +7,7 @@ import { type Operator, type OperatorOptions, startOperator } from '@semblance/o
 import { testKube } from '../servers/shared.ts';
 import { type FakeAgent, type FakeAgentOptions, startFakeAgent } from './fake-agent.ts';
 
-/** Signs links and deletes without storing anything; remembers what was deleted. */
+/** Creates an object store that signs links, stores nothing, and records deletions. */
 export function recordingObjects(): ObjectStore & { readonly deleted: string[] } {
   const deleted: string[] = [];
   const unused = () => Promise.reject(new Error('not used by the operator'));
@@ -30,13 +30,13 @@ export function recordingObjects(): ObjectStore & { readonly deleted: string[] }
 export const readyOf = (job: RenderJob) => job.status?.conditions?.find(({ type }) => type === 'Ready');
 
 /**
- * Whether the job waits for this reason at this place. To be waited for as one: a machine that stands still for seconds
- * may give a job another reason first, which passes.
+ * Whether the job waits for this reason at this position. A test must poll for it, because on a machine that stands
+ * still another reason may come first.
  */
 export const waits = (reason: string, position: number) => (job: RenderJob) =>
   readyOf(job)?.reason === reason && job.status?.queuePosition === position;
 
-/** When a test gives up: long after any machine that still does something would have been done. */
+/** Time in ms after which a test gives up; even a slow machine would be done long before. */
 const WAIT_MS = 40_000;
 
 export interface Harness {
@@ -45,7 +45,7 @@ export interface Harness {
   readonly client: KubeClient;
   readonly objects: ReturnType<typeof recordingObjects>;
   operator(overrides?: Partial<OperatorOptions>): Promise<Operator>;
-  /** Ends those that run, as SIGTERM does. */
+  /** Ends the running operators, as SIGTERM does. */
   endOperators(): Promise<void>;
   agent(options: Omit<FakeAgentOptions, 'kubeconfigPath' | 'namespace'>): Promise<FakeAgent>;
   job(name: string, spec?: Partial<RenderJob['spec']>): Promise<RenderJob>;
@@ -53,7 +53,7 @@ export interface Harness {
   /** Waits until the job satisfies the condition. @throws with its last status otherwise */
   until(name: string, condition: (job: RenderJob) => boolean, timeoutMs?: number): Promise<RenderJob>;
   untilGone(name: string, timeoutMs?: number): Promise<void>;
-  /** Keeps every state of the RenderJobs from now on, so that none which passes quickly is missed. */
+  /** Records every state of the RenderJobs from now on, so that a short-lived one is not missed. */
   history(): Promise<(name: string) => readonly RenderJob[]>;
   agentUntil(name: string, condition: (agent: GpuAgent) => boolean, timeoutMs?: number): Promise<GpuAgent>;
   close(): Promise<void>;
@@ -61,7 +61,10 @@ export interface Harness {
 
 let serial = 0;
 
-/** A fresh namespace at a real API server, with what a test of the operator needs. Ends all it started. */
+/**
+ * Creates a namespace at a real API server with the parts that tests of the operator need. Its close ends all of
+ * them.
+ */
 export async function createHarness(kube?: Awaited<ReturnType<typeof testKube>>): Promise<Harness> {
   const given = kube ?? (await testKube());
   const { kubeconfigPath, namespace } = given;
@@ -108,9 +111,9 @@ export async function createHarness(kube?: Awaited<ReturnType<typeof testKube>>)
         logger,
         identity: `operator-${++serial}`,
         healthListen: { host: '127.0.0.1', port: 0 },
-        // Held through what a machine that stands still costs; released at once when an operator ends.
+        // The lease survives a machine that stands still, and is released at once when an operator ends.
         election: { leaseDurationMs: 60_000, renewDeadlineMs: 50_000, retryPeriodMs: 500 },
-        // So are sessions that are being allocated, slots that are asked for.
+        // For the same reason allocations wait longer for a slot.
         waitForSlotMs: 8_000,
         claimTimeoutMs: 8_000,
         ...overrides,

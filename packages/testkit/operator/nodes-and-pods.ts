@@ -14,13 +14,13 @@ const SERVICE_ACCOUNT: ResourceDescriptor<KubeObject> = {
   kind: 'ServiceAccount',
 };
 
-/** Nodes without a kubelet and Pods that nothing runs, at a real API server. */
+/** Nodes without a kubelet and Pods that never run, at a real API server. */
 export interface NodesAndPods {
   node(): Promise<string>;
   cordon(node: string, unschedulable: boolean): Promise<NodeObject>;
-  /** A Pod of that name on the node, which the GpuAgent of that name then says it belongs to. */
+  /** Creates a Pod on the node, for the GpuAgent of that name. */
   pod(agent: string, node: string): Promise<Pod>;
-  /** Asks for its deletion, which a Pod on a node waits for; with `now`, it is gone. */
+  /** Requests the deletion, for which a Pod on a node waits; with `now`, the Pod is deleted immediately. */
   deletePod(name: string, now?: 'now'): Promise<void>;
   close(): Promise<void>;
 }
@@ -42,7 +42,7 @@ export function createNodesAndPods(of: {
     },
     cordon: (name, unschedulable) => client.mergePatch(NODE_RESOURCE, { name }, { spec: { unschedulable } }),
     async pod(agent, node) {
-      // Nobody makes it where no controllers run.
+      // Without controllers, no default service account is created.
       account ??= client.apply(SERVICE_ACCOUNT, { metadata: { name: 'default', namespace } });
       await account;
       const spec = { nodeName: node, containers: [{ name: 'agent', image: 'localhost/none' }] };
@@ -65,8 +65,8 @@ export function createNodesAndPods(of: {
 }
 
 /**
- * A kubeconfig of a service account that may do in the namespace what `rules` say, and a function that lets it do more in
- * the whole cluster.
+ * Creates a kubeconfig of a service account with `rules` in the namespace, and a function that grants cluster-wide
+ * rules.
  */
 export async function restrictedKubeconfig(options: {
   readonly kubeconfigPath: string;

@@ -8,13 +8,13 @@ import { freePort } from '@semblance/local/process/ports';
 export interface OperatorProcess {
   readonly identity: string;
   readonly pid: number;
-  /** Resolves when `/readyz` says so: its local copies are read and somebody leads. */
+  /** Resolves when `/readyz` answers: the caches are filled and there is a leader. */
   ready(): Promise<void>;
-  /** Resolves when it has ended. */
+  /** Resolves when the process has ended. */
   kill(signal: 'SIGTERM' | 'SIGKILL'): Promise<void>;
 }
 
-/** Starts operators as they are run, each a process, with a folder in place of an object store. `close` ends all. */
+/** Starts operators as separate processes, with a folder as the object store. `close` ends all of them. */
 export async function createOperatorProcesses(of: { kubeconfigPath: string; namespace: string }) {
   const folder = await mkdtemp(join(tmpdir(), 'semblance-operator-'));
   const running = new Map<ChildProcess, Promise<unknown>>();

@@ -1,6 +1,6 @@
 import type { Ledger } from './fake-agent.ts';
 
-/** Pairs of attempts of one job that ran at the same time, in words. */
+/** Describes each pair of attempts of one job that ran at the same time. */
 export function overlaps({ entries }: Ledger): string[] {
   const found: string[] = [];
   const byJob = Map.groupBy(entries, ({ uid }) => uid);

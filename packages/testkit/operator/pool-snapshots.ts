@@ -21,7 +21,7 @@ export function poolOf(spec: Partial<AgentPool['spec']> = {}, status?: AgentPool
   };
 }
 
-/** A ready agent without work, idle since it was made, unless said otherwise. */
+/** Returns an agent; by default it is ready, without work, and idle since its creation. */
 export function agentOf(more: Partial<PoolAgent> = {}): PoolAgent {
   return {
     ready: true,
@@ -41,7 +41,7 @@ export const busy = (used: number, more: Partial<PoolAgent> = {}): PoolAgent =>
 export const drained = (why: 'ScaleDown' | 'RollingUpdate', more: Partial<PoolAgent> = {}): PoolAgent =>
   agentOf({ ready: false, idleSince: undefined, drained: { since: secondsAgo(60), why }, ...more });
 
-/** A Pod with a ready agent unless said otherwise. */
+/** Returns a Pod; by default its agent is ready. */
 export function podOf(name: string, more: Partial<PoolPod> = {}): PoolPod {
   return {
     name,
@@ -60,7 +60,7 @@ export function podOf(name: string, more: Partial<PoolPod> = {}): PoolPod {
   };
 }
 
-/** One that is on its node and whose agent has not registered. */
+/** Returns a Pod that is on its node and whose agent has not registered. */
 export const starting = (name: string, more: Partial<PoolPod> = {}): PoolPod =>
   podOf(name, {
     agent: undefined,
@@ -95,7 +95,10 @@ export function snapshotWith(more: Partial<PoolSnapshot> = {}): PoolSnapshot {
   };
 }
 
-/** What is decided, in short: `+2` Pods made, `!a` claimed, and `drain a`, `undrain a`, `remove a: Why` in order. */
+/**
+ * Returns the plan in short form: `+2` for created Pods, `!a` for claimed ones, then `drain a`, `undrain a`,
+ * `remove a: Why` in order.
+ */
 export function planned(more: Partial<PoolSnapshot>): { desired: number; does: string[] } {
   const { desired, create, claims, actions } = reconcile(snapshotWith(more));
   const does = actions.map((action) =>
@@ -109,7 +112,7 @@ export function planned(more: Partial<PoolSnapshot>): { desired: number; does: s
   };
 }
 
-/** What is so, how it stands, how many agents are desired then, and what is done. */
+/** Title, state, desired number of agents, and expected actions. */
 export type Case = [string, Partial<PoolSnapshot>, number, string[]];
 
 export const replicas = (count: number, status?: AgentPoolStatus, more: Partial<AgentPool['spec']> = {}) =>

@@ -2,12 +2,12 @@ import { AGENTPOOL_RESOURCE, type AgentPool } from '@semblance/crds/gen/agentpoo
 import { ownerOf, POD_RESOURCE, type Pod } from '@semblance/operator/pools/pod';
 import type { Harness } from './harness.ts';
 
-/** When a test gives up: long after any machine that still does something would have been done. */
+/** Time in ms after which a test gives up; even a slow machine would be done long before. */
 const WAIT_MS = 40_000;
 
 export const template = (image = 'agent:1') => ({ spec: { containers: [{ name: 'agent', image }] } });
 
-/** What tests of pools do at the API. */
+/** Creates helpers of pool tests at the API. */
 export function poolTools({ client, namespace }: Harness) {
   const get = (name: string) => client.get(AGENTPOOL_RESOURCE, { namespace, name });
   const pods = async (pool: AgentPool): Promise<Pod[]> => {

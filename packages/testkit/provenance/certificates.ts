@@ -1,4 +1,4 @@
-// The classes of @peculiar/x509 are put together by it.
+// @peculiar/x509 builds its classes with the metadata of this module.
 import 'reflect-metadata';
 import { webcrypto } from 'node:crypto';
 import {
@@ -34,7 +34,7 @@ export interface Wanted {
   readonly organization?: string;
   readonly authority?: boolean;
   readonly selfSigned?: boolean;
-  /** The key that comes with it belongs to another certificate. */
+  /** Whether the key belongs to another certificate. */
   readonly foreignKey?: boolean;
 }
 
@@ -43,7 +43,7 @@ export interface MadeCertificate {
   readonly key: string;
 }
 
-/** An authority that issues certificates, right ones and wrong ones. */
+/** Creates an authority that issues valid and invalid certificates. */
 export async function certificates() {
   const keysOf = (kind: keyof typeof KEYS) =>
     webcrypto.subtle.generateKey(KEYS[kind], true, ['sign', 'verify']) as Promise<webcrypto.CryptoKeyPair>;

@@ -14,7 +14,7 @@ export interface Sample {
   readonly contentType: string;
 }
 
-/** Files of every type that outputs have, in the forms that their containers come in. */
+/** Creates files of every output type, in all forms of their containers. */
 export async function makeSamples(dir: string): Promise<Record<string, Sample>> {
   const at = (file: string, contentType: string): Sample => ({ file: join(dir, file), contentType });
   const samples = {
@@ -52,7 +52,7 @@ async function video(file: string, ...flags: string[]): Promise<void> {
   await run('ffmpeg', ['-v', 'error', ...picture, ...sound, ...codecs, ...flags, file]);
 }
 
-/** What a viewer decodes: pixels of a picture, or a hash of every frame and sample. */
+/** Returns what a viewer decodes: the pixels of a picture, or a hash of every frame and sample. */
 export async function decoded(file: string, contentType: string): Promise<string> {
   if (contentType === 'video/mp4') {
     const { stdout } = await run('ffmpeg', ['-v', 'error', '-i', file, '-f', 'framemd5', '-']);

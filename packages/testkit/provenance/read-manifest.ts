@@ -8,7 +8,7 @@ const PROGRAM = join(import.meta.dirname, 'read-manifest.py');
 
 export interface ReadManifest {
   readonly active_manifest: string;
-  /** `Trusted`: all hashes and the signature are right, and a trusted authority issued the certificate. */
+  /** `Trusted`: all hashes and the signature are valid, and a trusted authority issued the certificate. */
   readonly validation_state: 'Trusted' | 'Valid' | 'Invalid';
   readonly validation_status?: readonly { readonly code: string }[];
   readonly manifests: Readonly<
@@ -27,10 +27,10 @@ export interface ReadManifest {
 
 export type Read = { readonly read: ReadManifest } | { readonly error: string };
 
-/** Python with the reader; installed the first time. */
+/** Returns a Python with the reader, which the first call installs. */
 export const readerPython = () => pythonWith(['c2pa-python==0.38.1']);
 
-/** What the C2PA project's reader says of each file. */
+/** Reads each file with the C2PA project's reader. */
 export async function readManifests(authorityFile: string, files: readonly string[]): Promise<Read[]> {
   const { stdout } = await run(await readerPython(), [PROGRAM, authorityFile, ...files], {
     maxBuffer: 64 << 20,

@@ -9,8 +9,8 @@ import { cropRgb, squareCrop } from '@semblance/vision/picture';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 
 /**
- * Two judges of identity, with neither of which a swap is made: the 128-d recogniser of `@vladmandic/face-api` (dlib's
- * ResNet-29, King 2017) and the 1024-d descriptor `faceres` of `@vladmandic/human`, by which Video Swap knows people again.
+ * Two judges of identity that no swap uses: the 128-d recogniser of `@vladmandic/face-api` (dlib's ResNet-29, King
+ * 2017), and the 1024-d descriptor `faceres` of `@vladmandic/human`, which Video Swap uses for tracking.
  */
 export interface Judge {
   readonly name: string;
@@ -20,7 +20,7 @@ export interface Judge {
 const SIZE = 150;
 const MEAN = [122.782, 117.001, 104.298] as const;
 
-/** face-api's recogniser, its network rebuilt from its published weights to run on onnxruntime. */
+/** Loads face-api's recogniser, rebuilt from its published weights to run on onnxruntime. */
 export async function dlibJudge(): Promise<Judge> {
   const session = await InferenceSession.create(await buildRecogniser(), { intraOpNumThreads: 1 });
   return {
@@ -31,15 +31,16 @@ export async function dlibJudge(): Promise<Judge> {
   };
 }
 
-/** Points of the mesh that stand for the 68 of face-api: jaw, brows, and what lies between. */
+/** Mesh points that replace face-api's 68 landmarks: jaw, brows, and all between them. */
 const BROWS_AND_JAW = [
   127, 234, 132, 58, 172, 150, 149, 148, 152, 377, 378, 379, 397, 288, 361, 454, 356, 70, 63, 105, 66, 107,
   336, 296, 334, 293, 300,
 ];
 
 /**
- * The crop that face-api feeds its recogniser: the box of its landmarks, a fifth wider, padded to a square. Turned
- * upright first, as the network's makers do (dlib's get_face_chip); of a tilted face it says little otherwise.
+ * Returns the crop for face-api's recogniser: the bounding box of the landmarks, a fifth wider, padded to a square.
+ * The face is first turned upright, as the network's authors do (dlib's get_face_chip), because tilted faces give
+ * poor descriptors.
  */
 function alignedCrop(picture: Picture, face: Face): Float32Array {
   const cos = Math.cos(face.roll);
@@ -139,7 +140,7 @@ interface Weight {
 
 export type Weights = ReadonlyMap<string, { readonly dims: number[]; readonly data: Float32Array }>;
 
-/** Weights of one of face-api's networks. */
+/** Reads the weights of one of face-api's networks. */
 export async function readWeights(network: 'face_recognition' | 'face_landmark_68'): Promise<Weights> {
   const entry = createRequire(import.meta.url).resolve('@vladmandic/face-api');
   const directory = join(dirname(entry), '..', 'model');
@@ -167,7 +168,7 @@ export async function readWeights(network: 'face_recognition' | 'face_landmark_6
   return weights;
 }
 
-/** The network of face-api's FaceRecognitionNet as an ONNX model. */
+/** Builds face-api's FaceRecognitionNet as an ONNX model. */
 export async function buildRecogniser(): Promise<Uint8Array> {
   const weights = await readWeights('face_recognition');
   const nodes: OnnxNode[] = [];

@@ -3,14 +3,14 @@ import { type Face, pointOf } from '@semblance/vision/face-mesh';
 import { FACE_OVAL } from '@semblance/vision/face-regions';
 import { distanceInside, fillPolygon, grow, type Plane, plane } from '@semblance/vision/plane/plane';
 
-/** Distance between the outer corners of the eyes, pixels. */
+/** Returns the distance between the outer corners of the eyes, in pixels. */
 function eyeDistance(face: Face): number {
   const a = pointOf(face.points, 33);
   const b = pointOf(face.points, 263);
   return Math.hypot(a.x - b.x, a.y - b.y);
 }
 
-/** Opening of the mouth and mean opening of the eyes, as shares of the eye distance. */
+/** Returns the opening of the mouth and the mean opening of the eyes, as shares of the eye distance. */
 export function apertures(face: Face): { mouth: number; eyes: number } {
   const gap = (i: number, j: number): number => {
     const a = pointOf(face.points, i);
@@ -20,7 +20,10 @@ export function apertures(face: Face): { mouth: number; eyes: number } {
   return { mouth: gap(13, 14), eyes: (gap(159, 145) + gap(386, 374)) / 2 };
 }
 
-/** Mean move of the outline of the face between two fits, % of the eye distance: did pose and place change? */
+/**
+ * Returns the mean move of the face outline between two fits, in % of the eye distance: the change of pose and
+ * position.
+ */
 export function landmarkDrift(before: Face, after: Face): number {
   let sum = 0;
   for (const index of FACE_OVAL) {
@@ -60,7 +63,7 @@ function ovalMask(window: Window, face: Face): Plane {
   return mask;
 }
 
-/** Pixels that differ outside the outline of the face (grown by one pixel). */
+/** Returns the number of changed pixels outside the face outline (grown by one pixel). */
 export function changedOutside(before: Picture, after: Picture, face: Face): number {
   const window = faceWindow(before, face);
   const mask = grow(ovalMask(window, face), 1);
@@ -81,8 +84,8 @@ export function changedOutside(before: Picture, after: Picture, face: Face): num
 }
 
 /**
- * How much gradient (levels of brightness per pixel) the swap added in the band where new and old meet: the changed
- * pixels within 12 % of the face's width of the nearest unchanged one. A visible seam adds several levels.
+ * Returns the gradient (levels per pixel) that the swap added in its border band: the changed pixels within 12 % of
+ * the face's width of the nearest unchanged one. A visible seam adds several levels.
  */
 export function seamExcess(before: Picture, after: Picture, face: Face): number {
   const window = faceWindow(before, face);

@@ -8,19 +8,19 @@ import { httpGet } from '@semblance/local/process/http-get';
 import postgres from 'postgres';
 
 /*
- * The servers of a test run in containers. Where a Docker engine answers, PostgreSQL runs in one, else the embedded
- * server does. SEMBLANCE_TEST_CONTAINERS changes that: `never` leaves Docker alone; with `required` PostgreSQL and NATS
- * run in containers or the run fails.
+ * Where a Docker engine answers, PostgreSQL runs in a container, otherwise the embedded server runs.
+ * SEMBLANCE_TEST_CONTAINERS changes that: with `never` Docker is not used; with `required` PostgreSQL and NATS must
+ * run in containers, or the run fails.
  */
 const POSTGRES_IMAGE = process.env.SEMBLANCE_TEST_POSTGRES_IMAGE || 'postgres:18-alpine';
 const NATS_IMAGE = process.env.SEMBLANCE_TEST_NATS_IMAGE || 'nats:2-alpine';
 
-/** True when tests must not fall back on servers outside containers. */
+/** True when tests must not fall back to servers outside containers. */
 export function containersRequired(): boolean {
   return process.env.SEMBLANCE_TEST_CONTAINERS === 'required';
 }
 
-/** PostgreSQL in a container; undefined where no engine answers, or none that has or gets the image. */
+/** Starts PostgreSQL in a container; undefined when no engine answers or none can get the image. */
 export async function postgresContainer(): Promise<
   { url: string; stop: () => Promise<unknown> } | undefined
 > {
@@ -31,7 +31,7 @@ export async function postgresContainer(): Promise<
     const { Wait } = await import('testcontainers');
     const container = await new PostgreSqlContainer(POSTGRES_IMAGE)
       .withCommand(['postgres', '-c', 'fsync=off', '-c', 'max_connections=400'])
-      // Not its health check, which podman leaves to systemd.
+      // The image's health check needs systemd under podman, so the open port is the condition.
       .withWaitStrategy(Wait.forListeningPorts())
       .start();
     const url = container.getConnectionUri();
@@ -47,7 +47,7 @@ export async function postgresContainer(): Promise<
   }
 }
 
-/** nats-server with JetStream in a container, with accounts apart from each other. */
+/** Starts nats-server with JetStream in a container, with isolated accounts. */
 export async function natsContainer(
   accounts: number,
 ): Promise<{ accountUrl: (account: number) => string; stop: () => Promise<unknown> }> {
@@ -73,7 +73,7 @@ export async function natsContainer(
   };
 }
 
-/** Its port is open before it has recovered and takes sessions. */
+/** The port opens before the server has recovered and accepts sessions. */
 async function untilItAnswers(url: string): Promise<void> {
   const sql = postgres(url, { max: 1, connect_timeout: 5, onnotice: () => {} });
   try {
@@ -100,7 +100,7 @@ async function dockerAnswers(): Promise<boolean> {
       await httpGet({ socketPath, path: '/_ping', signal: AbortSignal.timeout(2_000) });
       return true;
     } catch {
-      // Nobody listens there.
+      // The server does not listen yet.
     }
   }
   return host?.startsWith('tcp://') ?? false;

@@ -12,20 +12,20 @@ import { progressPrinter } from '@semblance/local/toolchain/progress';
 import { resolveTools } from '@semblance/local/toolchain/toolchain';
 import { containersRequired, natsContainer, postgresContainer } from './containers.ts';
 
-/** Each test gets an account of its own in a shared nats-server; when one server's are used up, another is started. */
+/** Accounts per nats-server. Each test gets one; when all are used, another server is started. */
 const NATS_ACCOUNTS = 100;
 
-/** What the broker answers. */
+/** Answer of the broker. */
 export type PostgresGrant = { adminUrl: string; engine: 'embedded' | 'container' };
 export type NatsGrant = { url: string };
 export type KubeGrant = { kubeconfig: string };
 
 /**
- * The real servers that all tests of one run share, each started when it is first asked for. All of them and their
- * folder end with `close()`, or with this process.
+ * Real servers that all tests of a run share. Each is started on first use. `close()` or the end of this process
+ * ends all of them and removes their folder.
  */
 export type TestServers = {
-  /** Folder of this run, removed with it. */
+  /** Folder of this run; it is removed with the run. */
   dir: string;
   postgres(): Promise<PostgresGrant>;
   nats(): Promise<NatsGrant>;
@@ -109,7 +109,7 @@ export async function createTestServers(): Promise<TestServers> {
   };
 }
 
-/** Serves the test servers to the workers of a run, on a Unix socket in its folder. */
+/** Serves the test servers to the workers of a run, on a Unix socket in the run's folder. */
 export async function serveTestServers(
   servers: TestServers,
 ): Promise<{ socket: string; close(): Promise<void> }> {
@@ -127,7 +127,7 @@ export async function serveTestServers(
       (error: unknown) => response.writeHead(500).end(error instanceof Error ? error.message : String(error)),
     );
   });
-  // A first build of the tools takes minutes.
+  // The first build of the tools takes minutes.
   http.requestTimeout = 0;
   await new Promise<void>((resolve, reject) => {
     http.once('error', reject);
@@ -143,7 +143,7 @@ export async function serveTestServers(
   };
 }
 
-/** The same servers, asked for through the socket of the process that runs them. */
+/** Returns the same servers through the socket of the process that runs them. */
 export function remoteTestServers(socket: string): Omit<TestServers, 'close'> {
   const ask = async <T>(path: string): Promise<T> =>
     JSON.parse(await httpGet({ socketPath: socket, path })) as T;
@@ -155,7 +155,7 @@ export function remoteTestServers(socket: string): Omit<TestServers, 'close'> {
   };
 }
 
-/** Runs it once and shares the result; a failure is forgotten, so that the next one who asks tries again. */
+/** Runs a function once and shares its result. A failure is not kept, so the next caller tries again. */
 function once<T>(start: () => Promise<T>): () => Promise<T> {
   let result: Promise<T> | undefined;
   return () => {
@@ -167,7 +167,7 @@ function once<T>(start: () => Promise<T>): () => Promise<T> {
   };
 }
 
-/** A kubeconfig equal to another but for the namespace it selects. */
+/** Writes a copy of a kubeconfig that selects another namespace. */
 export async function kubeconfigFor(options: {
   text: string;
   namespace: string;

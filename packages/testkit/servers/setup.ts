@@ -1,6 +1,9 @@
 import { createTestServers, serveTestServers } from './servers.ts';
 
-/** Vitest's global setup: offers the run's servers to its workers; nothing is started until one of them asks. */
+/**
+ * Vitest's global setup: offers the servers of the run to its workers. A server starts when a worker first asks for
+ * it.
+ */
 export default async function setup(): Promise<() => Promise<void>> {
   const servers = await createTestServers();
   const broker = await serveTestServers(servers);

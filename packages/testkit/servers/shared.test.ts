@@ -5,7 +5,7 @@ import postgres from 'postgres';
 import { describe, expect, it } from 'vitest';
 import { testKube, testNats, testPostgres } from './shared.ts';
 
-// The first to ask for a server waits until it is up.
+// The first test that asks for a server waits until it runs.
 describe('servers for tests', { timeout: 180_000 }, () => {
   it('gives each caller an empty database that goes when it is closed', async () => {
     const [one, other] = await Promise.all([testPostgres(), testPostgres()]);

@@ -7,28 +7,27 @@ import { createTestServers, kubeconfigFor, remoteTestServers, type TestServers }
 
 /**
  * Real servers for tests. All tests of a run share one PostgreSQL, one nats-server and one Kubernetes API, started
- * when first asked for; each call gets a part of its own that no other test sees. Under vitest the servers belong to
- * the run (testing-setup.ts), elsewhere to the calling process; they end with it, however it ends.
+ * on first use. Each call gets a part that no other test sees. Under vitest the servers belong to the run
+ * (setup.ts), elsewhere to the calling process. They end with it, even if it is killed.
  */
 
-/** A fresh, empty database. `adminUrl` reaches the server's `postgres` database as superuser. */
+/** Creates an empty database. `adminUrl` reaches the server's `postgres` database as superuser. */
 export async function testPostgres(): Promise<{ url: string; adminUrl: string; close(): Promise<void> }> {
   const { adminUrl } = await (await servers()).postgres();
   const name = `test_${randomBytes(6).toString('hex')}`;
   return { url: await createDatabase(adminUrl, name), adminUrl, close: () => dropDatabase(adminUrl, name) };
 }
 
-/** A fresh account of a nats-server with JetStream: its streams, consumers and subjects are nobody else's. */
+/** Creates an account of a nats-server with JetStream. Its streams, consumers and subjects are isolated. */
 export async function testNats(): Promise<{ url: string; close(): Promise<void> }> {
   const { url } = await (await servers()).nats();
-  // Accounts are not used again, and their store goes with the run: nothing to clean.
+  // Accounts are not reused, and their store is removed with the run, so there is nothing to clean.
   return { url, close: async () => {} };
 }
 
 /**
- * A fresh namespace of a Kubernetes API that serves the CRDs, and a kubeconfig (cluster administrator) that selects it.
- * There are no controllers: nothing is collected through owner references, and a namespace that is deleted stays
- * Terminating.
+ * Creates a namespace of a Kubernetes API that serves the CRDs, and a cluster administrator's kubeconfig that
+ * selects it. No controllers run: owner references collect nothing, and a deleted namespace stays Terminating.
  */
 export async function testKube(): Promise<{
   kubeconfigPath: string;

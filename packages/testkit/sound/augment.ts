@@ -1,7 +1,7 @@
 import { SAMPLE_RATE } from '@semblance/engine-builtin/internal/lip-sync/audio/log-mel';
 import { normal, pick, type Random } from './random.ts';
 
-/** Makes clean synthetic speech sound as if recorded somewhere by something: tilt, room, telephone, noise, gain. */
+/** Makes clean synthetic speech sound like a recording: tilt, room, telephone, noise, gain. */
 export function disturb(samples: Float32Array, random: Random): Float32Array {
   let out: Float32Array = samples.slice();
   tilt(out, 0.6 * (random() - 0.5));
@@ -14,7 +14,7 @@ export function disturb(samples: Float32Array, random: Random): Float32Array {
   return out.map((x) => Math.min(1, Math.max(-1, x * gain)));
 }
 
-/** First-order emphasis (positive) or damping (negative) of high tones. */
+/** Emphasises (positive) or damps (negative) high frequencies by a first-order filter. */
 function tilt(samples: Float32Array, amount: number): void {
   let before = 0;
   for (let i = 0; i < samples.length; i++) {
@@ -24,7 +24,7 @@ function tilt(samples: Float32Array, amount: number): void {
   }
 }
 
-/** A few early reflections and a decaying tail of sparse ones. */
+/** Adds a few early reflections and a decaying tail of sparse ones. */
 function room(samples: Float32Array, random: Random): Float32Array {
   const taps = Array.from({ length: 24 }, () => {
     const delay = 0.004 + 0.12 * random();
@@ -36,7 +36,7 @@ function room(samples: Float32Array, random: Random): Float32Array {
   return out;
 }
 
-/** 300–3400 Hz by second-order Butterworth filters, twice each. */
+/** Limits the band to 300–3400 Hz by second-order Butterworth filters, applied twice each. */
 function telephone(samples: Float32Array): void {
   for (let pass = 0; pass < 2; pass++) {
     biquad(samples, 3400, false);
@@ -68,7 +68,7 @@ function biquad(samples: Float32Array, hz: number, high: boolean): void {
   }
 }
 
-/** White noise, or noise that falls with frequency as that of rooms and streets does. */
+/** Adds white noise, or noise that falls with frequency as that of rooms and streets does. */
 function addNoise(samples: Float32Array, level: number, random: Random): void {
   const colour = random() < 0.5 ? 0 : 0.9;
   const scale = level * Math.sqrt(1 - colour * colour);
@@ -79,7 +79,7 @@ function addNoise(samples: Float32Array, level: number, random: Random): void {
   }
 }
 
-/** Instruments without a singer: chords of decaying tones over a bass, with drums on some of the beats. */
+/** Returns instrumental music: chords of decaying tones over a bass, with drums on some beats. */
 export function music(seconds: number, random: Random): Float32Array {
   const out = new Float32Array(Math.round(seconds * SAMPLE_RATE));
   const beat = 0.25 + 0.4 * random();

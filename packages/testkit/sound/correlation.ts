@@ -1,4 +1,4 @@
-/** Pearson correlation of two series, over the length of the shorter. */
+/** Returns the Pearson correlation of two series, over the length of the shorter. */
 export function correlation(a: readonly number[], b: readonly number[]): number {
   const n = Math.min(a.length, b.length);
   let [sa, sb, saa, sbb, sab] = [0, 0, 0, 0, 0];
@@ -13,7 +13,7 @@ export function correlation(a: readonly number[], b: readonly number[]): number 
   return (n * sab - sa * sb) / Math.sqrt(Math.max(1e-12, (n * saa - sa * sa) * (n * sbb - sb * sb)));
 }
 
-/** Correlation when `a` comes `lag` steps after `b`. */
+/** Returns the correlation when `a` is `lag` steps behind `b`. */
 export function shifted(a: readonly number[], b: readonly number[], lag: number): number {
   return lag >= 0 ? correlation(a.slice(lag), b.slice(0, b.length - lag)) : shifted(b, a, -lag);
 }

@@ -1,4 +1,4 @@
-/** Numbers in [0, 1) that look random and are the same for the same seed (mulberry32). */
+/** Generator of pseudo-random numbers in [0, 1), equal for equal seeds (mulberry32). */
 export type Random = () => number;
 
 export function seeded(seed: number): Random {
@@ -12,7 +12,7 @@ export function seeded(seed: number): Random {
   };
 }
 
-/** Normally distributed, mean 0 and variance 1. */
+/** Returns a normally distributed number with mean 0 and variance 1. */
 export function normal(random: Random): number {
   return Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
 }

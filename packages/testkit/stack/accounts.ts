@@ -6,15 +6,15 @@ import { readControlAddress, readStackFile } from './stack-process.ts';
 import { askFairly } from './standstill.ts';
 
 export interface NewAccount {
-  /** At most six decimals. */
+  /** Balance in USD with at most six decimals. */
   balanceUsd?: number | string;
-  /** Requests a minute of its key; `default` leaves the key as it was made. */
+  /** Requests per minute of the key; `default` leaves the default of new keys. */
   perMinute?: number | 'default';
 }
 
 /**
- * Makes an account by the call that the admin command makes. Suites make dozens of them, and the command itself, which
- * has a suite of its own, takes half a second of a processor to start.
+ * Creates an account by the call of the admin command. The command itself has a suite of its own; starting it
+ * dozens of times would take half a second of processor time each.
  */
 export async function createAccount(
   stackFile: string,

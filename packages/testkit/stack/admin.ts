@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { cleanEnv, root } from './stack-process.ts';
 
-/** Runs an admin command with `--json` and returns its one JSON document. Throws `AdminRefusal` when it is refused. */
+/** Runs an admin command with `--json` and returns its JSON document. Throws `AdminRefusal` when it is refused. */
 export type Admin = (
   noun: string,
   verb: string,

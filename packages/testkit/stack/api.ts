@@ -2,7 +2,7 @@ import { eventually } from './eventually.ts';
 import { MULTIPART, multipart, type Part } from './multipart.ts';
 import { askFairly } from './standstill.ts';
 
-/** An answer of the API, read whole. `body` is the parsed JSON, undefined when it is none. */
+/** Complete answer of the API. `body` is the parsed JSON; undefined when the answer is no JSON. */
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
@@ -15,7 +15,7 @@ export interface RequestOptions {
   readonly body?: string | Uint8Array;
 }
 
-/** The job record as the specification has it. */
+/** Job record of the specification. */
 export interface JobRecord {
   readonly id: string;
   readonly status: string;
@@ -42,18 +42,18 @@ export interface Submitted {
 export type Upload = { filename: string; contentType?: string; bytes: Uint8Array };
 
 /**
- * The public API over HTTP, as one key sees it. Nothing here throws on an error status, except where it says so. What
- * failed while the machine stood still for seconds is asked once more.
+ * Public API over HTTP with one key. Nothing throws on an error status, except where it is said. A request that
+ * failed while the machine stood still for seconds is repeated once.
  */
 export interface Api {
   readonly baseUrl: string;
   readonly apiKey: string | undefined;
-  /** `path` is relative to the base address; the bearer header is added unless `headers` has an Authorization. */
+  /** `path` is relative to the base address. The bearer header is added unless `headers` has an Authorization. */
   request(method: string, path: string, options?: RequestOptions): Promise<Answer>;
   get(path: string, headers?: Readonly<Record<string, string>>): Promise<Answer>;
-  /** POST of a value as JSON. */
+  /** Sends a value as JSON by POST. */
   post(path: string, value: unknown, headers?: Readonly<Record<string, string>>): Promise<Answer>;
-  /** POST /uploads with these parts. */
+  /** Sends these parts to POST /uploads. */
   multipart(parts: readonly Part[]): Promise<Answer>;
   /** Uploads a file and returns its key; throws when it is refused. */
   upload(file: Upload): Promise<string>;
@@ -62,7 +62,7 @@ export interface Api {
     body: { image_key: string; face_key: string; callback_url?: string },
     headers?: Readonly<Record<string, string>>,
   ): Promise<Submitted>;
-  /** Reads a job; throws when that is refused. */
+  /** Reads a job; throws when the read is refused. */
   job(id: string): Promise<JobRecord>;
   /** Polls a job until it is terminal and its charge is settled. */
   finished(id: string, withinMs?: number): Promise<JobRecord>;
@@ -117,7 +117,7 @@ export function apiOf({ baseUrl, apiKey }: { baseUrl: string; apiKey?: string })
   return api;
 }
 
-/** For {@link askFairly}. */
+/** Failure test for {@link askFairly}. */
 export const isFailure = ({ status }: Answer): boolean => status >= 500;
 
 export async function readAnswer(response: Response): Promise<Answer> {

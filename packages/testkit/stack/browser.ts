@@ -1,18 +1,18 @@
 import { type Browser, chromium } from 'playwright-core';
 
 export interface FakeDevices {
-  /** WAV that the microphone hears, over and over. */
+  /** WAV file that the microphone repeats. */
   readonly microphone?: string;
-  /** MJPEG or Y4M that the camera sees, over and over. */
+  /** MJPEG or Y4M file that the camera repeats. */
   readonly camera?: string;
 }
 
-/** Chromium whose microphone and camera are files, and which lets every page use them. */
+/** Starts Chromium with files as microphone and camera, which every page may use. */
 export function launchBrowser(program: string, { microphone, camera }: FakeDevices): Promise<Browser> {
   return chromium.launch({
     executablePath: program,
     args: [
-      // Its sandbox takes user namespaces, which containers seldom have; it opens nothing but our own page.
+      // The sandbox needs user namespaces, which containers seldom have. The browser opens only our own page.
       '--no-sandbox',
       '--use-fake-device-for-media-stream',
       '--use-fake-ui-for-media-stream',

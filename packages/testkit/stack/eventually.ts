@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
 /**
- * Looks again and again until `look` neither throws nor returns undefined, and returns what it returned. When time is
- * up, throws with what was waited for and why the last look failed.
+ * Polls until `look` neither throws nor returns undefined, and returns its value. After the time limit it throws
+ * with the awaited condition and the last failure.
  */
 export async function eventually<T>(
   what: string,
@@ -15,7 +15,7 @@ export async function eventually<T>(
     try {
       const found = await look();
       if (found !== undefined) return found;
-      // What an earlier look failed with is no longer why.
+      // An earlier failure is no longer the reason.
       last = undefined;
     } catch (error) {
       last = error;

@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
 import type { Answer } from './api.ts';
 
-/** Statuses that each code of the specification may arrive with. */
+/** Statuses that each error code of the specification may have. */
 const ERROR_STATUSES: Readonly<Record<string, readonly number[]>> = {
   unauthorized: [401],
   insufficient_balance: [402],
@@ -17,7 +17,10 @@ const ERROR_STATUSES: Readonly<Record<string, readonly number[]>> = {
   internal_error: [500, 502],
 };
 
-/** The answer is an error in the envelope, with a code of the specification and the status that goes with it. */
+/**
+ * Asserts that the answer is an error envelope with a code of the specification and a matching status. Returns the
+ * code.
+ */
 export function expectEnvelope(answer: Pick<Answer, 'status' | 'headers' | 'body' | 'text'>): string {
   const told = `${answer.status} ${answer.text.slice(0, 300)}`;
   expect(answer.headers.get('content-type'), told).toMatch(/^application\/json\b/);
@@ -26,12 +29,12 @@ export function expectEnvelope(answer: Pick<Answer, 'status' | 'headers' | 'body
   expect(Object.keys(ERROR_STATUSES), told).toContain(error.code);
   expect(ERROR_STATUSES[error.code], told).toContain(answer.status);
   expect(error.message.trim(), told).not.toBe('');
-  // What went wrong inside is for logs, not for callers.
+  // Internal details belong in logs, not in answers.
   expect(error.message, told).not.toMatch(/node_modules|\.ts:\d|\bat .*\(|ECONN|undefined|\[object/);
   return error.code;
 }
 
-/** The answer is the error of that code; returns its message. */
+/** Asserts that the answer is an error with this code; returns its message. */
 export function expectError(
   answer: Pick<Answer, 'status' | 'headers' | 'body' | 'text'>,
   ...codes: string[]

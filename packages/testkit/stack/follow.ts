@@ -9,14 +9,14 @@ export interface JobEvent {
 export interface Followed {
   readonly status: number;
   readonly headers: Headers;
-  /** What has been received so far. */
+  /** Events received so far. */
   readonly events: JobEvent[];
-  /** Resolves when the server has ended the stream; rejects when it is cut off. */
+  /** Resolves when the server has ended the stream; rejects when the stream is cut off. */
   readonly ended: Promise<void>;
   leave(): void;
 }
 
-/** GET of an event stream, read as the HTML standard has it parsed. */
+/** Opens an event stream by GET and parses it as the HTML standard says. */
 export async function follow(
   { baseUrl, apiKey }: Pick<Api, 'baseUrl' | 'apiKey'>,
   path: string,
@@ -46,7 +46,7 @@ export async function follow(
   return { status: response.status, headers: response.headers, events, ended, leave: () => leaving.abort() };
 }
 
-/** The statuses that were told, in their order. */
+/** Returns the statuses of the events in order. */
 export function statusesOf(events: readonly JobEvent[]): unknown[] {
   return events.filter(({ event }) => event === 'status').map(({ data }) => data.status);
 }

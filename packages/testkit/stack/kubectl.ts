@@ -5,7 +5,7 @@ import { RENDERJOB_RESOURCE } from '@semblance/crds/gen/renderjobs';
 import { resolveTools } from '@semblance/local/toolchain/toolchain';
 import type { StackFile } from './stack-process.ts';
 
-/** A RenderJob, as far as the suites look. */
+/** Fields of a RenderJob that the suites read. */
 export interface RenderJobView {
   readonly metadata: {
     readonly name: string;
@@ -38,13 +38,19 @@ export interface Condition {
 }
 
 export interface Kubectl {
-  /** Runs the real kubectl in the stack's namespace; resolves with what it printed, rejects with what it said. */
+  /**
+   * Runs the real kubectl in the stack's namespace. Resolves with its standard output, rejects with its standard
+   * error.
+   */
   (args: readonly string[], input?: string): Promise<string>;
-  /** The RenderJob, undefined when there is none of that name. Not by kubectl: waiting looks many times a second. */
+  /**
+   * Returns the RenderJob, or undefined when there is none. It does not use kubectl, because waiting polls many
+   * times a second.
+   */
   renderJob(name: string): Promise<RenderJobView | undefined>;
-  /** Makes a resource of the document. */
+  /** Creates a resource from the document. */
   apply(document: unknown): Promise<void>;
-  /** `kubectl patch --type merge`. */
+  /** Runs `kubectl patch --type merge`. */
   patch(kind: string, name: string, change: unknown): Promise<void>;
 }
 
@@ -56,12 +62,12 @@ export function kubectlOf(read: () => StackFile): Kubectl {
     return new Promise((resolve, reject) => {
       const child = execFile(
         binary,
-        // Without a cache every call would ask the server first what kinds it serves.
+        // Without a cache every call would first discover the kinds of the server.
         ['--namespace', namespace, '--cache-dir', join(dirname(kubeconfig), 'kubectl-cache'), ...args],
         {
           env: { PATH: process.env.PATH, HOME: '/nonexistent', KUBECONFIG: kubeconfig },
           timeout: 60_000,
-          // Thousands of RenderJobs, with all that is known of each.
+          // The output may hold thousands of complete RenderJobs.
           maxBuffer: 256 * 1024 * 1024,
         },
         (error, stdout, stderr) =>
@@ -88,7 +94,7 @@ export function kubectlOf(read: () => StackFile): Kubectl {
   });
 }
 
-/** The one condition of that type. */
+/** Returns the condition of that type. */
 export function conditionOf(job: RenderJobView | undefined, type: string): Condition | undefined {
   return job?.status?.conditions?.find((condition) => condition.type === type);
 }

@@ -5,30 +5,33 @@ import { eventually } from './eventually.ts';
 import type { Stack } from './stack.ts';
 import { streamedMs } from './streamed.ts';
 
-/** A client of voice sessions, written from the specification alone. */
+/** Client of voice sessions, written from the specification alone. */
 export interface VoiceClient {
   readonly sessionId: string;
   readonly maxDurationSec: number;
   readonly format: { readonly sample_rate: number; readonly chunk_frames: number };
-  /** Messages of sound that came back, in their order. */
+  /** Received sound messages in order. */
   readonly received: readonly Buffer[];
-  /** From the first to the end of the last of them as they left the gateway, milliseconds by a monotonic clock. */
+  /**
+   * Duration in ms (monotonic clock) from the first to the end of the last message, measured where they left the
+   * gateway.
+   */
   readonly streamed: { readonly least: number; readonly most: number };
-  /** When the first was sent, and the first and the last came, by performance.now(). */
+  /** Times of the first send and of the first and last received message, by performance.now(). */
   readonly sentAt: number;
   readonly firstAt: number;
   readonly lastAt: number;
-  /** Sends sound in real time until told to stop or the socket is closed. */
+  /** Sends sound in real time until the signal aborts or the socket closes. */
   stream(signal: AbortSignal): Promise<void>;
   send(data: Buffer | string): void;
   close(): void;
-  /** Notices that came, if it asked for them: text frames after the first. */
+  /** Received notices, if the client asked for them: the text frames after the first. */
   readonly notices: readonly {
     readonly type: string;
     readonly reason: string;
     readonly in_seconds: number;
   }[];
-  /** Goes without a word, as a machine that loses its power does. */
+  /** Disappears without a close, as a machine that loses power does. */
   vanish(): void;
   readonly closed: Promise<{ readonly code: number; readonly reason: string; readonly at: number }>;
 }
@@ -41,12 +44,15 @@ export interface OpenedVoice {
   readonly max_cost_usd: number;
 }
 
-/** Longest that models may take to be warm; on an idle machine it is some seconds. */
+/** Longest warm-up of the models, in ms; an idle machine needs some seconds. */
 const WARM_WITHIN_MS = 180_000;
 
-/** Waits until the rate card says that live sessions can be opened. Asked without a key: those of `stack.json` are limited. */
+/**
+ * Waits until the rate card offers live sessions. It asks without a key, because the key of `stack.json` has a rate
+ * limit.
+ */
 export async function liveOffered({ api: { baseUrl }, kubectl }: Stack): Promise<void> {
-  // How long that takes is the machine's matter, and what is offered follows soon.
+  // The warm-up time depends on the machine; the offer follows soon.
   await eventually(
     'the agent to be warm',
     async () => {
@@ -68,13 +74,13 @@ export async function liveOffered({ api: { baseUrl }, kubectl }: Stack): Promise
   });
 }
 
-/** The answer to opening a session. */
+/** Opens a session and returns the answer. */
 export function openVoice(api: Api, body: Record<string, unknown> = {}): Promise<Answer> {
   return api.post('/voice/session', body);
 }
 
 export interface ConnectOptions {
-  /** Another `host:port` to reach the gateway by. */
+  /** Alternative `host:port` of the gateway. */
   readonly through?: string | undefined;
   /** Whether the client takes notices. */
   readonly notices?: boolean;
@@ -142,7 +148,7 @@ export async function connectVoice(
         socket.send(tone(format, sent));
         sent += format.chunk_frames;
         const due = startedAt + (chunk + 1) * chunkMs;
-        // Speech that nobody took down is lost: more than the gateway allows at once is never caught up on.
+        // A microphone does not catch up: speech beyond the gateway's allowance is lost.
         const late = performance.now() - due;
         if (late > MAX_LATE_MS) startedAt += late;
         await delay(Math.max(0, due - performance.now()), undefined, { signal }).catch(() => {});
@@ -155,14 +161,14 @@ export async function connectVoice(
   };
 }
 
-/** What a session came to. */
+/** Charge of a session. */
 export interface SessionCharge {
   readonly status: string;
   readonly reason: string | null;
   readonly chargedUsd: number;
 }
 
-/** The charge of a session, once it is settled. */
+/** Waits until a session is settled and returns its charge. */
 export function settledSession(api: Api, id: string): Promise<SessionCharge> {
   return eventually(
     `session ${id} to be settled`,
@@ -183,10 +189,10 @@ export function settledSession(api: Api, id: string): Promise<SessionCharge> {
   );
 }
 
-/** How far behind real time a client catches up. */
+/** Longest delay behind real time that a client makes up for, in ms. */
 const MAX_LATE_MS = 1_000;
 
-/** One chunk of a tone, from a sample on. */
+/** Returns one chunk of a tone, beginning at a sample. */
 function tone({ sample_rate, chunk_frames }: VoiceClient['format'], from: number): Buffer {
   const samples = Int16Array.from({ length: chunk_frames }, (_, i) =>
     Math.round(8_000 * Math.sin((2 * Math.PI * 220 * (from + i)) / sample_rate)),

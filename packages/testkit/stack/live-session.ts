@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import WebSocket from 'ws';
 import { eventually } from './eventually.ts';
 
-/** The session records of the specification. */
+/** Session record of the specification. */
 export interface SessionRecord {
   readonly session_id: string;
   readonly stream_url: string;
@@ -12,22 +12,22 @@ export interface SessionRecord {
   readonly max_cost_usd: number;
 }
 
-/** A connected session, seen by a client that knows the specification and nothing else. */
+/** Connected session of a client that knows only the specification. */
 export interface Stream {
   readonly ws: WebSocket;
-  /** The first message, as it came. */
+  /** First message, unparsed. */
   readonly firstFrame: string;
-  /** Binary messages that came, and when (performance.now()). */
+  /** Binary messages with the time of their arrival (performance.now()). */
   readonly media: { readonly data: Buffer; readonly at: number }[];
   /** Text messages after the first. */
   readonly texts: string[];
-  /** Code and reason of the close frame, and when it came. */
+  /** Code and reason of the close frame, with the time of its arrival. */
   readonly closed: Promise<{ readonly code: number; readonly reason: string; readonly at: number }>;
   received(count: number): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Connects as the specification says; resolves when the first frame has come. */
+/** Connects as the specification says; resolves when the first frame has arrived. */
 export async function connectStream({ stream_url, session_token }: SessionRecord): Promise<Stream> {
   const ws = new WebSocket(`${stream_url}?session_token=${session_token}`);
   const media: { data: Buffer; at: number }[] = [];
@@ -62,7 +62,7 @@ export async function connectStream({ stream_url, session_token }: SessionRecord
   };
 }
 
-/** Ends a session that is of no use, so that its slot is free again. */
+/** Ends a session that is no longer needed, so that its slot is free. */
 export async function endSession(session: SessionRecord): Promise<void> {
   const stream = await connectStream(session);
   await stream.close();

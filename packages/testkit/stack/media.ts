@@ -12,13 +12,13 @@ function portrait(filename: string, contentType: string): Upload {
   return { filename, contentType, bytes: readFileSync(join(root, 'media', filename)) };
 }
 
-/** A real picture, decodable, without any face in it. */
+/** Returns a real, decodable picture without a face. */
 export async function faceless(
   format: 'png' | 'jpeg' | 'webp' = 'png',
   width = 320,
   height = 240,
 ): Promise<Upload> {
-  // A gradient rather than one colour, as photographs have some structure everywhere.
+  // A gradient has structure everywhere, as photographs have; a single colour has none.
   const pixels = Buffer.alloc(width * height * 3);
   for (let y = 0, at = 0; y < height; y++) {
     for (let x = 0; x < width; x++) {
@@ -33,29 +33,29 @@ export async function faceless(
   return { filename: `plain.${format === 'jpeg' ? 'jpg' : format}`, contentType: `image/${format}`, bytes };
 }
 
-/** The astronaut enlarged to `side` × `side`: work that takes an engine a while. */
+/** Returns the astronaut enlarged to `side` × `side`, which takes an engine a while. */
 export async function largePortrait(side: number): Promise<Upload> {
   const bytes = await sharp(Buffer.from(ASTRONAUT.bytes)).resize(side, side).jpeg({ quality: 85 }).toBuffer();
   return { filename: 'large.jpg', contentType: 'image/jpeg', bytes };
 }
 
 /**
- * A picture whose job lasts seconds, so that there is a middle of it to act in: encoding a PNG of 16 megapixels alone
- * takes longer than an attempt must run before its RenderJob says so.
+ * Returns a picture whose job lasts seconds, so that a test can act during the job. Encoding a PNG of 16 megapixels
+ * alone takes longer than the time after which a RenderJob shows its attempt.
  */
 export async function longPortrait(): Promise<Upload> {
   const bytes = await sharp(Buffer.from(ASTRONAUT.bytes)).resize(4_000, 4_000).png().toBuffer();
   return { filename: 'long.png', contentType: 'image/png', bytes };
 }
 
-/** A file that begins as a JPEG does and is none. */
+/** Returns a file with the signature of a JPEG and no picture. */
 export function brokenJpeg(): Upload {
   const head = Buffer.from('ffd8ffe000104a46494600010100000100010000', 'hex');
   const bytes = Buffer.concat([head, Buffer.alloc(2_000, 0x5a)]);
   return { filename: 'broken.jpg', contentType: 'image/jpeg', bytes };
 }
 
-/** A second of silence, or `bytes` in all: 16-bit mono PCM at 16 kHz in a RIFF file. */
+/** Returns a second of silence, or `bytes` in all: 16-bit mono PCM at 16 kHz in a RIFF file. */
 export function wav(bytes = 44 + 32_000): Upload {
   const file = Buffer.alloc(bytes);
   file.write('RIFF', 0, 'latin1');
@@ -73,7 +73,7 @@ export function wav(bytes = 44 + 32_000): Upload {
   return { filename: 'tone.wav', contentType: 'audio/wav', bytes: file };
 }
 
-/** Boxes of an ISO base media file: enough to be recognised by, with no picture in it. */
+/** Returns the first boxes of an ISO base media file: recognisable, but without a picture. */
 export function isoMedia(brand: string): Buffer {
   const box = (type: string, body: Buffer) => {
     const size = Buffer.alloc(4);

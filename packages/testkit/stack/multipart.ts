@@ -1,4 +1,4 @@
-/** One part of a `multipart/form-data` body. Written by hand, since FormData cannot leave out a Content-Type. */
+/** Part of a `multipart/form-data` body. It is assembled by hand, because FormData cannot omit a Content-Type. */
 export interface Part {
   readonly name: string;
   readonly body: Uint8Array | string;
@@ -10,7 +10,7 @@ export interface Part {
 export const BOUNDARY = 'semblance-suite-7f3a9c';
 export const MULTIPART = `multipart/form-data; boundary=${BOUNDARY}`;
 
-/** Everything of a part that comes before its bytes, the delimiter included. */
+/** Returns everything of a part before its bytes, including the delimiter. */
 export function partHead({ name, filename, contentType }: Omit<Part, 'body'>): Buffer {
   const file = filename === undefined ? '' : `; filename="${filename}"`;
   const type = contentType === undefined ? '' : `Content-Type: ${contentType}\r\n`;
@@ -20,7 +20,7 @@ export function partHead({ name, filename, contentType }: Omit<Part, 'body'>): B
   );
 }
 
-/** The end of a body, after the last part's bytes. */
+/** End of a body, after the bytes of the last part. */
 export const TAIL = Buffer.from(`\r\n--${BOUNDARY}--\r\n`);
 
 export function multipart(parts: readonly Part[]): Buffer {

@@ -31,7 +31,7 @@ export interface Parameter {
 
 export interface Operation {
   readonly method: string;
-  /** As the document writes it. */
+  /** Path as the document writes it. */
   readonly path: string;
   readonly operationId: string;
   readonly security?: readonly object[];
@@ -43,11 +43,11 @@ export interface Operation {
   readonly responses: Record<string, { headers?: Json; content?: Record<string, { schema?: Schema }> }>;
 }
 
-/** The OpenAPI document of a running gateway, and whether what is answered is what it says. */
+/** OpenAPI document of a running gateway, with a check of answers against it. */
 export interface Contract {
   readonly operations: readonly Operation[];
   resolve(schema: Schema): Schema;
-  /** What of the answer the document does not say; empty: nothing. */
+  /** Returns the faults of an answer; empty: the answer matches the document. */
   faultsOf(operation: Operation, answer: Answer): string[];
 }
 
@@ -73,7 +73,7 @@ export async function readContract(baseUrl: string): Promise<Contract> {
   const validatorOf = (schema: unknown) => {
     let made = validators.get(schema);
     if (!made) {
-      // The document leaves objects open for later releases; what this one answers is all in it.
+      // The document leaves objects open for later releases; this release answers only with documented properties.
       made = ajv.compile({ ...(closed(schema) as Json), components: closed(components) });
       validators.set(schema, made);
     }
@@ -115,7 +115,7 @@ export async function readContract(baseUrl: string): Promise<Contract> {
   };
 }
 
-/** Every object that names its properties has no others. */
+/** Forbids further properties in every object that names its properties. */
 function closed(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(closed);
   if (typeof value !== 'object' || value === null) return value;

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** A span as it arrived. */
+/** Received span. */
 export interface Span {
   readonly traceId: string;
   readonly spanId: string;
@@ -12,7 +12,7 @@ export interface Span {
   readonly attributes: Record<string, unknown>;
 }
 
-/** An OpenTelemetry collector as far as it takes OTLP/JSON, and a receiver of webhooks; under /fails it answers 500. */
+/** Starts an OpenTelemetry collector for OTLP/JSON that also receives webhooks; under /fails it answers 500. */
 export async function startReceiver() {
   const spans: Span[] = [];
   const hooks: { path: string; status: number }[] = [];

@@ -2,8 +2,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { identify, isAlive, type ProcessIdentity } from '@semblance/local/process/identity';
 
 /**
- * Every process below `root` (children, their children, and so on) and `root` itself, as they are now. Identities, so
- * that a pid given to a stranger later is not taken for one of them. Linux only, as are the tests that ask.
+ * Returns `root` and every process below it. They are identities, so a later process with the same pid is not
+ * confused with one of them. Linux only, like the tests that use it.
  */
 export function processTree(root: number): ProcessIdentity[] {
   const children = new Map<number, number[]>();
@@ -20,7 +20,7 @@ export function processTree(root: number): ProcessIdentity[] {
   return found.map(identify).filter((identity) => identity !== undefined);
 }
 
-/** Processes whose command line or environment mentions `text`, such as the path of a state folder. */
+/** Returns the processes whose command line or environment mentions `text`, such as the path of a state folder. */
 export function processesMentioning(text: string): { pid: number; command: string }[] {
   return allPids().flatMap((pid) => {
     if (pid === process.pid) return [];
@@ -30,7 +30,7 @@ export function processesMentioning(text: string): { pid: number; command: strin
   });
 }
 
-/** Those of the processes that still run. */
+/** Returns the processes that still run. */
 export function stillAlive(identities: readonly ProcessIdentity[]): ProcessIdentity[] {
   return identities.filter(isAlive);
 }
@@ -47,7 +47,7 @@ function parentOf(pid: number): number | undefined {
   return stat ? Number(fields[1]) : undefined;
 }
 
-/** '' when the process is gone or not ours to look into. */
+/** Returns '' when the process is gone or may not be read. */
 function read(path: string): string {
   try {
     return readFileSync(path, 'utf8');

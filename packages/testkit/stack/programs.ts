@@ -2,23 +2,23 @@ import { existsSync } from 'node:fs';
 import { findOnPath } from '@semblance/common/process/find-on-path';
 import { hasPython } from '../engine-sidecar/python-env.ts';
 
-/** What a machine may lack, by the tag of the tests that need it. */
+/** Program that a machine may lack, by the tag of the tests that need it. */
 export interface Need {
   readonly tag: string;
-  /** Debian's packages that bring it. */
+  /** Debian packages that contain it. */
   readonly packages: string;
   readonly found: boolean;
 }
 
 const BROWSERS = ['chromium-headless-shell', 'chromium', 'chromium-browser', 'google-chrome'];
 
-/** A Chromium on this machine: the one named by `SEMBLANCE_TEST_BROWSER`, else one on PATH. */
+/** Returns the Chromium that `SEMBLANCE_TEST_BROWSER` names, else one on PATH. */
 export function findBrowser(): string | undefined {
   if (process.env.SEMBLANCE_TEST_BROWSER) return process.env.SEMBLANCE_TEST_BROWSER;
   return BROWSERS.map((name) => findOnPath(name)).find((path) => path !== undefined);
 }
 
-/** All that tests need and `npm ci` does not bring. */
+/** Returns all needs of the tests beyond `npm ci`. */
 export async function testNeeds(): Promise<Need[]> {
   const programs = (...names: string[]) => names.every((name) => findOnPath(name));
   const sounds = '/usr/share/sounds/alsa';
@@ -45,8 +45,8 @@ export async function testNeeds(): Promise<Need[]> {
 }
 
 /**
- * What is missing here. With CI set nothing counts as missing: a run that must leave nothing out fails in the tests
- * that need it.
+ * Returns the needs that this machine lacks. With CI set it returns none, so that tests fail instead of being
+ * skipped.
  */
 export async function missingNeeds(): Promise<Need[]> {
   return process.env.CI ? [] : (await testNeeds()).filter(({ found }) => !found);

@@ -9,8 +9,8 @@ import { promisify } from 'node:util';
 const run = promisify(execFile);
 
 /**
- * Path of a python in which these packages (`name==version`) are installed. Made once, in the cache of this user; needs
- * `python3` with `venv`, and a package index.
+ * Returns the path of a Python with these packages (`name==version`). The environment is created once in the user's
+ * cache; it needs `python3` with `venv`, and a package index.
  */
 export async function pythonWith(packages: readonly string[]): Promise<string> {
   const { stdout: version } = await run('python3', ['-VV']);
@@ -24,7 +24,8 @@ export async function pythonWith(packages: readonly string[]): Promise<string> {
   try {
     await run('python3', ['-m', 'venv', made]);
     await run(python(made), ['-m', 'pip', 'install', '--quiet', '--no-input', ...packages]);
-    // A python is found by where it lies, so that it may be moved. Another process may have been first.
+    // A Python finds its packages by its own location, so the environment may be moved. Another process may have
+    // created it first.
     await rename(made, env).catch((error: NodeJS.ErrnoException) => {
       if (!existsSync(env)) throw error;
     });

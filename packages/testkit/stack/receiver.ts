@@ -5,11 +5,11 @@ export interface Received {
   readonly method: string;
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
-  /** The exact bytes. */
+  /** Exact bytes of the body. */
   readonly body: Buffer;
 }
 
-/** An integrator's endpoint on this machine. */
+/** Webhook endpoint of an integrator on this machine. */
 export interface Receiver {
   readonly url: string;
   readonly received: readonly Received[];
@@ -17,8 +17,8 @@ export interface Receiver {
 }
 
 /**
- * Answers each call with the next status, the last one for all after it; 0 never answers. Redirects lead elsewhere on
- * the same host.
+ * Starts an endpoint that answers each call with the next status, and then always with the last; 0 never answers.
+ * Redirects lead to another path of the same host.
  */
 export async function startReceiver(...statuses: number[]): Promise<Receiver> {
   const received: Received[] = [];
@@ -27,7 +27,7 @@ export async function startReceiver(...statuses: number[]): Promise<Receiver> {
     try {
       for await (const chunk of request) chunks.push(chunk as Buffer);
     } catch {
-      // Cut while it was sent: it was not received.
+      // The call was cut during its transfer, so it was not received.
       return;
     }
     const before = received.length;

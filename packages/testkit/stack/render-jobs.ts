@@ -4,7 +4,7 @@ import { eventually } from './eventually.ts';
 import type { Kubectl, RenderJobView } from './kubectl.ts';
 import { ADMIRAL, ASTRONAUT } from './media.ts';
 
-/** Inputs of a RenderJob made by hand: uploads of whatever account. */
+/** Uploads the inputs of a hand-written RenderJob, with any account. */
 export async function swapInputs(api: Api, image = ASTRONAUT, face = ADMIRAL) {
   const [imageKey, faceKey] = await Promise.all([api.upload(image), api.upload(face)]);
   return [
@@ -16,8 +16,9 @@ export async function swapInputs(api: Api, image = ASTRONAUT, face = ADMIRAL) {
 export type SwapInputs = Awaited<ReturnType<typeof swapInputs>>;
 
 /**
- * A RenderJob as a person would write it: no account, so nobody is billed. Names sort by time, as the ids of API jobs do:
- * those made within one second, which is as fine as Kubernetes tells creation, are served in the order of their names.
+ * Returns a RenderJob as a person would write it: without an account, so nobody is billed. Names sort by time, like
+ * the ids of API jobs. Jobs created within one second, the resolution of Kubernetes, are served in the order of
+ * their names.
  */
 export function renderJob(inputs: SwapInputs, spec: Record<string, unknown> = {}) {
   return {
@@ -28,7 +29,7 @@ export function renderJob(inputs: SwapInputs, spec: Record<string, unknown> = {}
   };
 }
 
-/** Waits until the RenderJob has that phase or has ended, in whatever way. */
+/** Waits until the RenderJob has that phase or has ended. */
 export function untilPhaseOrEnd(
   kubectl: Kubectl,
   name: string,
@@ -48,11 +49,11 @@ export function untilPhaseOrEnd(
 }
 
 /**
- * Does to a job what must be done while it runs. On a busy machine a job may be over before that is heard; then another
- * one is taken.
+ * Acts on a job while it runs. On a busy machine a job may end before the test learns that it runs; then another
+ * job is created.
  *
- * @param begin makes a job and returns its name
- * @param act undefined: the job was over before
+ * @param begin creates a job and returns its name
+ * @param act returns undefined when the job had ended before
  */
 export async function whileRunning<T>(
   kubectl: Kubectl,
@@ -68,7 +69,7 @@ export async function whileRunning<T>(
   throw new Error('every job was over before anything could be done to it');
 }
 
-/** Waits until the RenderJob has that phase; throws at once when it ended in another way. */
+/** Waits until the RenderJob has that phase; throws when it ends otherwise. */
 export async function untilPhase(
   kubectl: Kubectl,
   name: string,

@@ -1,4 +1,7 @@
-/** Two processes of each service, run as on a cluster: against the test run's servers, behind what a Service is there. */
+/**
+ * Runs two processes of each service as on a cluster: with the servers of the test run, behind a relay in the role
+ * of a Service.
+ */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -29,17 +32,17 @@ export interface LogLine {
   readonly [field: string]: unknown;
 }
 
-/** One of two: a process that is started again under the same name and address, as a Pod's container is. */
+/** One of two processes. It restarts under the same name and address, as a Pod's container does. */
 export interface Replica {
   readonly name: string;
-  /** Where it serves. */
+  /** Port that it serves. */
   readonly port: number;
-  /** What all its processes logged, in order. */
+  /** Log lines of all its processes in order. */
   readonly lines: readonly LogLine[];
-  /** When those of its processes that are gone had ended, by pid. */
+  /** End times of its ended processes, by pid. */
   readonly ends: ReadonlyMap<number, Date>;
   start(): Promise<void>;
-  /** Sends it and resolves when the process has ended. */
+  /** Sends the signal; resolves when the process has ended. */
   end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void>;
 }
 
@@ -73,7 +76,7 @@ export async function startReplicas() {
     'control-plane': (port) => ({
       ...objects,
       ...cluster,
-      // As on a cluster where the gateways alone have the volume.
+      // On a cluster whose gateways alone mount the volume, this is the address of the objects.
       SEMBLANCE_OBJECTS_URL: origin,
       SEMBLANCE_POSTGRES_URL: pg.url,
       SEMBLANCE_NATS_URL: nats.url,
@@ -120,7 +123,7 @@ export async function startReplicas() {
       ends,
       async start() {
         const child = spawn(process.execPath, [...(FLAGS[service] ?? []), join(root, service, 'main.ts')], {
-          // A group of its own, so that what it starts ends with it when this process dies.
+          // A process group lets this process end all descendants when it dies.
           detached: true,
           stdio: ['ignore', 'pipe', 'inherit'],
           env: {
@@ -137,11 +140,12 @@ export async function startReplicas() {
           if (line.startsWith('{')) lines.push(JSON.parse(line) as LogLine);
         });
         child.once('exit', () => ends.set(pid, new Date()));
-        // Not 'exit', which may come before the last of what it wrote.
+        // 'exit' may come before the last output, 'close' does not.
         const ended = once(child, 'close').then(() => guard.forget(pid));
         running = { child, ended };
         await guard.watch(pid, 'SIGTERM');
-        // Either comes to pass. How soon is the machine's matter: eight processes begin at once, two of which warm up models.
+        // Either outcome is correct. The time depends on the machine: eight processes start at once, and two of
+        // them warm up models.
         await eventually(
           `${name} to be ready, or ended`,
           async () => {
@@ -166,7 +170,7 @@ export async function startReplicas() {
   for (const service of SERVICES) pairs[service] = [await replicaOf(service, 0), await replicaOf(service, 1)];
   const all = SERVICES.flatMap((service) => pairs[service]);
   const close = async () => {
-    // Agents last: the operator has nothing to give to others then.
+    // Agents end last, so that the operator has no other agent to move work to.
     for (const service of ['operator', 'gpu-agent', 'gateway', 'control-plane'] as const)
       await Promise.all(pairs[service].map((replica) => replica.end('SIGTERM')));
     await Promise.all([gateways.close(), control.close(), guard.close()]);
@@ -182,7 +186,10 @@ export async function startReplicas() {
   return { pairs, pg, kube, adminToken, controlPort: control.port, close };
 }
 
-/** What a Service is to its callers: one address, each connection led to the next of those that accept one. */
+/**
+ * Starts a relay in the role of a Service: one address, with each connection passed to the next process that
+ * accepts it.
+ */
 async function startRelay(ports: readonly number[]) {
   const sockets = new Set<Socket>();
   let turn = 0;

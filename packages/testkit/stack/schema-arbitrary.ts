@@ -2,7 +2,7 @@ import fc, { type Arbitrary } from 'fast-check';
 import { anyText } from '../common/any-text.ts';
 import type { Contract, Schema } from './openapi.ts';
 
-/** Values that are known to mean something, by the name of the field: keys that exist, ids of jobs. */
+/** Meaningful values by field name: existing keys, ids of jobs. */
 export type Known = Readonly<Record<string, readonly unknown[]>>;
 
 export interface SchemaArbitraryOptions {
@@ -10,7 +10,7 @@ export interface SchemaArbitraryOptions {
   readonly known?: Known;
 }
 
-/** Anything at all that JSON can say. */
+/** Any JSON value. */
 export const anything: Arbitrary<unknown> = fc.oneof(
   fc.jsonValue({ maxDepth: 3 }),
   anyText(),
@@ -27,7 +27,10 @@ export const anything: Arbitrary<unknown> = fc.oneof(
   fc.constantFrom(-1, 0, 1e308, 2 ** 53, 0.1, -0),
 );
 
-/** Values that the schema allows, mostly: objects also come with fields missing, wrong, unknown or null. */
+/**
+ * Creates an arbitrary of values that mostly satisfy the schema. Objects also have missing, wrong, unknown or null
+ * fields.
+ */
 export function createSchemaArbitrary({ contract, known = {} }: SchemaArbitraryOptions) {
   function valid(schema: Schema, name = ''): Arbitrary<unknown> {
     const resolved = contract.resolve(schema);

@@ -8,10 +8,10 @@ import { identify } from '@semblance/local/process/identity';
 import { tailOf } from '@semblance/local/process/service';
 import { eventually } from './eventually.ts';
 
-/** The repository. */
+/** Path of the repository. */
 export const root = join(import.meta.dirname, '..', '..', '..');
 
-/** What `stack.json` says: the fixed handle that people and tools have on a running stack. */
+/** Content of `stack.json`, the fixed handle of people and tools on a running stack. */
 export interface StackFile {
   readonly base_url: string;
   readonly api_key: string;
@@ -39,37 +39,37 @@ export function readStackFile(path: string): StackFile {
   return JSON.parse(readFileSync(path, 'utf8')) as StackFile;
 }
 
-/** `host:port` of the control plane, which is written beside `stack.json`. */
+/** Returns `host:port` of the control plane, from the file beside `stack.json`. */
 export function readControlAddress(stackFile: string): string {
   const text = readFileSync(join(dirname(stackFile), 'control.json'), 'utf8');
   return (JSON.parse(text) as { control_address: string }).control_address;
 }
 
-/** A stack of our own: `npm start` in a process of its own, over a state folder of its own. */
+/** Stack of the test: `npm start` in a process and a state folder of its own. */
 export interface StackProcess {
-  /** pid of the process that supervises the services. */
+  /** Pid of the process that supervises the services. */
   readonly pid: number;
   readonly stateDir: string;
   /** Path of its `stack.json`. */
   readonly file: string;
-  /** What it printed, so far. */
+  /** Returns the output so far. */
   output(): string;
-  /** Asks it to end as Ctrl-C does and resolves with its exit status when it has; `null` when a signal ended it. */
+  /** Interrupts the stack as Ctrl-C does. Resolves with its exit status; `null` when a signal ended it. */
   interrupt(): Promise<number | null>;
-  /** Ends it if it still runs and removes its state. */
+  /** Ends the stack if it still runs, and removes its state. */
   close(): Promise<void>;
 }
 
-/** Longest start: everything warm takes about ten seconds; other tests may be using both cores. */
+/** Longest start in ms. With everything prepared it takes about ten seconds, but other tests may use both cores. */
 const READY_WITHIN_MS = 220_000;
-/** A stack that does not end by itself within this is killed, and whoever asked is told. */
+/** Time in ms after which a stack that does not end is killed and the caller gets an error. */
 const STOP_WITHIN_MS = 90_000;
 
 /**
- * Starts `node local/start.ts` and resolves when its `stack.json` is true. It ends with `close()`, or with this process,
- * however that ends.
+ * Starts `node local/start.ts`; resolves when its `stack.json` is valid. The stack ends with `close()` or with this
+ * process, however that ends.
  *
- * @param options.stateDir state to continue with; without it a fresh folder, which `close()` removes
+ * @param options.stateDir state to continue with; default: a new folder, which `close()` removes
  */
 export async function startStackProcess(
   options: { stateDir?: string; env?: NodeJS.ProcessEnv } = {},
@@ -84,7 +84,8 @@ export async function startStackProcess(
   const log = openSync(logFile, 'a', 0o600);
   let child: ChildProcess;
   try {
-    // A group of its own: Ctrl-C at the terminal reaches the test runner alone, which then ends the stack in order.
+    // Its own process group keeps Ctrl-C at the terminal from the stack; the test runner then ends the stack in
+    // order.
     child = spawn(process.execPath, ['local/start.ts'], {
       cwd: root,
       detached: true,
@@ -138,14 +139,14 @@ export async function startStackProcess(
   return { pid, stateDir, file, output, interrupt, close };
 }
 
-/** Only a file whose processes all run is this start's: one left by a former start names dead ones. */
+/** The file of a former start names dead processes, so all named processes must run. */
 function readyFile(file: string): 'ready' | undefined {
   const { services } = readStackFile(file);
   const running = SERVICE_NAMES.every((name) => identify(services[name] ?? 0));
   return running ? 'ready' : undefined;
 }
 
-/** The environment without settings of some other stack, a user's cluster or the test runner. */
+/** Returns the environment without settings of another stack, of a user's cluster or of the test runner. */
 export function cleanEnv(): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(
     ([name]) =>

@@ -8,8 +8,9 @@ import { stackAt } from './stack.ts';
 import { type StackProcess, startStackProcess } from './stack-process.ts';
 
 /**
- * Vitest's global setup for suites that need the whole system: one stack for the run, started when a suite first asks
- * and ended with the run. Workers ask on a Unix socket for the path of its `stack.json`: `{file}` or `{error}`.
+ * Vitest's global setup for suites that need the whole system. One stack serves the run: it starts when a suite
+ * first asks, and ends with the run. Workers ask on a Unix socket for the path of its `stack.json`; the answer is
+ * `{file}` or `{error}`.
  */
 export default async function setup(): Promise<() => Promise<void>> {
   const folder = await mkdtemp(join(tmpdir(), 'semblance-suites-'));
@@ -21,7 +22,7 @@ export default async function setup(): Promise<() => Promise<void>> {
     stack ??= startStackProcess().then(offeringAll);
     stack.then(
       ({ file }) => response.end(JSON.stringify({ file })),
-      // Not tried again: every suite would wait in vain for as long as the first one.
+      // There is no second try, because every suite would wait as long as the first.
       (error: unknown) => response.end(JSON.stringify({ error: String(error) })),
     );
   });
@@ -44,7 +45,7 @@ export default async function setup(): Promise<() => Promise<void>> {
   };
 }
 
-/** The stack once its live sessions are offered: their networks are warm some seconds after the stack is up. */
+/** Waits until the stack offers live sessions: their networks are warm some seconds after the start. */
 async function offeringAll(running: StackProcess): Promise<StackProcess> {
   try {
     await liveOffered(stackAt(running.file));

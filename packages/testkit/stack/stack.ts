@@ -6,17 +6,20 @@ import { type Api, apiOf } from './api.ts';
 import { type Kubectl, kubectlOf } from './kubectl.ts';
 import { readStackFile, type StackFile } from './stack-process.ts';
 
-/** A running stack and what a test holds on to it by. */
+/** Running stack with the handles of a test. */
 export interface Stack {
   /** Path of its `stack.json`. */
   readonly file: string;
-  /** Reads `stack.json` anew: pids change when a service is started again. */
+  /** Reads `stack.json` again, because a restart of a service changes its pid. */
   read(): StackFile;
   readonly admin: Admin;
   readonly kubectl: Kubectl;
-  /** The API as the account of `stack.json` sees it, with 60 requests a minute as every new key: never poll with it. */
+  /**
+   * API with the account of `stack.json`, which has 60 requests per minute as every new key has. Do not poll with
+   * it.
+   */
   readonly api: Api;
-  /** A fresh account, by default with money and without a rate limit that a test would run into. */
+  /** Creates an account; by default with money and with a rate limit that no test reaches. */
   newAccount(options?: NewAccount): Promise<Account>;
 }
 
@@ -29,7 +32,7 @@ export interface Account {
   readonly api: Api;
 }
 
-/** Settings that hold for whoever follows this stack.json. */
+/** Returns the handles of the stack of this `stack.json`. */
 export function stackAt(file: string): Stack {
   const read = () => readStackFile(file);
   const { base_url: baseUrl, api_key: apiKey } = read();
@@ -48,8 +51,8 @@ export function stackAt(file: string): Stack {
 }
 
 /**
- * The stack that all suites of this run share: the one whose `stack.json` is named by `SEMBLANCE_STACK_JSON`, else one
- * that this run starts. Suites must not stop its services or drain its agents.
+ * Returns the stack that all suites of this run share: the one of `SEMBLANCE_STACK_JSON`, else a new one. Suites
+ * must not stop its services or drain its agents.
  */
 export async function sharedStack(): Promise<Stack> {
   const given = process.env.SEMBLANCE_STACK_JSON;

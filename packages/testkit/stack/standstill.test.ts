@@ -17,7 +17,7 @@ beforeEach(() => {
   vi.advanceTimersByTime(1_000);
 });
 
-/** Fails at first, while the machine stands still for so long. */
+/** Returns a service that first fails while the machine stands still for this long. */
 const service = (stands: number) => async () => {
   stoodMs += stands;
   return asked++ === 0 ? 503 : 200;

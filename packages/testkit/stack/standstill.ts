@@ -1,9 +1,9 @@
-/** Standing still for less costs no service its time limit. */
+/** Shortest standstill in ms that makes a service exceed its time limits. */
 const STANDSTILL_MS = 2_000;
 const EVERY_MS = 100;
 
 let lookedAt = performance.now();
-/** When this process went on after it had stood still, last. */
+/** Time at which this process last resumed after a standstill. */
 let wentOnAt = Number.NEGATIVE_INFINITY;
 
 function look(): void {
@@ -13,17 +13,16 @@ function look(): void {
 }
 setInterval(look, EVERY_MS).unref();
 
-/** Whether the machine has stood still for seconds, as far as this process can tell, since then (performance.now()). */
+/** Whether the machine has stood still for seconds since then (performance.now()), as this process saw it. */
 export function stoodStillSince(began: number): boolean {
-  // It may have gone on just now.
+  // The process may have resumed just now.
   look();
   return wentOnAt >= began;
 }
 
 /**
- * What a service answers. A failure on a machine that stood still meanwhile says nothing about the service: the same is
- * asked once more.
- * @param failed an answer that is a failure of the service
+ * Asks a service. A failure during a standstill says nothing about the service, so the request is repeated once.
+ * @param failed recognises an answer that is a failure of the service
  */
 export async function askFairly<T>(
   ask: () => Promise<T>,

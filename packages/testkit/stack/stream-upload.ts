@@ -9,22 +9,22 @@ export interface StreamedUpload {
   readonly contentType?: string;
   /** First bytes of the file; zeros follow. */
   readonly start: Uint8Array;
-  /** Bytes of the file. */
+  /** Size of the file in bytes. */
   readonly size: number;
-  /** Whether the request says its Content-Length; without, the body is chunked. */
+  /** Whether the request has a Content-Length; otherwise the body is chunked. */
   readonly declareLength: boolean;
-  /** Stops writing after this many bytes of the file and breaks the connection. */
+  /** Bytes of the file after which the connection is broken. */
   readonly breakAfter?: number;
 }
 
-/** `sent`: bytes of the file that had been handed to the socket when the answer's headers came. */
+/** `sent`: bytes of the file given to the socket before the answer's headers arrived. */
 export type StreamedAnswer = Answer & { readonly sent: number };
 
 const ZEROS = Buffer.alloc(256 * 1024);
 
 /**
- * POST /uploads of a file that is made while it is sent, at the pace the service reads it. Stops sending when an answer
- * comes. Rejects when the connection ends without one.
+ * Uploads a file that is generated while it is sent, at the pace of the service. It stops when an answer arrives,
+ * and rejects when the connection ends without one.
  */
 export function streamUpload(upload: StreamedUpload): Promise<StreamedAnswer> {
   const head = partHead({

@@ -1,22 +1,23 @@
 import { watchLag } from '../common/lag.ts';
 
-/** Milliseconds, by performance.now() of the client. */
+/** Measurements of a client in ms, by performance.now(). */
 export interface Seen {
-  /** When each message was sent; all are of the same length but perhaps the last. */
+  /** Send time of each message; all but perhaps the last have equal length. */
   readonly sentAt: readonly number[];
-  /** When the first message that came back came, and the last. */
+  /** Arrival times of the first and the last returned message. */
   readonly firstAt: number;
   readonly lastAt: number;
-  /** How many of those that were sent have come back. */
+  /** Number of sent messages that have come back. */
   readonly back: number;
-  /** What a message lasts. */
+  /** Duration of a message in ms. */
   readonly messageMs: number;
 }
 
 /**
- * What a session streamed, as far as its client can know: the time from the first to the end of the last message that the
- * gateway sent. Each left there after the client had sent it and before the client had it back, however long a busy
- * machine kept either side waiting; and sound counts for what it lasts at least. `least` and `most` are a few milliseconds apart on an idle one.
+ * Returns the streamed time of a session as far as its client can know it: from the first to the end of the last
+ * message that the gateway sent. Each message left the gateway after the client had sent it and before the client
+ * received it, however busy the machine was. Sound counts at least its own duration. On an idle machine `least` and
+ * `most` are a few milliseconds apart.
  */
 export function streamedMs({ sentAt, firstAt, lastAt, back, messageMs }: Seen): {
   readonly least: number;
@@ -29,7 +30,7 @@ export function streamedMs({ sentAt, firstAt, lastAt, back, messageMs }: Seen): 
   };
 }
 
-/** By how much a gateway and this process are late, while a promise in seconds is held to. */
+/** Measures the delays of a gateway and of this process while a time limit is tested. */
 export function watchGateway(baseUrl: string): ReturnType<typeof watchLag> {
   return watchLag(async () => (await fetch(new URL('/none', baseUrl))).arrayBuffer());
 }

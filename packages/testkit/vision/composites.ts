@@ -8,9 +8,9 @@ const DEMO = join(ROOT, 'node_modules', '@vladmandic', 'face-api', 'demo');
 
 interface Cutout {
   readonly file: string;
-  /** Width to which the photograph is brought before its person is cut out. */
+  /** Width to which the photograph is scaled before the person is cut out. */
   readonly width: number;
-  /** Outline drawn by hand, x and y in turn; what it leaves out belongs to nobody. */
+  /** Outline drawn by hand, x and y in turn; pixels outside belong to nobody. */
   readonly outline: readonly number[];
 }
 
@@ -64,7 +64,7 @@ export const CUTOUTS = {
   },
 } as const satisfies Record<string, Cutout>;
 
-/** Parts of photographs that show nobody. */
+/** Parts of photographs without people. */
 export const PLACES = {
   studio: { file: join(MEDIA, 'astronaut.png'), width: 512, part: [305, 0, 207, 270] },
   wall: { file: join(DEMO, 'sample4.jpg'), width: 1000, part: [835, 0, 165, 500] },
@@ -78,9 +78,10 @@ export interface Composite {
 }
 
 /**
- * A person from one photograph in front of another. What the person covers is known, whatever the outline left out.
- * @param options.share the person's height of the picture's; the person stands on its lower edge
- * @param options.at where the person's middle lies, 0 left and 1 right
+ * Places a person of one photograph in front of another one. The covered area is known exactly, whatever the
+ * outline omits.
+ * @param options.share height of the person as a share of the picture's; the person stands on the lower edge
+ * @param options.at position of the person's middle, 0 left and 1 right
  */
 export async function composite(
   person: keyof typeof CUTOUTS,
@@ -107,7 +108,7 @@ export async function composite(
   return { picture: { width, height, channels: 3, data }, truth };
 }
 
-/** A place without a person. */
+/** Returns a place without a person. */
 export async function background(
   name: keyof typeof PLACES,
   width: number,
@@ -149,7 +150,7 @@ async function cutout(
   };
 }
 
-/** Intersection over union of two masks, each taken as above a half. */
+/** Returns the intersection over union of two masks, each thresholded at a half. */
 export function iou(a: Uint8Array, b: Uint8Array): number {
   let both = 0;
   let either = 0;

@@ -1,9 +1,12 @@
 /**
- * Measures of sound for tests and benchmarks, which share nothing with the converter: pitch by the autocorrelation of
- * whole windows, formants by comparing long-term spectra.
+ * Sound measures for tests and benchmarks without code of the converter: pitch by the autocorrelation of whole
+ * windows, formants by comparing long-term spectra.
  */
 
-/** Pitch of each 10 ms, 0 without one: the tallest peak of the autocorrelation of 50 ms, divided by the window's own. */
+/**
+ * Returns the pitch of each 10 ms in Hz; 0 without one. It is the tallest peak of the autocorrelation of 50 ms,
+ * divided by that of the window.
+ */
 export function pitchOf(samples: Int16Array, rate: number): number[] {
   const step = Math.floor(rate / 8_000);
   const low = lowered(samples, step);
@@ -23,7 +26,7 @@ export function pitchOf(samples: Int16Array, rate: number): number[] {
     const like = (lag: number) => ((all[lag] as number) * (own[0] as number)) / (zero * (own[lag] as number));
     let [best, top] = [0, 0];
     for (let lag = least; lag <= most; lag++) {
-      // Twice the period is as like; the shorter is meant.
+      // Twice the period correlates equally well, so the shorter one is preferred.
       const value = like(lag) - 0.06 * Math.log2(lag / least);
       if (value > top && like(lag) >= like(lag - 1) && like(lag) >= like(lag + 1)) [best, top] = [lag, value];
     }
@@ -37,7 +40,7 @@ export function pitchOf(samples: Int16Array, rate: number): number[] {
   return out;
 }
 
-/** Every `step`th sample of the mean over `2 · step`. */
+/** Returns every `step`th sample of the mean over `2 · step`. */
 function lowered(samples: Int16Array, step: number): Float64Array {
   return Float64Array.from({ length: Math.floor(samples.length / step) - 2 }, (_, i) => {
     let sum = 0;
@@ -54,12 +57,13 @@ function correlation(x: Float64Array, lags: number): Float64Array {
   });
 }
 
-/** How far apart the values of a spectrum are, Hz. */
+/** Distance between the values of a spectrum, in Hz. */
 const BIN_HZ = 48_000 / 8192;
 
 /**
- * Mean power spectrum of the loud parts in dB, {@link BIN_HZ} apart, smoothed so far that harmonics are not seen.
- * @param smoothHz half the width that is averaged over
+ * Returns the mean power spectrum of the loud parts in dB, {@link BIN_HZ} apart, smoothed until no harmonics
+ * remain.
+ * @param smoothHz half the width of the average
  */
 export function spectrum(samples: Int16Array, smoothHz: number): Float64Array {
   const length = 8192;
@@ -93,8 +97,8 @@ export function spectrum(samples: Int16Array, smoothHz: number): Float64Array {
 }
 
 /**
- * By which factor the formants of one spectrum lie above those of another: the stretch of its frequencies that makes the
- * two most alike between 250 and 4000 Hz, but for their level and tilt.
+ * Returns the factor between the formants of two spectra: the frequency stretch that makes them most alike between
+ * 250 and 4000 Hz, apart from level and tilt.
  */
 export function formantFactor(from: Float64Array, to: Float64Array): number {
   const misfit = (factor: number): number => {
@@ -120,7 +124,7 @@ function at(values: Float64Array, hz: number): number {
   return a + (place - left) * (b - a);
 }
 
-/** Mean square that a straight line leaves. */
+/** Returns the mean square residual of a fitted straight line. */
 function residual(points: readonly (readonly [number, number])[]): number {
   const mean = (of: (point: readonly [number, number]) => number) =>
     points.reduce((sum, point) => sum + of(point), 0) / points.length;
@@ -158,7 +162,7 @@ function fft(re: Float64Array, im: Float64Array): void {
   }
 }
 
-/** Level of sound in dB of full scale. */
+/** Returns the level of a sound in dB of full scale. */
 export function levelDb(samples: Int16Array): number {
   const sum = samples.reduce((total, value) => total + value * value, 0);
   return 10 * Math.log10(sum / Math.max(1, samples.length) / 32_768 ** 2 + 1e-12);
@@ -171,7 +175,7 @@ export function median(values: readonly number[]): number {
   return value;
 }
 
-/** Pearson's correlation of two rows of numbers. */
+/** Returns Pearson's correlation of two series. */
 export function likenessOf(a: readonly number[], b: readonly number[]): number {
   const mean = (values: readonly number[]) => values.reduce((sum, x) => sum + x, 0) / values.length;
   const [ma, mb] = [mean(a), mean(b)];

@@ -2,7 +2,7 @@ import type { Voice } from '@semblance/common/voices/voice';
 import { createVoiceConverter } from '@semblance/voice/converter';
 import { RATE } from './sounds.ts';
 
-/** A whole sound through a converter, the delay taken off, so that it lies under its input. */
+/** Converts a whole sound and removes the delay, so that the result is aligned with the input. */
 export function converted(
   sound: Int16Array,
   voice: Voice,
@@ -14,7 +14,7 @@ export function converted(
   );
 }
 
-/** The same as it comes, with the delay before it. */
+/** Converts a whole sound and keeps the delay. */
 export function delayed(sound: Int16Array, voice: Voice, sampleRate: number, cut: number): Int16Array {
   const converter = createVoiceConverter({ sampleRate, voice });
   const out = new Int16Array(sound.length + converter.latencySamples);

@@ -7,14 +7,14 @@ import { resample } from '@semblance/speech/resample';
 import { music as band } from '../sound/augment.ts';
 import { normal, seeded } from '../sound/random.ts';
 
-/** Rate of all sounds of the tests. */
+/** Sample rate of all test sounds, in Hz. */
 export const RATE = 48_000;
 const run = promisify(execFile);
 const ALSA = '/usr/share/sounds/alsa';
 const ASTERISK = '/usr/share/asterisk/sounds/en';
 const WORDS = 'She had your dark suit in greasy wash water all year.';
 
-/** Synthetic speakers, low and high, one with a creak. */
+/** Synthetic speakers, low and high, one with a creaky voice. */
 export const SPEAKERS = [
   'flite rms',
   'flite slt',
@@ -24,7 +24,7 @@ export const SPEAKERS = [
 ] as const;
 export const CREAKY = 'espeak-ng en-us+croak';
 
-/** Speech of flite or espeak-ng. @param speaker program and voice */
+/** Speaks words with flite or espeak-ng. @param speaker program and voice */
 export async function speech(speaker: string, words = WORDS): Promise<Int16Array> {
   const [program = '', voice = ''] = speaker.split(' ');
   const directory = await mkdtemp(join(tmpdir(), 'semblance-voice-'));
@@ -66,7 +66,7 @@ export function joined(parts: readonly Int16Array[]): Int16Array {
   return out;
 }
 
-/** Formants of vowels of a man, Hz (Peterson and Barney, "Control methods used in a study of the vowels", 1952). */
+/** Formants of a man's vowels in Hz (Peterson and Barney, "Control methods used in a study of the vowels", 1952). */
 export const VOWELS = {
   a: [730, 1090, 2440, 3400],
   ae: [660, 1720, 2410, 3400],
@@ -79,11 +79,11 @@ export interface VowelOptions {
   readonly hz: number;
   readonly formants: readonly number[];
   readonly seconds: number;
-  /** Share by which the pitch rises and falls, 1.7 times a second. */
+  /** Share by which the pitch rises and falls, 1.7 times per second. */
   readonly glide?: number;
 }
 
-/** A vowel: pulses through resonators, so that pitch and formants are known. */
+/** Synthesises a vowel by pulses through resonators, so that pitch and formants are known. */
 export function vowel({ hz, formants, seconds, glide = 0 }: VowelOptions): Int16Array {
   const sound = new Float64Array(Math.round(seconds * RATE));
   let phase = 0;
@@ -92,7 +92,7 @@ export function vowel({ hz, formants, seconds, glide = 0 }: VowelOptions): Int16
     phase += now / RATE;
     if (phase < 1) continue;
     phase -= 1;
-    // A pulse between two samples.
+    // The pulse lies between two samples.
     const late = (phase * RATE) / now;
     sound[n - 1] = (sound[n - 1] as number) + late;
     sound[n] = (sound[n] as number) + 1 - late;
@@ -122,19 +122,19 @@ function levelled(sound: Float64Array, peak: number): Int16Array {
   return Int16Array.from(sound, (x) => Math.round((x / most) * peak * 32_767));
 }
 
-/** White noise. @param level RMS, a share of full scale */
+/** Returns white noise. @param level RMS as a share of full scale */
 export function noise(seconds: number, level: number, seed = 1): Int16Array {
   const random = seeded(seed);
   return Int16Array.from({ length: Math.round(seconds * RATE) }, () => sample(level * normal(random)));
 }
 
-/** A band without a singer. */
+/** Returns instrumental music. */
 export function music(seconds: number, seed = 7): Int16Array {
   const low = Int16Array.from(band(seconds, seeded(seed)), (x) => sample(x / 2));
   return resample(low, 16_000, RATE);
 }
 
-/** Sounds at once, cut to the shortest. */
+/** Mixes two sounds, cut to the shorter. */
 export function mixed(a: Int16Array, b: Int16Array, gain = 1): Int16Array {
   return Int16Array.from({ length: Math.min(a.length, b.length) }, (_, i) =>
     sample(((a[i] as number) + gain * (b[i] as number)) / 32_768),

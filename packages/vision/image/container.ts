@@ -2,7 +2,7 @@ import { crc32, deflateSync } from 'node:zlib';
 
 export type ImageFormat = 'jpeg' | 'png' | 'webp';
 
-/** The format that the first bytes of a file announce; undefined for anything Semblance does not take. */
+/** Returns the format of a file by its first bytes; undefined for unsupported formats. */
 export function sniffFormat(head: Uint8Array): ImageFormat | undefined {
   const ascii = (from: number, to: number): string => Buffer.from(head.subarray(from, to)).toString('latin1');
   if (head[0] === 0xff && head[1] === 0xd8 && head[2] === 0xff) return 'jpeg';
@@ -11,7 +11,7 @@ export function sniffFormat(head: Uint8Array): ImageFormat | undefined {
   return undefined;
 }
 
-/** Tells whether the head of a PNG announces an animation (an acTL chunk before the pixels), which decoders ignore. */
+/** Whether a PNG is animated (has an acTL chunk before the pixels); decoders ignore the animation. */
 export function isAnimatedPng(head: Uint8Array): boolean {
   const bytes = Buffer.from(head.buffer, head.byteOffset, head.byteLength);
   for (let at = 8; at + 8 <= bytes.length; ) {
@@ -23,7 +23,7 @@ export function isAnimatedPng(head: Uint8Array): boolean {
   return false;
 }
 
-/** Tells whether the head of a WebP file holds a lossless picture. */
+/** Whether a WebP file holds a lossless picture. */
 export function isLosslessWebp(head: Uint8Array): boolean {
   const bytes = Buffer.from(head.buffer, head.byteOffset, head.byteLength);
   for (let at = 12; at + 8 <= bytes.length; ) {
@@ -37,8 +37,8 @@ export function isLosslessWebp(head: Uint8Array): boolean {
 }
 
 /**
- * Puts a colour profile into an encoded picture that has none. The pixels are left as they are: they are already in
- * the profile's space (the encoder could only convert to a profile, never label with it).
+ * Embeds a colour profile into an encoded picture that has none. The pixels stay unchanged, because they are
+ * already in the profile's space. The encoder can only convert to a profile, not attach one.
  */
 export function embedProfile(file: Buffer, format: ImageFormat, profile: Uint8Array): Buffer {
   if (format === 'jpeg') return embedInJpeg(file, profile);
@@ -46,7 +46,7 @@ export function embedProfile(file: Buffer, format: ImageFormat, profile: Uint8Ar
   return embedInWebp(file, profile);
 }
 
-/** APP2 segments of at most 65519 profile bytes, numbered from 1 (ICC.1:2010, annex B.4). */
+/** Writes APP2 segments of at most 65519 profile bytes, numbered from 1 (ICC.1:2010, annex B.4). */
 function embedInJpeg(file: Buffer, profile: Uint8Array): Buffer {
   const most = 65519;
   const count = Math.ceil(profile.length / most);
@@ -61,12 +61,12 @@ function embedInJpeg(file: Buffer, profile: Uint8Array): Buffer {
     head[17] = count;
     segments.push(head, Buffer.from(part));
   }
-  // Behind a JFIF segment, which must come first.
+  // A JFIF segment must come first.
   const jfif = file.readUInt16BE(2) === 0xffe0 ? 4 + file.readUInt16BE(4) : 2;
   return Buffer.concat([file.subarray(0, jfif), ...segments, file.subarray(jfif)]);
 }
 
-/** An iCCP chunk behind the header (PNG, section 11.3.2.3). */
+/** Writes an iCCP chunk after the header (PNG, section 11.3.2.3). */
 function embedInPng(file: Buffer, profile: Uint8Array): Buffer {
   const body = Buffer.concat([Buffer.from('iCCPicc\0\0', 'latin1'), deflateSync(profile)]);
   const head = Buffer.alloc(4);
@@ -77,7 +77,7 @@ function embedInPng(file: Buffer, profile: Uint8Array): Buffer {
   return Buffer.concat([file.subarray(0, afterHeader), head, body, tail, file.subarray(afterHeader)]);
 }
 
-/** A VP8X header with the profile flag and an ICCP chunk before the pixels (WebP container specification). */
+/** Writes a VP8X header with the profile flag, and an ICCP chunk before the pixels (WebP container specification). */
 function embedInWebp(file: Buffer, profile: Uint8Array): Buffer {
   const chunks: { type: string; body: Buffer }[] = [];
   for (let at = 12; at + 8 <= file.length; ) {

@@ -13,7 +13,7 @@ beforeAll(async () => {
 
 afterAll(() => rm(directory, { recursive: true, force: true }));
 
-/** Three pixels side by side: erased, half there, and wholly there. */
+/** Returns three pixels side by side: transparent, half transparent, and opaque. */
 async function partly(
   name: string,
   [red, green, blue]: readonly [number, number, number],

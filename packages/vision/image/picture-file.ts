@@ -4,15 +4,15 @@ import type { Picture } from '@semblance/engine-api/picture';
 import sharp, { type Metadata, type OutputInfo, type Sharp } from 'sharp';
 import { embedProfile, type ImageFormat, isAnimatedPng, isLosslessWebp, sniffFormat } from './container.ts';
 
-/** Largest picture taken, pixels. */
+/** Largest number of pixels of an accepted picture. */
 export const MAX_PIXELS = 40_000_000;
 const HEAD_BYTES = 256 * 1024;
 
-/** A decoded base image and what is needed to write it back as it was. */
+/** Decoded base image with everything needed to encode it in its original form. */
 export interface BasePicture {
   readonly picture: Picture;
   readonly format: ImageFormat;
-  /** Write without loss (PNG always, WebP when it was so). */
+  /** Whether to encode losslessly: always for PNG, and for WebP that was lossless. */
   readonly lossless: boolean;
   /** Colour profile of the pixels; undefined means sRGB. */
   readonly profile: Buffer | undefined;
@@ -25,9 +25,10 @@ interface Opened {
 }
 
 /**
- * Decodes the picture to be changed: upright as its orientation tag says, in its own colour space and depth (16 bits
- * stay 16, grey stays grey, alpha stays), so that what is not touched is not changed. Only CMYK is converted, to sRGB.
- * @throws RenderError `unsupported_format` (not JPEG, PNG or WebP; animated; damaged or cut off), `input_too_large`
+ * Decodes the picture to be changed: upright by its orientation tag, in its own colour space and depth. 16 bits,
+ * grey and alpha are kept, so that untouched pixels stay unchanged. Only CMYK is converted, to sRGB.
+ * @throws RenderError `unsupported_format` (not JPEG, PNG or WebP; animated; damaged or truncated),
+ * `input_too_large`
  */
 export async function readBase(path: string): Promise<BasePicture> {
   const what = 'The base image';
@@ -61,9 +62,9 @@ export async function readBase(path: string): Promise<BasePicture> {
 }
 
 /**
- * Decodes the picture of a face that is to be recognised elsewhere and is not itself shown: upright, converted to 8-bit
- * sRGB by its profile, without alpha; of an animation the first frame.
- * @param what what messages call it
+ * Decodes the picture of a face that is used elsewhere and not shown itself: upright, converted to 8-bit sRGB by
+ * its profile, without alpha. For an animation it returns the first frame.
+ * @param what name of the picture in messages
  * @throws RenderError as {@link readBase}
  */
 export async function readFace(path: string, what = 'The face picture'): Promise<Picture> {
@@ -72,9 +73,9 @@ export async function readFace(path: string, what = 'The face picture'): Promise
 }
 
 /**
- * Decodes a picture that is itself shown, as {@link readFace} does, but over white: under transparency a file may keep
- * what its owner erased.
- * @param what what messages call it
+ * Decodes a picture that is shown itself, like {@link readFace}, but over white. Transparent pixels may still
+ * contain content that the owner erased.
+ * @param what name of the picture in messages
  * @throws RenderError as {@link readBase}
  */
 export async function readShown(path: string, what: string): Promise<Picture> {
@@ -91,12 +92,12 @@ function rgbOf(path: string): Sharp {
     .raw({ depth: 'uchar' });
 }
 
-/** Encodes a changed base image in the family, depth and colour space it came in. */
+/** Encodes a changed base image in its original family, depth and colour space. */
 export async function encodeBase(base: BasePicture): Promise<Buffer> {
   const { picture, format, lossless, profile } = base;
   const { width, height, channels, data } = picture;
   const deep = data instanceof Uint16Array;
-  // sharp reads the depth of raw pixels off the type of the array.
+  // sharp derives the depth of raw pixels from the type of the array.
   let pipeline = sharp(data, { raw: { width, height, channels }, limitInputPixels: MAX_PIXELS });
   if (channels <= 2 && format !== 'webp') pipeline = pipeline.toColourspace(deep ? 'grey16' : 'b-w');
   else if (deep) pipeline = pipeline.toColourspace('rgb16');
@@ -119,8 +120,8 @@ export const CONTENT_TYPES: Readonly<Record<ImageFormat, string>> = {
 export const EXTENSIONS: Readonly<Record<ImageFormat, string>> = { jpeg: 'jpg', png: 'png', webp: 'webp' };
 
 /**
- * Looks into a picture without decoding it.
- * @param what what messages call it
+ * Reads the properties of a picture without decoding it.
+ * @param what name of the picture in messages
  * @throws RenderError `unsupported_format` (not JPEG, PNG or WebP; damaged), `input_too_large`
  */
 export async function openPicture(path: string, what: string): Promise<Opened> {
@@ -182,7 +183,7 @@ async function decode(
   const deep = data.byteLength === samples * 2;
   if (!deep && data.byteLength !== samples)
     throw new Error(`decoder gave ${data.byteLength} bytes for ${samples} samples`);
-  // The decoder's buffer has its own memory, aligned for 16 bits.
+  // The decoder's buffer has memory of its own, aligned for 16 bits.
   const pixels = deep
     ? new Uint16Array(data.buffer, data.byteOffset, samples)
     : new Uint8Array(data.buffer, data.byteOffset, samples);

@@ -1,26 +1,26 @@
 /** The networks of this package, as ONNX files that `npm run generate` writes (tools/convert-models). */
 export const NETWORKS = [
-  /** Finds faces: 896 anchors on 256² RGB in [-1, 1]; score logits, boxes and six key points by stride. */
+  /** Face detector: 896 anchors on 256² RGB in [-1, 1]; score logits, boxes and six key points by stride. */
   'blazeface',
-  /** 468 points in 3-D on a 192² face crop, RGB in [0, 1]; coordinates in pixels of the crop. */
+  /** Face mesh: 468 points in 3-D on a 192² face crop, RGB in [0, 1]; coordinates in pixels of the crop. */
   'facemesh',
-  /** 1024-d face descriptor on a 224² crop, RGB in 0–255. */
+  /** Face recogniser: 1024-d descriptor of a 224² crop, RGB in 0–255. */
   'faceres',
-  /** Finds people: 2,254 anchors on 224² RGB in [-1, 1]; score logits, boxes and four key points. */
+  /** Person detector: 2,254 anchors on 224² RGB in [-1, 1]; score logits, boxes and four key points. */
   'pose_detector',
   /**
-   * 39 points (33 of the body, 2 that say where it is, 4 unused) with x, y and z in pixels of a 256² crop, and logits of
-   * visibility and presence; the belief that the crop shows a person; logits of its mask and of one heat map a point.
-   * The crop is RGB in [0, 1].
+   * Body landmarks on a 256² crop, RGB in [0, 1]. Outputs: 39 points (33 of the body, 2 that give its position, 4
+   * unused) with x, y and z in pixels of the crop and logits of visibility and presence; the probability that the
+   * crop shows a person; logits of its mask and of one heat map per point.
    */
   'pose_full',
-  /** As `pose_full`, quicker and less exact. */
+  /** Like `pose_full`, but faster and less exact. */
   'pose_lite',
 ] as const;
 
 export type NetworkName = (typeof NETWORKS)[number];
 
-/** Address of a network's file. */
+/** Returns the URL of a network's file. */
 export function networkFile(name: NetworkName): URL {
   return new URL(`./gen/${name}.onnx`, import.meta.url);
 }

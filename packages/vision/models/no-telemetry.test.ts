@@ -11,7 +11,7 @@ it('onnxruntime keeps no number of the machine, and no log of what it would send
   const session = join(import.meta.dirname, 'session.ts');
   const script = `const { openSession } = await import(${JSON.stringify(session)});
     await openSession('blazeface');`;
-  // Without the variables by which it knows build machines, where it would keep quiet by itself.
+  // The library stays silent on build machines, so the variables by which it knows them are removed.
   const env = { PATH: process.env.PATH, HOME: folder, TMPDIR: folder };
   execFileSync(process.execPath, ['--input-type=module', '--eval', script], { env, stdio: 'ignore' });
   expect(readdirSync(folder, { recursive: true })).toEqual([]);

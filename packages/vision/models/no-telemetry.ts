@@ -1,7 +1,7 @@
 /**
- * Keeps onnxruntime to itself. From 1.29 on its official builds for Linux send Microsoft what models are loaded, when and
- * on what machine, and keep a number of the machine in the home folder, unless this variable is set when the library is
- * loaded. Set for the whole process only when imported in its main thread: the environment of a worker is a copy, which
+ * Turns the telemetry of onnxruntime off. From 1.29 on, its official Linux builds report to Microsoft which models
+ * are loaded, when and on what machine, and keep a machine number in the home folder, unless this variable is set
+ * when the library is loaded. Import this module in the main thread: a worker has a copy of the environment that
  * the library does not see.
  */
 export const NO_TELEMETRY = { ORT_DISABLE_TELEMETRY: '1' } as const;

@@ -1,4 +1,4 @@
-// First: the library reads it when it is loaded.
+// This import comes first, because the library reads the variable when it is loaded.
 import './no-telemetry.ts';
 import { fileURLToPath } from 'node:url';
 import { InferenceSession } from 'onnxruntime-node';
@@ -6,8 +6,8 @@ import { type NetworkName, networkFile } from './networks.ts';
 import { throughGate } from './thread-gate.ts';
 
 /**
- * Opens a single-threaded CPU session: the networks are so small that parallel renders in several threads use the
- * cores better than several threads in one network, and one thread gives the same bits every time.
+ * Opens a single-threaded CPU session. The networks are so small that parallel renders in several threads use the
+ * cores better than several threads in one network. One thread also gives identical bits every time.
  * @throws Error when the network's file is missing or cannot be loaded
  */
 export async function openSession(name: NetworkName): Promise<InferenceSession> {

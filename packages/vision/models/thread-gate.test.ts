@@ -12,7 +12,7 @@ function startedGate() {
   return gate;
 }
 
-/** Whether it settles within a moment. */
+/** Whether the promise settles within a moment. */
 async function settles(promise: Promise<unknown>): Promise<boolean> {
   const settled = promise.then(
     () => true,
@@ -26,7 +26,7 @@ it('threads end while they load and run networks, and their process lives on', a
     const gate = createThreadGate();
     const worker = new Worker(ENTRY, { workerData: { gate } });
     const ended = once(worker, 'exit');
-    // Some while they start or load, the others at one moment or another of a run.
+    // Some threads are then starting or loading, the others are at various points of a run.
     if (count < 4) await delay(count * 60);
     else {
       await once(worker, 'message');
@@ -75,7 +75,7 @@ it('ends a thread that is busy with something else, and does not wait for one th
 
   const broken = new Worker('throw new Error("a module is missing")', { eval: true });
   broken.on('error', () => {});
-  // It never said that it had started.
+  // The thread never reported its start.
   await endThread(broken, createThreadGate());
   expect(broken.threadId).toBe(-1);
 });

@@ -2,14 +2,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type Worker, workerData } from 'node:worker_threads';
 
 /**
- * onnxruntime-node cannot bear that a thread is ended while it runs a network, loads one or is itself being loaded:
- * what it then throws nobody can catch, and the whole process aborts ("terminate called after throwing an instance of
- * 'Napi::Error'"), with all that its other threads render. So whoever ends a thread waits at a gate until it does
- * none of it.
+ * State of a thread that runs networks. onnxruntime-node aborts the whole process ("terminate called after throwing
+ * an instance of 'Napi::Error'") when a thread ends while it runs a network, loads one, or is itself being loaded;
+ * the error cannot be caught. So a caller that ends a thread waits at the gate until the thread does none of it.
  */
 export type ThreadGate = Int32Array<SharedArrayBuffer>;
 
-/** Holds what a thread is told of its gate, as a part of its `workerData`. */
+/** Part of a thread's `workerData` that passes its gate. */
 export interface Gated {
   readonly gate: ThreadGate;
 }
@@ -17,24 +16,24 @@ export interface Gated {
 const RUNNING = 0;
 const CLOSED = 1;
 const LOOK_EVERY_MS = 5;
-/** States what a thread that has ended has for a number. */
+/** Value of a thread that has ended. */
 const ENDED = -1;
-/** A network that runs for longer hangs: then its process may as well abort. */
+/** Longest run of a network in ms. A longer run hangs, so the process may abort. */
 const LONGEST_RUN_MS = 60_000;
 
-/** For one thread, which has to say `threadStarted`. */
+/** Creates the gate of one thread, which must call `threadStarted`. */
 export function createThreadGate(): ThreadGate {
   const gate = new Int32Array(new SharedArrayBuffer(2 * Int32Array.BYTES_PER_ELEMENT));
   Atomics.store(gate, RUNNING, 1);
   return gate;
 }
 
-/** Said by a thread once its modules are loaded: from now on it can be ended. */
+/** Called by a thread when its modules are loaded. From then on the thread can be ended. */
 export function threadStarted(gate = ownGate()): void {
   if (gate) Atomics.sub(gate, RUNNING, 1);
 }
 
-/** Runs a network, or loads one, in a thread that has a gate or in none. Once the gate is closed it never answers. */
+/** Runs or loads a network, in a thread with or without a gate. Once the gate is closed it never resolves. */
 export async function throughGate<T>(run: () => Promise<T>, gate = ownGate()): Promise<T> {
   if (!gate) return run();
   Atomics.add(gate, RUNNING, 1);
@@ -42,7 +41,7 @@ export async function throughGate<T>(run: () => Promise<T>, gate = ownGate()): P
     if (!isClosed(gate)) return await run();
   } finally {
     Atomics.sub(gate, RUNNING, 1);
-    // The thread is about to end, and must not do anything with what it has.
+    // The thread is about to end and must not use its objects any more.
     if (isClosed(gate)) await new Promise(() => {});
   }
   return new Promise(() => {});

@@ -4,7 +4,7 @@ import { boxPasses } from './box-passes.ts';
 const WIDTH = 13;
 const HEIGHT = 7;
 
-/** The mean of the square around a pixel, the edge repeating, in so many words. */
+/** Returns the mean of the square around a pixel by definition; the edge repeats. */
 function meanAround(data: Float32Array, x: number, y: number, radius: number): number {
   let sum = 0;
   for (let dy = -radius; dy <= radius; dy++) {

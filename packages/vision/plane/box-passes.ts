@@ -1,8 +1,9 @@
 import { floats } from './scratch.ts';
 
 /**
- * Means over 2 × `radius` + 1 values along both axes of a grid, in place; the edge repeats. Columns go row by row, all
- * of them at once: going down each in turn reads far apart, and each sum waits for the last.
+ * Replaces values by means over 2 × `radius` + 1 values along both axes, in place; the edge repeats. The column
+ * pass handles all columns row by row: one column at a time would read distant addresses, and each sum would wait
+ * for the last.
  */
 export function boxPasses(data: Float32Array, width: number, height: number, radius: number): void {
   const between = floats(data.length);
@@ -18,7 +19,7 @@ function alongRows(
   radius: number,
 ): void {
   const scale = 1 / (2 * radius + 1);
-  // The row with its ends repeated, so that no step has to ask where it is.
+  // The row has its ends repeated, so that no step needs a bounds check.
   const line = floats(width + 2 * radius);
   for (let y = 0; y < height; y++) {
     const start = y * width;

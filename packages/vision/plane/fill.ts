@@ -1,7 +1,7 @@
 import type { RgbImage } from '../picture.ts';
 import { type Plane, plane, smoothstep } from './plane.ts';
 
-/** Colours and how well each is known, at one resolution. */
+/** Colours with weights at one resolution. */
 interface Level {
   readonly width: number;
   readonly height: number;
@@ -12,8 +12,8 @@ interface Level {
 const FIELDS = 4;
 
 /**
- * Continues what is seen of a face into the parts that hair, a hand or a frame hides, smoothly: known colours are
- * averaged down a pyramid and fill what is unknown on the way up (push-pull; Gortler et al. 1996). Changes the image.
+ * Fills the parts of a face that hair, a hand or a frame hides, from the visible parts. Known colours are averaged
+ * down a pyramid and fill the unknown pixels on the way up (push-pull; Gortler et al. 1996). Changes the image.
  * @param visible 1 where the patch shows the face, on the grid of `coarse`
  * @param scale pixels of `visible` per pixel of `image`
  */
@@ -96,7 +96,7 @@ function pull(fine: Level): Level {
   return { width, height, data };
 }
 
-/** Fills in what a level lacks from the coarser one, between its pixels. */
+/** Fills the missing weight of a level from the coarser level, with interpolation. */
 function push(fine: Level, coarse: Level): void {
   const { width: w, height: h } = coarse;
   for (let y = 0; y < fine.height; y++) {

@@ -1,7 +1,7 @@
 import { boxPasses } from './box-passes.ts';
 import { floats } from './scratch.ts';
 
-/** Fields over a grid of pixels, and the few filters that the swap needs. All in plain typed arrays. */
+/** Field over a grid of pixels, in a plain typed array. */
 export interface Plane {
   readonly width: number;
   readonly height: number;
@@ -14,7 +14,7 @@ export function plane(width: number, height: number, fill = 0): Plane {
   return { width, height, data };
 }
 
-/** 0 below `low`, 1 above `high`, smooth between. */
+/** Returns 0 below `low`, 1 above `high`, and a smooth transition between. */
 export function smoothstep(low: number, high: number, value: number): number {
   const t = Math.min(1, Math.max(0, (value - low) / (high - low)));
   return t * t * (3 - 2 * t);
@@ -57,20 +57,20 @@ export function fillPolygon(target: Plane, outline: ArrayLike<number>, value = 1
 
 let distanceScratch = new Int32Array(0);
 
-/** Room for the passes of {@link distanceInside}, used again and again. */
+/** Returns the reused buffer of {@link distanceInside}. */
 function distances(length: number): Int32Array {
   if (distanceScratch.length < length) distanceScratch = new Int32Array(length);
   return distanceScratch.subarray(0, length);
 }
 
 /**
- * Distance in pixels from each pixel where `mask` ≥ 0.5 to the nearest where it is not (chamfer 3-4, ±4 %;
- * Borgefors 1986).
- * @param beyond whether what lies beyond the border counts as outside of the mask
+ * Returns the distance in pixels from each pixel where `mask` ≥ 0.5 to the nearest one where it is less (chamfer
+ * 3-4, ±4 %; Borgefors 1986).
+ * @param beyond whether the area beyond the border counts as outside the mask
  */
 export function distanceInside(mask: Plane, beyond = true): Plane {
   const { width, height } = mask;
-  // A margin of one pixel saves asking at every neighbour whether it exists.
+  // A margin of one pixel saves a bounds check for every neighbour.
   const stride = width + 2;
   const far = 3 * (width + height);
   const d = distances(stride * (height + 2)).fill(beyond ? 0 : far);
@@ -112,7 +112,7 @@ export function grow(mask: Plane, radius: number): Plane {
     for (let i = 0; i < out.data.length; i++) out.data[i] = (distance.data[i] as number) > -radius ? 1 : 0;
     return out;
   }
-  // Most areas are a small part of the plane: only what they can reach is looked at.
+  // Most areas are a small part of the plane, so only their neighbourhood is computed.
   const { left, top, right, bottom } = extent(mask, Math.ceil(radius) + 1);
   if (right <= left) return out;
   const part = plane(right - left, bottom - top);
@@ -131,7 +131,9 @@ export function grow(mask: Plane, radius: number): Plane {
   return out;
 }
 
-/** The smallest box around the area where `mask` ≥ 0.5, `margin` pixels wider; empty (right ≤ left) without one. */
+/**
+ * Returns the bounding box of the area where `mask` ≥ 0.5, `margin` pixels wider; empty (right ≤ left) without one.
+ */
 function extent(mask: Plane, margin: number): { left: number; top: number; right: number; bottom: number } {
   const { width, height, data } = mask;
   let left = width;
@@ -156,7 +158,7 @@ function extent(mask: Plane, margin: number): { left: number; top: number; right
   };
 }
 
-/** Gaussian-like blur: two box passes (Wells 1986); the edge repeats. Returns a new plane. */
+/** Approximates a Gaussian blur by two box passes (Wells 1986); the edge repeats. Returns a new plane. */
 export function blur(source: Plane, sigma: number): Plane {
   const { width, height } = source;
   const out = plane(width, height);
@@ -167,7 +169,7 @@ export function blur(source: Plane, sigma: number): Plane {
   return out;
 }
 
-/** Value between pixels, the edge repeating; x and y are continuous (pixel i's centre is i + 0.5). */
+/** Interpolates between pixels, the edge repeating; x and y are continuous (the centre of pixel i is i + 0.5). */
 export function sample(source: Plane, x: number, y: number): number {
   const { width, height, data } = source;
   const px = Math.min(width - 1, Math.max(0, x - 0.5));
@@ -183,7 +185,7 @@ export function sample(source: Plane, x: number, y: number): number {
   return top * (1 - fy) + bottom * fy;
 }
 
-/** Several fields over one grid, the values of a pixel side by side, so that all are read at once. */
+/** Several fields over one grid, interleaved by pixel, so that one read returns all of them. */
 export interface Bundle {
   readonly width: number;
   readonly height: number;
@@ -201,9 +203,9 @@ export function bundle(planes: readonly Plane[]): Bundle {
   return { width, height, fields, data };
 }
 
-/** One row of a bundle between its rows, so that what is read along it costs two values a field and not four. */
+/** Row interpolated between two rows of a bundle. Reading along it takes two values per field instead of four. */
 export class BundleRow {
-  /** The fields of each pixel of the row. */
+  /** Fields of each pixel of the row. */
   readonly values: Float32Array;
   readonly #source: Bundle;
   #at = Number.NaN;
@@ -213,7 +215,7 @@ export class BundleRow {
     this.values = new Float32Array(source.width * source.fields);
   }
 
-  /** Moves to the row at `y` (continuous; row i's centre is i + 0.5), the edge repeating. */
+  /** Moves to the row at `y` (continuous; the centre of row i is i + 0.5); the edge repeats. */
   moveTo(y: number): void {
     const { width, height, fields, data } = this.#source;
     const row = this.values;
@@ -247,7 +249,7 @@ export class BundleRow {
   }
 }
 
-/** Shrinks by a whole factor, averaging. */
+/** Shrinks by an integer factor, averaging. */
 export function shrinkPlane(source: Plane, factor: number): Plane {
   const width = Math.ceil(source.width / factor);
   const height = Math.ceil(source.height / factor);

@@ -1,7 +1,7 @@
 /**
- * Memory for the many short-lived fields of one swap. Taking each from the system costs more than filling it: fresh
- * pages are cleared by the kernel, and the garbage collector runs for memory outside its heap. One thread swaps one
- * face at a time, without a pause, so one block serves all of them.
+ * Size in bytes of the shared block for the short-lived fields of one swap. A new allocation costs more than
+ * filling it: the kernel clears fresh pages, and external memory triggers garbage collection. A thread swaps one
+ * face at a time without a pause, so one block serves all swaps.
  */
 const BLOCK_BYTES = 24 * 1024 * 1024;
 
@@ -10,8 +10,8 @@ let used = 0;
 let depth = 0;
 
 /**
- * Runs `work`, within which {@link floats} come from the shared block; at its end they are taken back, so none of them
- * may be part of what it returns. May be nested. `work` must not be asynchronous.
+ * Runs `work` with {@link floats} from the shared block and releases them at its end, so `work` must not return any
+ * of them. Calls may be nested. `work` must not be asynchronous.
  */
 export function withScratch<T>(work: () => T): T {
   const mark = used;
@@ -24,7 +24,7 @@ export function withScratch<T>(work: () => T): T {
   }
 }
 
-/** Zeros: from the shared block within {@link withScratch} as far as it reaches, else the caller's own. */
+/** Returns zeros: from the shared block within {@link withScratch} while it has room, otherwise newly allocated. */
 export function floats(length: number): Float32Array {
   const bytes = length * 4;
   if (depth === 0 || used + bytes > BLOCK_BYTES) return new Float32Array(length);

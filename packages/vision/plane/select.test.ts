@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { select } from './select.ts';
 
-/** Numbers without order, the same every time (Lehmer's generator). */
+/** Returns shuffled numbers, equal in every run (Lehmer's generator). */
 function shuffled(length: number, distinct: number): Float64Array {
   let state = 12345;
   return Float64Array.from({ length }, () => {

@@ -1,6 +1,5 @@
 /**
- * The value that would be at `rank` were the list sorted (Hoare's selection, 1961); 0 for an empty list. Reorders the
- * list.
+ * Returns the value at `rank` of the sorted list (Hoare's selection, 1961); 0 for an empty list. Reorders the list.
  */
 export function select(values: Float32Array | Float64Array, rank: number): number {
   let left = 0;

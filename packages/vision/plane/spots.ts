@@ -1,6 +1,6 @@
 import { blur, grow, type Plane, plane } from './plane.ts';
 
-/** Removes marks thinner than twice `radius` (moles, wrinkles, single hairs), softens the rest a little. */
+/** Removes marks thinner than twice `radius` (moles, wrinkles, single hairs) and softens the rest slightly. */
 export function openSpots(mask: Plane, radius: number): Plane {
   const opened = grow(grow(mask, -radius), 2.2 * radius);
   const out = plane(mask.width, mask.height);

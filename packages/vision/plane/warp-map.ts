@@ -2,18 +2,18 @@ import { LIPS_INNER } from '../face-regions.ts';
 import { FACE_TRIANGLES } from '../face-topology.ts';
 import { type Plane, plane } from './plane.ts';
 
-/** For each pixel of a grid the place elsewhere that it shows; `covered` is 1 where that is known. */
+/** Source position of each pixel of a grid; `covered` is 1 where it is known. */
 export interface WarpMap {
   readonly x: Plane;
   readonly y: Plane;
   readonly covered: Plane;
 }
 
-/** The mouth opening, which the mesh leaves out, as a strip between the lips. */
+/** The mouth opening, which the mesh omits, as a strip between the lips. */
 export const MOUTH_TRIANGLES = mouthStrip();
 
 function mouthStrip(): Uint16Array {
-  // LIPS_INNER: lower lip from the right corner to the left one, then the upper lip back.
+  // LIPS_INNER holds the lower lip from the right corner to the left one, then the upper lip back.
   const lower = LIPS_INNER.slice(0, 11);
   const upper = [LIPS_INNER[0], ...LIPS_INNER.slice(10).reverse()];
   const triangles: number[] = [];
@@ -31,8 +31,8 @@ export function emptyMap(width: number, height: number): WarpMap {
 }
 
 /**
- * Draws the triangles at `to` and writes into the map the affine interpolation of `from`. Triangles seen from behind
- * are left out; of several over one pixel, the nearest by `depth` is kept.
+ * Draws the triangles at `to` and writes the affine interpolation of `from` into the map. It omits triangles seen
+ * from behind; of several over one pixel, the nearest by `depth` wins.
  * @param to x, y of each point in pixels of the map, stride 2
  * @param from x, y of each point elsewhere, stride 2
  * @param depth z of each point at `to`, smaller is nearer
@@ -85,10 +85,10 @@ export function drawTriangles(
   }
 }
 
-/** The order in which each list of triangles was last drawn: from one frame of a video to the next it changes little. */
+/** Last drawing order of each list of triangles. It changes little between two frames of a video. */
 const lastOrders = new WeakMap<Uint16Array, Uint16Array>();
 
-/** Triangles by their depth, the farthest first; of two at one depth the first. */
+/** Sorts triangles by depth, farthest first; equal depths keep the original order. */
 function farthestFirst(triangles: Uint16Array, depth: Float32Array): Uint16Array {
   const count = triangles.length / 3;
   let order = lastOrders.get(triangles);
@@ -104,7 +104,7 @@ function farthestFirst(triangles: Uint16Array, depth: Float32Array): Uint16Array
       (depth[triangles[at + 1] as number] as number) +
       (depth[triangles[at + 2] as number] as number);
   }
-  // Insertion: nearly all are in their place already.
+  // Insertion sort: nearly all triangles are already in place.
   for (let i = 1; i < count; i++) {
     const t = order[i] as number;
     const own = z[t] as number;

@@ -6,14 +6,14 @@ import sharp from 'sharp';
 import { cropOf, readPicture, type View } from '../../engine-builtin/video-swap/clips.ts';
 
 const DEMO = join(dirname(createRequire(import.meta.url).resolve('@vladmandic/face-api')), '..', 'demo');
-/** A photograph of several people. */
+/** Photograph of several people. */
 export const GROUP = join(DEMO, 'sample5.jpg');
 
 const SIZE = { width: 480, height: 360 };
 export type Rgb = Float32Array;
 export type Change = (rgb: Rgb, width: number, height: number) => void;
 
-/** What a camera sends of a picture, as a JPEG. @param change made to its pixels before they are coded */
+/** Returns a picture as a camera sends it: a JPEG. @param change changes its pixels before the encoding */
 export async function filmed(
   picture: Picture,
   view: View,
@@ -32,7 +32,7 @@ export async function pixelsOf(jpeg: Uint8Array): Promise<Picture & { readonly d
   return { width: info.width, height: info.height, channels: 3, data: new Uint8Array(data) };
 }
 
-/** Mean difference of two pictures within a part of them, levels. */
+/** Returns the mean difference of two pictures within a part of them, in levels. */
 export async function difference(
   a: Uint8Array,
   b: Uint8Array,

@@ -1,6 +1,6 @@
 /**
- * A thread of live video that speaks the protocol, without networks, and does what the path of the face and the first
- * byte of a picture say.
+ * Thread of live video that speaks the protocol without networks. The path of the face and the first byte of a
+ * picture select its behaviour.
  */
 export const PLAIN_THREAD = `
 import { parentPort } from 'node:worker_threads';
@@ -29,7 +29,7 @@ parentPort.on('message', (message) => {
 });
 `;
 
-/** What a thread of such a text is started from. */
+/** Returns the URL from which a thread of this source starts. */
 export function threadEntry(text = PLAIN_THREAD): URL {
   return new URL(`data:text/javascript,${encodeURIComponent(text)}`);
 }

@@ -3,7 +3,7 @@ import { openSession } from '@semblance/vision/models/session';
 import { threadStarted } from '@semblance/vision/models/thread-gate';
 import { Tensor } from 'onnxruntime-node';
 
-/** A thread that runs a network without end, and says so after each run. */
+/** Thread that runs a network without end and reports each run. */
 threadStarted();
 const session = await openSession('facemesh');
 const [name = ''] = session.inputNames;
