@@ -1,38 +1,29 @@
-import { type GrpcServer, startGrpcServer } from '@semblance/common/grpc/server';
 import { expiryCheck, observeExpiry } from '@semblance/common/grpc/tls/expiry';
 import type { Tls } from '@semblance/common/grpc/tls/tls';
-import { createRegistry, type HealthServer, startHealthServer } from '@semblance/common/health';
+import { createRegistry, startHealthServer } from '@semblance/common/health';
 import { newId } from '@semblance/common/ids';
-import { createKubeClient } from '@semblance/common/kube/index';
 import type { Logger } from '@semblance/common/logging';
 import { createDispatcher, DEFAULT_TRANSFER_LIMITS, type TransferLimits } from './assets/transfer.ts';
 import { openWorkDir } from './assets/work-dir.ts';
 import { createAgentService } from './attempts/agent-service.ts';
 import { createAttempts } from './attempts/attempts.ts';
-import { isMeasurable } from './attempts/measured-units.ts';
-import { createContentChecks } from './content-check/content-checks.ts';
+import { type ContentChecks, createContentChecks } from './content-check/content-checks.ts';
 import { endWork } from './ending.ts';
-import { createEnginePools } from './engines/engine-pools.ts';
-import { createEngineSet } from './engines/engine-set.ts';
 // The main thread must turn the telemetry off, because a worker thread of live sessions cannot.
 import '@semblance/vision/models/no-telemetry';
 import { raceAbort } from '@semblance/common/async/abort';
 import { VERSION } from '@semblance/common/version';
 import type { LiveEngine } from '@semblance/engine-api/live-engine';
-import { createMedia, findMediaTools } from '@semblance/media/media';
+import type { findMediaTools } from '@semblance/media/media';
 import { createProvenance, type Provenance } from '@semblance/provenance/provenance';
-import { createPreviews } from '@semblance/voice/preview/preview';
-import { type EngineSource, engineSource, sidecarSource } from './engines/registry.ts';
+import type { EngineSource } from './engines/registry.ts';
+import { startEngines } from './engines/start-engines.ts';
 import { createLive } from './live/live.ts';
-import { createVoiceService } from './live/voice-service.ts';
 import { type AgentMetrics, createAgentMetrics } from './metrics.ts';
-import { engineStatement } from './registration/engine-statement.ts';
-import {
-  type AgentStatement,
-  createRegistration,
-  FIELD_MANAGER,
-  type LeaseTimes,
-} from './registration/registration.ts';
+import { keepRegistered, openRegistration } from './registration/open-registration.ts';
+import type { AgentStatement, LeaseTimes } from './registration/registration.ts';
+import { workStatement } from './registration/work-statement.ts';
+import { readyChecks, startServices } from './services.ts';
 import type { AgentSettings } from './settings.ts';
 
 /** Time for the operator to record the last results before the process ends, in ms. */
@@ -109,7 +100,7 @@ async function startParts(
 
   const registry = createRegistry('gpu-agent');
   observeExpiry(registry, options.tls);
-  const metrics: AgentMetrics = createAgentMetrics(registry, {
+  const metrics = createAgentMetrics(registry, {
     slots: () => engines.capacity,
     slotsUsed: () => attempts.slotsUsed,
     deviceGone: () => engines.deviceTrouble !== undefined,
@@ -121,22 +112,14 @@ async function startParts(
 
   // The registration is created before the parts that report changes to it. An engine may become warm, or its
   // device may be missing, before the other parts exist.
-  const kubeOptions = { kubeconfigPath: settings.kubeconfig, fieldManager: FIELD_MANAGER };
-  const kube = createKubeClient({ ...kubeOptions, requestTimeoutMs: 5_000, logger });
-  started.push(() => kube.close());
-  const leaseKube = createKubeClient({ ...kubeOptions, requestTimeoutMs: 2_000 });
-  started.push(() => leaseKube.close());
-  const registration = createRegistration({
-    kube,
-    leaseKube,
-    namespace: settings.namespace,
-    name: settings.name,
-    incarnation,
-    ...(settings.pod ? { pod: settings.pod } : {}),
-    leaseTimes: options.leaseTimes ?? settings.leaseTimes,
+  const { kube, registration } = openRegistration({
+    settings,
+    leaseTimes: options.leaseTimes,
     logger,
+    started,
+    incarnation,
     registry,
-    statement,
+    statement: () => statement(),
     onFenced(reason) {
       void attempts.endAll(`the agent lost its lease: ${reason}`);
       void live.sessions.endAll({ reason: 'render_failed', message: 'the agent lost its lease' });
@@ -147,59 +130,24 @@ async function startParts(
     },
   });
 
-  const tools = await (options.findMedia ?? findMediaTools)();
-  const media = tools.available ? createMedia({ tools, threads: 1, nice: settings.renderNice }) : undefined;
-  if (media) started.push(() => media.close());
-  if (!tools.available) logger.warn(`offering no capability that makes videos: ${tools.reason}`);
-
-  const sources = options.engines ?? [
-    ...settings.sidecars.map(sidecarSource),
-    ...settings.engines.map((name) => ({
-      ...engineSource(name, settings.engineSettings),
-      ...(name === 'onnx' ? { devices: settings.deviceFiles } : {}),
-    })),
-  ];
-  const pools = createEnginePools({
-    sources,
-    slots: settings.slots,
+  const { engines, measure, tried, firstReady } = await startEngines({
+    ...options,
     tempDir: workDir.engines,
-    nice: settings.renderNice,
-    cancelGraceMs: options.cancelGraceMs,
-    logger,
+    started,
     onChange: () => registration.changed(),
     onCrash: (engine) => metrics.engineRestarts.inc({ engine }),
   });
-  const engines = createEngineSet({
-    pools,
-    slots: settings.slots,
-    // Work that cannot be measured cannot be charged.
-    obstacle: (capability) =>
-      tools.available || isMeasurable(capability, undefined) ? undefined : tools.reason,
-  });
-  started.push(() => engines.close());
 
-  const contentChecks = await createContentChecks({
-    settings: settings.contentCheck,
-    nice: settings.renderNice,
-    logger,
-    onResult: (check, phase, result) => metrics.contentChecks.inc({ check, phase, result }),
-  });
+  const contentChecks = await openContentChecks(options, metrics);
   started.push(() => contentChecks.close());
-  const provenance =
-    options.provenance ??
-    (await createProvenance({
-      signer: settings.signer,
-      generator: { name: 'Semblance', version: VERSION },
-      logger,
-      onChange: () => registration.changed(),
-    }));
+  const provenance = await openProvenance(options, () => registration.changed());
 
   const attempts = createAttempts({
     engines,
     workDir,
     contentChecks,
     provenance,
-    meter: media?.measure,
+    meter: measure,
     dispatcher,
     metrics,
     logger,
@@ -224,83 +172,51 @@ async function startParts(
   });
   started.push(() => live.close());
 
-  if (!settings.internalToken && !options.tls) {
-    logger.warn('SEMBLANCE_INTERNAL_TOKEN is not set: whoever reaches the gRPC port may call it');
-  }
   function drain(wanted: boolean): void {
     attempts.drain(wanted);
     live.sessions.drain(wanted);
   }
   const service = createAgentService({ attempts, incarnation, logger, metrics });
-  const previews = createPreviews({
-    directory: workDir.engines,
-    generator: { name: 'Semblance', version: VERSION },
-  });
-  const voiceService = createVoiceService({ previews, logger, metrics });
-  const grpc: GrpcServer = await startGrpcServer({
-    listen: settings.listen,
-    services: [service, live.service, voiceService].map((each) => ({
-      ...each,
-      token: settings.internalToken,
-    })),
+  const grpc = await startServices({
+    settings,
     tls: options.tls,
+    workDir,
+    attempts: service,
+    live,
+    logger,
+    metrics,
   });
-  started.push(async () => {
-    service.endWatches();
-    live.service.endWatches();
-    await grpc.close();
-  });
+  started.push(grpc.close);
   const address = settings.advertise ?? `${bracketed(settings.listen.host)}:${grpc.port}`;
 
-  const health: HealthServer = await startHealthServer({
+  const health = await startHealthServer({
     listen: settings.healthListen,
     service: 'gpu-agent',
     registry,
-    ready: {
-      engines: () => failIf(engines.capacity === 0, engines.trouble ?? 'no engine process is warm'),
-      devices: () => failIf(engines.deviceTrouble !== undefined, engines.deviceTrouble ?? ''),
-      lease: () => failIf(!registration.live, 'the Lease is not held'),
-      registered: () => failIf(!registration.registered, 'the GpuAgent is not written yet'),
-      ending: () => failIf(ending, 'the agent is ending'),
-      ...expiryCheck(options.tls),
-    },
+    ready: { ...readyChecks({ engines, registration, isEnding: () => ending }), ...expiryCheck(options.tls) },
   });
   started.push(() => health.close());
 
-  function statement(): AgentStatement {
-    return {
-      incarnation,
-      address,
-      node: settings.node,
-      version: VERSION,
-      slots: ending ? 0 : engines.capacity,
-      memoryMib: settings.memoryMib,
-      draining: ending,
-      ...engineStatement(engines, live.unavailable),
-      live: ending ? live.statement.map((each) => ({ ...each, slots: 0, warming: false })) : live.statement,
-      contentCheck: contentChecks.statement,
-      provenance: provenance.statement,
-    };
-  }
+  const statement = (): AgentStatement => ({
+    incarnation,
+    address,
+    node: settings.node,
+    version: VERSION,
+    memoryMib: settings.memoryMib,
+    ...workStatement({ engines, live, ending }),
+    contentCheck: contentChecks.statement,
+    provenance: provenance.statement,
+  });
 
   // Live sessions start after the renders, so that they do not delay the readiness for renders.
-  const tried = pools.filter((_, i) => !sources[i]?.remote).map((pool) => pool.tried);
-  void Promise.all(tried).then(() => {
+  void tried.then(() => {
     if (!ending && !signal.aborted) live.start();
   });
   // The agent registers while its engines warm up, so that others see it early.
   await registration.start(signal);
-  const leaving = new AbortController();
-  const running = registration.run(leaving.signal);
-  const failed = running.then(() => new Promise<never>(() => {}));
-  failed.catch(() => {});
-  started.push(async () => {
-    leaving.abort(new Error('the agent is ending'));
-    // A lost Lease is reported to the listener of `failed`, so the error is ignored here.
-    await running.catch(() => {});
-  });
-  const firstReady = Promise.any(pools.map((pool) => pool.firstReady()));
-  await raceAbort(signal, Promise.race([firstReady, failed]));
+  const { failed, leave } = keepRegistered(registration);
+  started.push(leave);
+  await raceAbort(signal, Promise.race([firstReady(), failed]));
   await Promise.race([registration.settled(signal), failed]);
   logger.info({ incarnation, address, slots: engines.capacity, healthPort: health.port }, 'registered');
 
@@ -322,8 +238,23 @@ async function startParts(
   };
 }
 
-function failIf(condition: boolean, reason: string): void {
-  if (condition) throw new Error(reason);
+function openContentChecks(
+  { settings, logger }: AgentOptions,
+  metrics: AgentMetrics,
+): Promise<ContentChecks> {
+  return createContentChecks({
+    settings: settings.contentCheck,
+    nice: settings.renderNice,
+    logger,
+    onResult: (check, phase, result) => metrics.contentChecks.inc({ check, phase, result }),
+  });
+}
+
+async function openProvenance(options: AgentOptions, onChange: () => void): Promise<Provenance> {
+  if (options.provenance) return options.provenance;
+  const { settings, logger } = options;
+  const generator = { name: 'Semblance', version: VERSION };
+  return createProvenance({ signer: settings.signer, generator, logger, onChange });
 }
 
 function bracketed(host: string): string {

@@ -8,29 +8,14 @@ import {
   createEventRecorder,
   createKubeClient,
   createLeaderElection,
-  createReflector,
-  gauge,
-  type Handlers,
-  LEASE_RESOURCE,
-  type Lease,
 } from '@semblance/common/kube/index';
-import { createLivedClock } from '@semblance/common/lived-clock';
 import type { Logger } from '@semblance/common/logging';
-import { AGENTPOOL_RESOURCE, type AgentPool } from '@semblance/crds/gen/agentpools';
-import { GPUAGENT_RESOURCE, type GpuAgent } from '@semblance/crds/gen/gpuagents';
-import { LIVESESSION_RESOURCE, type LiveSession } from '@semblance/crds/gen/livesessions';
-import { RENDERJOB_RESOURCE, type RenderJob } from '@semblance/crds/gen/renderjobs';
 import type { ObjectStore } from '@semblance/objects/store';
 import type { Registry } from 'prom-client';
-import { createDisruptionWatch, DENIED_RETRY_MS } from './agents/disruption-watch.ts';
-import { createLeaseTracker } from './agents/lease-tracker.ts';
 import { allocationService } from './livesession/allocation-service.ts';
-import { poolsTold } from './pools/denied.ts';
-import { POD_INDEXERS } from './pools/observe.ts';
-import { POD_RESOURCE, type Pod } from './pools/pod.ts';
+import { createLocalCopies } from './local-copies.ts';
 import type { Packing } from './scheduling/free-slots.ts';
-import { createPriorityClasses } from './scheduling/priority-classes.ts';
-import { createTerm, JOB_INDEXERS, type Term } from './term.ts';
+import { createTerm, type Term } from './term.ts';
 
 /** Field manager of what the operator applies. */
 export const FIELD_MANAGER = 'semblance-operator';
@@ -102,66 +87,15 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   // The election has its own connections, so that no burst of writes delays the renewals.
   const electionClient = createKubeClient({ kubeconfigPath, fieldManager: FIELD_MANAGER, maxInFlight: 4 });
   const allocationClient = createKubeClient({ kubeconfigPath, fieldManager: FIELD_MANAGER, logger });
-  const common = { client, namespace, logger, registry };
-  /** Everything else works without these. */
-  const optional = { retryMs: options.deniedRetryMs ?? DENIED_RETRY_MS };
-
   let term: Term | undefined;
-  const jobs = createReflector({
-    ...common,
-    resource: RENDERJOB_RESOURCE,
-    indexers: JOB_INDEXERS,
-    handlers: routed<RenderJob>(() => term?.jobHandlers),
-  });
-  const sessions = createReflector<LiveSession>({
-    ...common,
-    resource: LIVESESSION_RESOURCE,
-    handlers: routed<LiveSession>(() => term?.live.handlers),
-  });
-  const agents = createReflector({
-    ...common,
-    resource: GPUAGENT_RESOURCE,
-    handlers: routed<GpuAgent>(() => term?.agentHandlers),
-  });
-  const pools = createReflector({
-    ...common,
-    resource: AGENTPOOL_RESOURCE,
-    optional,
-    handlers: routed<AgentPool>(() => term?.pools.poolHandlers),
-  });
-  // All Pods, because an agent need not belong to a pool. The pool controller and the disruption watch share this
-  // copy.
-  const pods = createReflector({
-    ...common,
-    resource: POD_RESOURCE,
-    optional,
-    indexers: POD_INDEXERS,
-    handlers: routed<Pod>(() => term?.pools.podHandlers),
-  });
-  const leases = createReflector<Lease>({ ...common, resource: LEASE_RESOURCE });
-  const priorityClasses = createPriorityClasses({
+  const copies = createLocalCopies({
     client,
+    namespace,
     logger,
     registry,
-    onChanged: () => term?.reprioritise(),
+    deniedRetryMs: options.deniedRetryMs,
+    term: () => term,
   });
-  // Every operator tracks Leases, so that a new leader already knows how long each agent has been silent.
-  const lived = createLivedClock();
-  const living = setInterval(lived.look, lived.everyMs).unref();
-  const leaseTracker = createLeaseTracker({
-    watch: leases,
-    lived: lived.now,
-    find: (name) => leases.get(name),
-  });
-  leases.addHandlers(leaseTracker.handlers);
-  const disruptions = createDisruptionWatch({
-    ...common,
-    agents,
-    pods,
-    deniedRetryMs: optional.retryMs,
-    onChanged: (agent) => term?.touchAgent(agent),
-  });
-
   const recorder = createEventRecorder({
     client,
     component: 'semblance.dev/operator',
@@ -177,7 +111,9 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   const host = listen.host.includes(':') ? `[${listen.host}]` : listen.host;
   const address = options.advertise ?? `${host}:${grpc.port}`;
   const election = createLeaderElection({
-    ...common,
+    namespace,
+    logger,
+    registry,
     client: electionClient,
     name: ELECTION_LEASE,
     identity,
@@ -191,14 +127,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
       allocationClient: boundClient(allocationClient, leadership),
       namespace,
       identity,
-      jobs,
-      sessions,
-      agents,
-      leases,
-      pools,
-      pods,
-      leaseTracker,
-      disruptions,
+      ...copies,
       recorder,
       registry,
       logger,
@@ -210,7 +139,6 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
       poolFaultPauseMs: options.poolFaultPauseMs,
       waitForSlotMs: options.waitForSlotMs,
       claimTimeoutMs: options.claimTimeoutMs,
-      priorityOf: priorityClasses.priorityOf,
       weights: options.weights,
       packing: options.packing,
     });
@@ -223,22 +151,12 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     }
   };
 
-  const synced =
-    (name: string, reflector: { hasSynced: boolean; healthySince: number | undefined }) => () => {
-      if (!reflector.hasSynced) throw new Error(`the list of ${name} has not been read yet`);
-      if (reflector.healthySince === undefined) throw new Error(`the watch of ${name} is interrupted`);
-    };
   const health = await startHealthServer({
     listen: options.healthListen,
     service: 'operator',
     registry,
     ready: {
-      renderjobs: synced('RenderJobs', jobs),
-      livesessions: synced('LiveSessions', sessions),
-      gpuagents: synced('GpuAgents', agents),
-      leases: synced('Leases', leases),
-      ...disruptions.told,
-      agentpools: poolsTold({ pools, pods }),
+      ...copies.ready,
       leader() {
         if (!election.leader) throw new Error('no operator leads');
       },
@@ -250,53 +168,10 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     },
   });
 
-  gauge(registry, {
-    name: 'semblance_pools_watched',
-    help: 'Whether RBAC lets the operator manage AgentPools: 1, or 0 where it may not read them or Pods.',
-    collect() {
-      this.set(pools.denied === undefined && pods.denied === undefined ? 1 : 0);
-    },
-  });
-
-  gauge(registry, {
-    name: 'semblance_jobs',
-    help: 'RenderJobs that wait for an agent, and that are bound to one.',
-    labelNames: ['state'] as const,
-    collect() {
-      for (const state of ['waiting', 'active']) this.set({ state }, jobs.byIndex('state', state).length);
-    },
-  });
-
-  gauge(registry, {
-    name: 'semblance_livesessions',
-    help: 'LiveSessions, by phase.',
-    labelNames: ['phase'] as const,
-    collect() {
-      const phases = sessions.list().map(({ status }) => status?.phase ?? 'Bound');
-      for (const phase of ['Bound', 'Connected', 'Streaming', 'Ended'] as const)
-        this.set({ phase }, phases.filter((each) => each === phase).length);
-    },
-  });
-
   const { signal } = ending;
-  const watching = [
-    jobs.run(signal),
-    sessions.run(signal),
-    agents.run(signal),
-    leases.run(signal),
-    disruptions.run(signal),
-    // Nothing waits for these two. If RBAC denies them, no pool is managed and all else works.
-    pools.run(signal),
-    pods.run(signal),
-    priorityClasses.run(signal),
-    recorder.run(signal),
-  ];
-  // Nodes and Pods are read before the campaign, so that no leader waits for them.
-  const known = [
-    ...[jobs, sessions, agents, leases].map((each) => each.waitForSync(signal)),
-    disruptions.known(signal),
-  ];
-  const campaigning = Promise.all(known)
+  const watching = Promise.all([copies.run(signal), recorder.run(signal)]);
+  const campaigning = copies
+    .known(signal)
     .then(() => election.run(signal, lead))
     .catch((error: unknown) => {
       if (!signal.aborted) throw error;
@@ -313,20 +188,10 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     failed,
     async close() {
       ending.abort(new Error('the operator ends'));
-      clearInterval(living);
       await campaigning.catch(() => {});
-      await Promise.all(watching);
+      await watching;
       await Promise.all([health.close(), grpc.close()]);
       await Promise.all([client, electionClient, allocationClient].map((each) => each.close()));
     },
-  };
-}
-
-/** Forwards to the handlers of the present term, if there is one. */
-function routed<T>(current: () => Handlers<T> | undefined): Handlers<T> {
-  return {
-    onAdd: (object) => current()?.onAdd?.(object),
-    onUpdate: (object, old) => current()?.onUpdate?.(object, old),
-    onDelete: (object) => current()?.onDelete?.(object),
   };
 }

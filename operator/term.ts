@@ -19,13 +19,14 @@ import type { PoolController } from './pools/pool-controller.ts';
 import { isTerminal } from './renderjob/attempt-state.ts';
 import { createJobController } from './renderjob/controller.ts';
 import { createFactStore } from './renderjob/facts.ts';
+import { createJobHandlers } from './renderjob/handlers.ts';
 import { createOrphans } from './renderjob/orphans.ts';
-import { attemptOf, isActive, isWaiting, queuedAt, retryAt } from './renderjob/status.ts';
+import { isActive, isWaiting, queuedAt, retryAt } from './renderjob/status.ts';
 import { createWaitingLane } from './renderjob/waiting-lane.ts';
 import { createJobWriter } from './renderjob/writer.ts';
 import type { Packing } from './scheduling/free-slots.ts';
 import type { PriorityOf } from './scheduling/priority-classes.ts';
-import { createScheduler } from './scheduling/scheduler.ts';
+import { createScheduler, type Scheduler } from './scheduling/scheduler.ts';
 
 /** Wait after which a job counts as passed over, in ms. A shorter wait may be for the next pass over the queue. */
 const PASSED_OVER_MS = 10_000;
@@ -84,7 +85,7 @@ export interface Term {
 }
 
 export function createTerm(options: TermOptions): Term {
-  const { jobs, sessions, agents, leases, logger, registry } = options;
+  const { jobs, agents, logger, registry } = options;
   const facts = createFactStore();
   const metrics = createOperatorMetrics(registry);
   const writer = createJobWriter(options);
@@ -151,7 +152,7 @@ export function createTerm(options: TermOptions): Term {
     scheduler,
     // Created later, because each depends on the other.
     live: { usedOn: (view) => live.usedOn(view) },
-    waitingJobs,
+    waitingJobs: () => waitingJobs(jobs, scheduler),
     onOutlook: scheduler.touch,
     faultPauseMs: options.poolFaultPauseMs,
   });
@@ -173,38 +174,10 @@ export function createTerm(options: TermOptions): Term {
     hasWork: (agent) => jobs.byIndex('agent', agent).length > 0,
   });
 
-  /** Returns the RenderJobs that could begin if there were a slot, by capability. */
-  function waitingJobs() {
-    const now = Date.now();
-    const found = { jobs: new Map<string, number>(), passedOver: new Map<string, number>() };
-    const count = (of: Map<string, number>, capability: string) =>
-      of.set(capability, (of.get(capability) ?? 0) + 1);
-    for (const job of jobs.byIndex('state', 'waiting')) {
-      const { capability } = job.spec;
-      if (scheduler.placementOf(job.metadata.uid ?? '') || retryAt(job) > now) continue;
-      count(found.jobs, capability);
-      if (now - Math.max(queuedAt(job), retryAt(job)) > PASSED_OVER_MS) count(found.passedOver, capability);
-    }
-    return found;
-  }
+  const jobHandlers = createJobHandlers({ facts, orphans, scheduler, controller, agentController, metrics });
 
   function touchJobsOf(agent: string): void {
     for (const { metadata } of jobs.byIndex('agent', agent)) controller.touch(metadata.uid ?? '');
-  }
-
-  function seen(job: RenderJob, old?: RenderJob): void {
-    const { uid = '' } = job.metadata;
-    controller.touch(uid);
-    if (isWaiting(job)) metrics.queued(uid);
-    scheduler.observe(job);
-    for (const agent of new Set([job.status?.agent, old?.status?.agent])) {
-      if (!agent) continue;
-      scheduler.agentChanged(agent);
-      if (!old || matters(job, old)) agentController.touch(agent);
-    }
-    if (old && !matters(job, old)) return;
-    scheduler.touch();
-    if (attemptOf(job) !== attemptOf(old ?? job)) facts.forget(uid, attemptOf(job));
   }
 
   function agentSeen({ metadata: { name = '' } }: GpuAgent): void {
@@ -214,33 +187,14 @@ export function createTerm(options: TermOptions): Term {
   }
 
   return {
-    jobHandlers: {
-      onAdd: (job) => seen(job),
-      onUpdate: seen,
-      onDelete({ metadata: { uid = '' }, status }) {
-        for (const { attempt, agent, incarnation } of facts.of(uid)) {
-          orphans.consider(agent, incarnation, uid, attempt);
-          scheduler.agentChanged(agent);
-        }
-        if (status?.agent) scheduler.agentChanged(status.agent);
-        scheduler.forget(uid);
-        controller.touch(uid);
-        controller.forget(uid);
-        metrics.forget(uid);
-        scheduler.touch();
-      },
-    },
+    jobHandlers,
     agentHandlers: { onAdd: agentSeen, onUpdate: agentSeen, onDelete: agentSeen },
     live,
     touchAgent: fleet.touch,
     pools,
     reprioritise: () => scheduler.reprioritise(),
     async run(signal) {
-      // An agent must be known at least as recently as the bindings to it. Otherwise its successor would be taken
-      // for its predecessor.
-      await Promise.all([jobs.resync(signal), sessions.resync(signal)]);
-      await leases.resync(signal);
-      await agents.resync(signal);
+      await readAnew(options, signal);
       const ended = Promise.all([
         fleet.run(signal),
         scheduler.run(signal),
@@ -250,7 +204,7 @@ export function createTerm(options: TermOptions): Term {
         live.run(signal),
         pools.run(signal),
       ]);
-      for (const job of jobs.list()) seen(job);
+      for (const job of jobs.list()) jobHandlers.onAdd(job);
       for (const { metadata } of agents.list()) agentController.touch(metadata.name ?? '');
       await ended;
       lane.stop();
@@ -258,13 +212,30 @@ export function createTerm(options: TermOptions): Term {
   };
 }
 
-/** Returns whether the change affects who gets which slot. */
-function matters(job: RenderJob, old: RenderJob): boolean {
-  return (
-    job.metadata.generation !== old.metadata.generation ||
-    job.status?.phase !== old.status?.phase ||
-    job.status?.agent !== old.status?.agent ||
-    attemptOf(job) !== attemptOf(old) ||
-    retryAt(job) !== retryAt(old)
-  );
+/** Returns the RenderJobs that could begin if there were a slot, by capability. */
+function waitingJobs(jobs: Reflector<RenderJob>, scheduler: Pick<Scheduler, 'placementOf'>) {
+  const now = Date.now();
+  const found = { jobs: new Map<string, number>(), passedOver: new Map<string, number>() };
+  const count = (of: Map<string, number>, capability: string) =>
+    of.set(capability, (of.get(capability) ?? 0) + 1);
+  for (const job of jobs.byIndex('state', 'waiting')) {
+    const { capability } = job.spec;
+    if (scheduler.placementOf(job.metadata.uid ?? '') || retryAt(job) > now) continue;
+    count(found.jobs, capability);
+    if (now - Math.max(queuedAt(job), retryAt(job)) > PASSED_OVER_MS) count(found.passedOver, capability);
+  }
+  return found;
+}
+
+/**
+ * Lists everything anew. An agent must be known at least as recently as the bindings to it. Otherwise its successor
+ * would be taken for its predecessor.
+ */
+async function readAnew(
+  { jobs, sessions, leases, agents }: Pick<TermOptions, 'jobs' | 'sessions' | 'leases' | 'agents'>,
+  signal: AbortSignal,
+): Promise<void> {
+  await Promise.all([jobs.resync(signal), sessions.resync(signal)]);
+  await leases.resync(signal);
+  await agents.resync(signal);
 }

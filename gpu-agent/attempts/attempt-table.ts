@@ -1,4 +1,5 @@
 import type { RenderErrorCode, RenderStage } from '@semblance/engine-api/engine';
+import { createRemembered } from '../remembered.ts';
 import { createPace, type Pace } from './pace.ts';
 
 /** One attempt at a RenderJob: the job's uid and the attempt number, which is the fencing token. */
@@ -139,22 +140,14 @@ const keyOf = (ref: AttemptRef) => `${ref.jobUid}/${ref.attempt}`;
 
 export function createAttemptTable(limits: AttemptTableLimits = DEFAULT_LIMITS): AttemptTable {
   const entries = new Map<string, Entry>();
-  /** In order of use, oldest first. */
-  const fences = new Map<string, { attempt: number; at: number }>();
+  /** Newest attempt number of each job. */
+  const fences = createRemembered<number>(limits.fences, limits.fenceMs);
 
   const all = () => [...entries.values()];
   const runs = (entry: Entry) => entry.outcome === undefined;
 
   function fence(ref: AttemptRef, now: number): void {
-    const attempt = Math.max(ref.attempt, fences.get(ref.jobUid)?.attempt ?? 0);
-    fences.delete(ref.jobUid);
-    fences.set(ref.jobUid, { attempt, at: now });
-    for (const [jobUid, { at }] of fences) {
-      // Ten times the count is a hard limit, whatever the time.
-      const crowded = fences.size > limits.fences * 10;
-      if (fences.size <= limits.fences || (now - at < limits.fenceMs && !crowded)) break;
-      fences.delete(jobUid);
-    }
+    fences.set(ref.jobUid, Math.max(ref.attempt, fences.get(ref.jobUid) ?? 0), now);
   }
 
   function forgetStale(now: number): void {
@@ -174,7 +167,7 @@ export function createAttemptTable(limits: AttemptTableLimits = DEFAULT_LIMITS):
   const table: AttemptTable = {
     start(ref, { slots, capacity, draining, now }) {
       if (entries.has(keyOf(ref))) return { kind: 'known' };
-      const newest = fences.get(ref.jobUid)?.attempt ?? 0;
+      const newest = fences.get(ref.jobUid) ?? 0;
       if (ref.attempt <= newest) {
         const message = `attempt ${newest} of this job is known here; ${ref.attempt} is not newer`;
         return { kind: 'refused', why: 'fenced', message };

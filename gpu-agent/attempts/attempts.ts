@@ -1,3 +1,5 @@
+import { createChanges } from '@semblance/common/async/changes';
+import { createListeners } from '@semblance/common/async/listeners';
 import type { Logger } from '@semblance/common/logging';
 import type { Provenance } from '@semblance/provenance/provenance';
 import type { Dispatcher } from 'undici';
@@ -78,17 +80,13 @@ export function createAttempts(options: AttemptsOptions): Attempts {
   const { engines, metrics } = options;
   const table = createAttemptTable();
   const running = new Map<string, Running>();
-  const listeners = new Set<(ref: AttemptRef) => void>();
-  const changed = new Set<() => void>();
+  const { tell, subscribe } = createListeners<AttemptRef>();
+  const changes = createChanges();
   let draining = false;
-
-  const tell = (ref: AttemptRef) => {
-    for (const listener of listeners) listener(ref);
-  };
 
   async function start(work: AttemptWork): Promise<void> {
     for (;;) {
-      const engine = choose(work);
+      const engine = choose(options, work);
       const decision = decide(work, engine);
       if (decision.kind === 'known') return;
       if (decision.kind === 'refused') {
@@ -101,17 +99,6 @@ export function createAttempts(options: AttemptsOptions): Attempts {
         new AttemptEnded('stopped', `attempt ${work.ref.attempt} of the job has come`),
       );
     }
-  }
-
-  function choose({ capability }: AttemptWork): ChosenEngine {
-    const engine = engines.find(capability);
-    if (engine) return engine;
-    // The engine was announced a moment ago, so the start is no error, and another agent may take it.
-    if (engines.misses(capability)) {
-      metrics.refusals.inc({ why: 'no-slot' });
-      throw new StartRefusedError('no-slot', `the engine that does ${capability} does not answer`);
-    }
-    throw new StartRefusedError('no-engine', `no engine here does ${capability}`);
   }
 
   function decide(work: AttemptWork, engine: ChosenEngine): StartDecision {
@@ -188,11 +175,7 @@ export function createAttempts(options: AttemptsOptions): Attempts {
     const reason = outcome.state === 'succeeded' ? undefined : outcome.failure.message;
     logger.info({ outcome: outcome.state, reason }, 'attempt ended');
     tell(ref);
-    notifyChanged();
-  }
-
-  function notifyChanged(): void {
-    for (const check of changed) check();
+    changes.changed();
   }
 
   /** Ends one attempt if it runs. The first reason counts. */
@@ -200,20 +183,6 @@ export function createAttempts(options: AttemptsOptions): Attempts {
     const held = running.get(keyOf(ref));
     held?.controller.abort(reason);
     await held?.ended;
-  }
-
-  function until(holds: () => boolean, signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const check = () => {
-        if (!holds() && !signal.aborted) return;
-        changed.delete(check);
-        signal.removeEventListener('abort', check);
-        resolve();
-      };
-      changed.add(check);
-      signal.addEventListener('abort', check);
-      check();
-    });
   }
 
   return {
@@ -225,23 +194,20 @@ export function createAttempts(options: AttemptsOptions): Attempts {
     },
     acknowledge(ref) {
       const answer = table.acknowledge(ref);
-      if (answer === 'forgotten') notifyChanged();
+      if (answer === 'forgotten') changes.changed();
       return answer;
     },
     get: (ref) => table.get(ref),
     list: () => table.list(),
-    subscribe(listener) {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
-    },
+    subscribe,
     async endAll(message) {
       await Promise.all(table.running().map(({ ref }) => end(ref, new AttemptEnded('stopped', message))));
     },
     drain(wanted) {
       draining = wanted;
     },
-    idle: (signal) => until(() => running.size === 0, signal),
-    acknowledged: (signal) => until(() => table.list().length === 0, signal),
+    idle: (signal) => changes.until(() => running.size === 0, signal),
+    acknowledged: (signal) => changes.until(() => table.list().length === 0, signal),
     get draining() {
       return draining;
     },
@@ -249,6 +215,21 @@ export function createAttempts(options: AttemptsOptions): Attempts {
       return table.slotsUsed;
     },
   };
+}
+
+/** Returns the engine for the work. @throws StartRefusedError */
+function choose(
+  { engines, metrics }: Pick<AttemptsOptions, 'engines' | 'metrics'>,
+  { capability }: AttemptWork,
+): ChosenEngine {
+  const engine = engines.find(capability);
+  if (engine) return engine;
+  // The engine was announced a moment ago, so the start is no error, and another agent may take it.
+  if (engines.misses(capability)) {
+    metrics.refusals.inc({ why: 'no-slot' });
+    throw new StartRefusedError('no-slot', `the engine that does ${capability} does not answer`);
+  }
+  throw new StartRefusedError('no-engine', `no engine here does ${capability}`);
 }
 
 /** Calls `tell` at once for urgent or rare changes, and otherwise once at the end of each period. */

@@ -4,10 +4,10 @@ import { mkdir, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describeError } from '@semblance/common/errors';
-import { CAPABILITIES, type Capability, isCapability } from '@semblance/engine-api/capabilities';
-import { RENDER_ERROR_CODES, RenderError, type RenderResult } from '@semblance/engine-api/engine';
+import type { Capability } from '@semblance/engine-api/capabilities';
+import { RENDER_ERROR_CODES, RenderError } from '@semblance/engine-api/engine';
 import { checkedOutput } from '../assets/work-dir.ts';
-import { checkContent, decodedSeconds, OUTPUT_TYPES } from './output.ts';
+import { checkProgress, checkRender, checkStatement, type Rendered } from './assertions.ts';
 import type { BadSample, Inputs } from './samples.ts';
 import { unreadable } from './samples.ts';
 import type { Subject } from './subject.ts';
@@ -33,24 +33,14 @@ export interface Check {
   run(): Promise<void>;
 }
 
-interface Rendered {
-  readonly result: RenderResult;
-  readonly outputDir: string;
-  readonly progress: readonly (readonly [fraction: number, stage: string, secondsLeft?: number])[];
-  readonly tookMs: number;
-}
-
-/**
- * Returns the requirements of every engine as checks. They share the subject and must run in this order.
- * @param dir existing private directory for inputs and outputs
- */
-export function conformanceChecks(subject: Subject, given: ConformanceInputs, dir: string): Check[] {
-  const { capability, inputs, parameters = {}, bad = [], renderMs = 60_000, cancelMs = 1_000 } = given;
+/** Returns a function that begins a render in a new output folder. */
+function createRenders(
+  subject: Subject,
+  { capability, inputs, parameters = {} }: ConformanceInputs,
+  dir: string,
+) {
   let count = 0;
-  let good: Rendered | undefined;
-  let tried = false;
-
-  async function begin(signal: AbortSignal, more: { inputs?: Inputs; onProgress?: () => void } = {}) {
+  return async (signal: AbortSignal, more: { inputs?: Inputs; onProgress?: () => void } = {}) => {
     const outputDir = join(dir, `output-${++count}`);
     await mkdir(outputDir);
     const progress: [number, string, number?][] = [];
@@ -67,7 +57,19 @@ export function conformanceChecks(subject: Subject, given: ConformanceInputs, di
       .then((result): Rendered => ({ result, outputDir, progress, tookMs: performance.now() - began }));
     done.catch(() => {});
     return { outputDir, done };
-  }
+  };
+}
+
+/**
+ * Returns the requirements of every engine as checks. They share the subject and must run in this order.
+ * @param dir existing private directory for inputs and outputs
+ */
+export function conformanceChecks(subject: Subject, given: ConformanceInputs, dir: string): Check[] {
+  const { capability, inputs, bad = [], renderMs = 60_000, cancelMs = 1_000 } = given;
+  let good: Rendered | undefined;
+  let tried = false;
+
+  const begin = createRenders(subject, given, dir);
   const render = async () => (await begin(AbortSignal.timeout(renderMs))).done;
   /** Skips the check when no render succeeds, because it would only repeat that failure. */
   const afterRender = (check: Check): Check => ({
@@ -81,33 +83,7 @@ export function conformanceChecks(subject: Subject, given: ConformanceInputs, di
     {
       name: 'says what it is and can do',
       async run() {
-        const { name, version, capabilities, concurrency } = subject.info;
-        assert.match(name, /^[a-z0-9][a-z0-9-]{0,39}$/, 'the name');
-        assert.match(version, /^[\x21-\x7e]{1,20}$/, 'the version');
-        assert.ok(
-          capabilities.some((each) => each.capability === capability),
-          `it offers no ${capability}`,
-        );
-        const names = capabilities.map((each) => each.capability);
-        assert.equal(new Set(names).size, names.length, 'it offers a capability twice');
-        for (const each of capabilities) {
-          assert.ok(isCapability(each.capability), `${each.capability} is no capability`);
-          assert.equal(
-            CAPABILITIES[each.capability].shape,
-            'job',
-            `${each.capability} is no work for an engine`,
-          );
-          assert.ok(isWhole(each.slots, 1, 1_024), `${each.capability}: slots ${each.slots}`);
-          assert.ok(
-            isWhole(each.memoryMib, 1, 16_777_216),
-            `${each.capability}: memory ${each.memoryMib} MiB`,
-          );
-          for (const [limit, value] of Object.entries(each.limits ?? {})) {
-            assert.ok(Number.isFinite(value) && value > 0, `${each.capability}: ${limit} ${value}`);
-          }
-        }
-        if (concurrency !== undefined)
-          assert.ok(isWhole(concurrency, 1, 1_024), `concurrency ${concurrency}`);
+        checkStatement(subject.info, capability);
       },
     },
     {
@@ -124,30 +100,7 @@ export function conformanceChecks(subject: Subject, given: ConformanceInputs, di
         const before = await hashes(inputs);
         tried = true;
         good = await render();
-        const { result, outputDir, tookMs } = good;
-        const unit = CAPABILITIES[capability].unit;
-        assert.ok(unit !== 'minute', `${capability} is no job`);
-        await checkedOutput(result.outputPath, outputDir);
-        const types: readonly string[] = OUTPUT_TYPES[unit];
-        assert.ok(
-          types.includes(result.contentType),
-          `the content type is ${result.contentType}, not ${types.join(' or ')}`,
-        );
-        await checkContent(result.outputPath, result.contentType);
-        assert.deepEqual(
-          await readdir(outputDir),
-          [result.outputPath.slice(outputDir.length + 1)],
-          'other files',
-        );
-        assert.equal(result.units.unit, unit, 'the unit');
-        if (unit === 'image') assert.equal(result.units.quantity, 1, 'one picture is one image');
-        else await checkSeconds(result);
-        assert.ok(result.stages.length > 0 && result.stages.length <= 30, `${result.stages.length} stages`);
-        for (const { name, milliseconds } of result.stages) {
-          assert.ok(name.length > 0 && name.length <= 64, `a stage called ${JSON.stringify(name)}`);
-          assert.ok(milliseconds >= 0 && milliseconds <= tookMs + 50, `${name} took ${milliseconds} ms`);
-        }
-        assert.ok(Object.keys(result.details).length <= 32, 'at most 32 details');
+        await checkRender(good, capability);
         assert.deepEqual(await hashes(inputs), before, 'an input was changed');
       },
     },
@@ -155,16 +108,7 @@ export function conformanceChecks(subject: Subject, given: ConformanceInputs, di
       name: 'tells progress that never falls',
       async run() {
         assert.ok(good, 'there was no render');
-        assert.ok(good.progress.length >= 2, `progress was told ${good.progress.length} times`);
-        let last = 0;
-        for (const [fraction, stage, secondsLeft] of good.progress) {
-          assert.ok(fraction >= last && fraction <= 1, `progress went from ${last} to ${fraction}`);
-          assert.ok(stage.length > 0 && stage.length <= 64, `a stage called ${JSON.stringify(stage)}`);
-          if (secondsLeft !== undefined)
-            assert.ok(Number.isFinite(secondsLeft) && secondsLeft >= 0, 'time left');
-          last = fraction;
-        }
-        assert.ok(last >= 0.5, `progress ended at ${last}`);
+        checkProgress(good.progress);
       },
     }),
     afterRender({
@@ -264,17 +208,6 @@ export function conformanceChecks(subject: Subject, given: ConformanceInputs, di
   ];
 }
 
-async function checkSeconds({ outputPath, units }: RenderResult): Promise<void> {
-  const { quantity } = units;
-  assert.ok(Number.isInteger(Math.round(quantity * 1e6) / 1e3), `${quantity} s is finer than a millisecond`);
-  const decoded = await decodedSeconds(outputPath);
-  if (decoded === undefined) return;
-  assert.ok(
-    Math.abs(decoded - quantity) < 0.05,
-    `${quantity} s were told of an output whose picture lasts ${decoded} s`,
-  );
-}
-
 async function hashes(files: Inputs): Promise<Record<string, string>> {
   const entries = Object.entries(files).map(async ([role, path]) => {
     const hash = createHash('sha256').update(await readFile(path));
@@ -290,6 +223,3 @@ function once(act: () => void): () => void {
     done = true;
   };
 }
-
-const isWhole = (value: number, least: number, most: number) =>
-  Number.isInteger(value) && value >= least && value <= most;

@@ -1,10 +1,10 @@
 import type { V1OwnerReference } from '@kubernetes/client-node';
-import { backoffMs, jittered } from '@semblance/common/async/backoff';
 import { describeError } from '@semblance/common/errors';
 import { createLeaseKeeper, createReflector, type KubeClient } from '@semblance/common/kube/index';
 import type { Logger } from '@semblance/common/logging';
 import { GPUAGENT_RESOURCE, type GpuAgent, type GpuAgentStatus } from '@semblance/crds/gen/gpuagents';
 import type { Registry } from 'prom-client';
+import { createPublisher } from './publisher.ts';
 
 /** Field manager of the agent's statements. */
 export const FIELD_MANAGER = 'semblance-agent';
@@ -104,13 +104,11 @@ export function createRegistration(options: RegistrationOptions): Registration {
   const ownerReferences: V1OwnerReference[] | undefined = options.pod && [
     { apiVersion: 'v1', kind: 'Pod', name: options.pod.name, uid: options.pod.uid },
   ];
-  let registered = false;
   let acquired = false;
-  /** Number of changes. `publishAll` publishes until `published` has reached it. */
-  let wanted = 1;
-  let published = 0;
-  let wake = () => {};
-  let settling: (() => void)[] = [];
+  const publisher = createPublisher({
+    publish,
+    onFault: (reason) => logger.warn({ reason }, `cannot register ${name}; trying again`),
+  });
 
   const lease = createLeaseKeeper({
     client: options.leaseKube,
@@ -127,7 +125,6 @@ export function createRegistration(options: RegistrationOptions): Registration {
   });
 
   async function publish(signal: AbortSignal): Promise<void> {
-    const saying = wanted;
     const status = options.statement();
     // `spec.drain` is left out, because it belongs to people and to the operator.
     await kube.apply(
@@ -143,56 +140,12 @@ export function createRegistration(options: RegistrationOptions): Registration {
       fieldManager: FIELD_MANAGER,
       signal,
     });
-    published = saying;
-    registered = true;
-    if (published === wanted) for (const settle of settling.splice(0)) settle();
-  }
-
-  function changed(): void {
-    wanted++;
-    wake();
-  }
-
-  /** Publishes changes. Retries faults of the API with growing pauses. */
-  async function publishAll(signal: AbortSignal, once: boolean): Promise<void> {
-    for (let failures = 0; !signal.aborted; ) {
-      if (published === wanted) {
-        if (once) return;
-        await sleep(signal);
-        continue;
-      }
-      try {
-        await publish(signal);
-        failures = 0;
-      } catch (error) {
-        if (signal.aborted) break;
-        failures++;
-        logger.warn({ reason: describeError(error) }, `cannot register ${name}; trying again`);
-        await sleep(signal, jittered(backoffMs(failures, 200, 5_000)));
-      }
-    }
-  }
-
-  /** Waits until woken or aborted, or until `ms` have passed. */
-  function sleep(signal: AbortSignal, ms?: number): Promise<void> {
-    return new Promise((resolve) => {
-      const end = () => {
-        clearTimeout(timer);
-        signal.removeEventListener('abort', end);
-        resolve();
-      };
-      const timer = ms === undefined ? undefined : setTimeout(end, ms);
-      // A change does not shorten the pause after a fault.
-      wake = ms === undefined ? end : () => {};
-      signal.addEventListener('abort', end, { once: true });
-      if (signal.aborted) end();
-    });
   }
 
   async function sayLast(): Promise<void> {
     if (lease.fenced) return;
     try {
-      await publish(AbortSignal.timeout(2_000));
+      await publisher.now(AbortSignal.timeout(2_000));
     } catch (error) {
       logger.warn({ reason: describeError(error) }, `cannot state that ${name} is ending`);
     }
@@ -200,10 +153,10 @@ export function createRegistration(options: RegistrationOptions): Registration {
 
   const seen = (object: GpuAgent) => {
     options.onDrain(object.spec?.drain === true);
-    if (published !== wanted || sameStatement(object.status, options.statement())) return;
+    if (!publisher.current || sameStatement(object.status, options.statement())) return;
     // Somebody overwrote the status. If a person did it, it is corrected here. If a process took this name over,
     // the next renewal of the Lease fails and this process ends.
-    setTimeout(() => !lease.fenced && changed(), times.renewEveryMs * 2).unref();
+    setTimeout(() => !lease.fenced && publisher.changed(), times.renewEveryMs * 2).unref();
   };
   const reflector = createReflector<GpuAgent>({
     client: kube,
@@ -217,7 +170,7 @@ export function createRegistration(options: RegistrationOptions): Registration {
       onUpdate: seen,
       onDelete() {
         logger.warn(`GpuAgent ${name} was deleted; registering again`);
-        changed();
+        publisher.changed();
       },
     },
   });
@@ -226,12 +179,12 @@ export function createRegistration(options: RegistrationOptions): Registration {
     async start(signal) {
       await lease.acquire(signal);
       acquired = true;
-      await publishAll(signal, true);
+      await publisher.once(signal);
       signal.throwIfAborted();
     },
     async run(signal) {
       const following = new AbortController();
-      const tasks = Promise.all([reflector.run(following.signal), publishAll(following.signal, false)]);
+      const tasks = Promise.all([reflector.run(following.signal), publisher.run(following.signal)]);
       const releasing = new AbortController();
       // The Lease is released last, because after that other agents may get the work.
       const leave = async () => {
@@ -256,24 +209,10 @@ export function createRegistration(options: RegistrationOptions): Registration {
         await tasks;
       }
     },
-    changed,
-    settled: (signal) =>
-      new Promise((resolve, reject) => {
-        if (published === wanted) return resolve();
-        const onAbort = () => {
-          settling = settling.filter((each) => each !== settle);
-          reject(signal.reason);
-        };
-        const settle = () => {
-          signal.removeEventListener('abort', onAbort);
-          resolve();
-        };
-        if (signal.aborted) return onAbort();
-        signal.addEventListener('abort', onAbort, { once: true });
-        settling.push(settle);
-      }),
+    changed: publisher.changed,
+    settled: publisher.settled,
     get registered() {
-      return registered;
+      return publisher.published;
     },
     get live() {
       if (!acquired || lease.fenced) return false;

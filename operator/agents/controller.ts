@@ -1,7 +1,6 @@
 import { createWorkQueue } from '@semblance/common/async/work-queue';
 import {
   type EventRecorder,
-  gauge,
   isKubeError,
   type KubeClient,
   LEASE_RESOURCE,
@@ -13,6 +12,7 @@ import { GPUAGENT_RESOURCE, type GpuAgent } from '@semblance/crds/gen/gpuagents'
 import type { Registry } from 'prom-client';
 import type { LiveTerm } from '../livesession/live-term.ts';
 import type { Scheduler } from '../scheduling/scheduler.ts';
+import { createAgentMetrics } from './agent-metrics.ts';
 import { reconcileAgent } from './conditions.ts';
 import type { Fleet } from './fleet.ts';
 import type { LeaseTracker } from './lease-tracker.ts';
@@ -57,46 +57,7 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
   const deadSince = new Map<string, number>();
   /** Type of the last event about each agent's readiness. */
   const toldAs = new Map<string, 'Normal' | 'Warning'>();
-  const labelNames = ['agent'] as const;
-  const slots = gauge(options.registry, {
-    name: 'semblance_agent_slots',
-    help: 'Slots of an agent that takes work; 0 while it does not.',
-    labelNames,
-  });
-  const slotsUsed = gauge(options.registry, {
-    name: 'semblance_agent_slots_used',
-    help: 'Slots taken by work bound to the agent.',
-    labelNames,
-  });
-
-  const liveLabels = ['agent', 'capability'] as const;
-  const liveSlots = gauge(options.registry, {
-    name: 'semblance_agent_live_slots',
-    help: 'Live sessions that an agent which takes any can hold at once; 0 while it takes none.',
-    labelNames: liveLabels,
-  });
-  const liveSlotsUsed = gauge(options.registry, {
-    name: 'semblance_agent_live_slots_used',
-    help: 'Live sessions bound to the agent.',
-    labelNames: liveLabels,
-  });
-  /** Capabilities for which an agent has metrics. */
-  const shown = new Map<string, Set<string>>();
-
-  function showLive(name: string, used: ReadonlyMap<string, number>, slotsOf: (of: string) => number): void {
-    const before = shown.get(name) ?? new Set();
-    for (const capability of before) {
-      if (used.has(capability)) continue;
-      liveSlots.remove({ agent: name, capability });
-      liveSlotsUsed.remove({ agent: name, capability });
-    }
-    for (const [capability, count] of used) {
-      liveSlots.set({ agent: name, capability }, slotsOf(capability));
-      liveSlotsUsed.set({ agent: name, capability }, count);
-    }
-    if (used.size > 0) shown.set(name, new Set(used.keys()));
-    else shown.delete(name);
-  }
+  const metrics = createAgentMetrics(options.registry);
 
   async function process(name: string, signal: AbortSignal): Promise<{ requeueAfterMs: number } | undefined> {
     const agent = agents.get(name);
@@ -105,19 +66,15 @@ export function createAgentController(options: AgentControllerOptions): AgentCon
       writtenAt.delete(name);
       deadSince.delete(name);
       toldAs.delete(name);
-      slots.remove({ agent: name });
-      slotsUsed.remove({ agent: name });
-      showLive(name, new Map(), () => 0);
+      metrics.forget(name);
       return undefined;
     }
     const view = fleet.viewOf(agent);
     const { readiness } = view;
     const now = Date.now();
     const used = scheduler.usedOn(view);
-    slots.set({ agent: name }, readiness.ready ? view.slots : 0);
-    slotsUsed.set({ agent: name }, used);
     const liveUsed = live.usedOn(view);
-    showLive(name, liveUsed, (of) => (readiness.ready ? (view.live.get(of)?.slots ?? 0) : 0));
+    metrics.show(view, used, liveUsed);
     const status = reconcileAgent({ agent, readiness, slotsUsed: used, liveUsed, now });
     if (status) {
       const ready = (of: typeof status.conditions) => of?.find(({ type }) => type === 'Ready');

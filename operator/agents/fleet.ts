@@ -123,18 +123,7 @@ export function createFleet(options: FleetOptions): Fleet {
     const before = told.get(name);
     // The same inputs also give the same fate.
     if (before?.view === view) return;
-    const sign = JSON.stringify([
-      view.incarnation,
-      view.slots,
-      [...view.costs],
-      [...(view.memory ?? [])],
-      view.memoryMib,
-      [...view.live],
-      view.address,
-      view.readiness,
-      agent.metadata.uid,
-      fateOf(name, view.incarnation),
-    ]);
+    const sign = signOf(view, agent.metadata.uid, fateOf(name, view.incarnation));
     told.set(name, { view, sign });
     if (before?.sign !== sign) events.onChanged(name);
   }
@@ -225,4 +214,11 @@ function isSame(a: ViewOptions, b: ViewOptions): boolean {
     a.disruption?.reason === b.disruption?.reason &&
     a.disruption?.message === b.disruption?.message
   );
+}
+
+/** Returns equal texts for views between which no listener sees a difference. */
+function signOf(view: AgentView, uid: string | undefined, fate: AgentFate): string {
+  const { incarnation, slots, costs, memory, memoryMib, live, address, readiness } = view;
+  const maps = [[...costs], [...(memory ?? [])], [...live]];
+  return JSON.stringify([incarnation, slots, maps, memoryMib, address, readiness, uid, fate]);
 }

@@ -13,6 +13,7 @@ import {
 } from '@semblance/crds/gen/livesessions';
 import type { Registry } from 'prom-client';
 import type { AgentFate } from '../renderjob/types.ts';
+import { createIdleTurns } from './idle-turns.ts';
 import type { LiveLinks } from './live-links.ts';
 import type { LiveMetrics } from './live-metrics.ts';
 import { type Action, reconcile, type SessionSnapshot } from './reconcile.ts';
@@ -20,13 +21,6 @@ import type { Place, SlotBook } from './slot-book.ts';
 import { isEnded, readyReasonOf } from './status.ts';
 
 const FIGURES_EVERY_MS = 10_000;
-/**
- * Interval between writes of idle statuses, which only say that a slot is held, in ms. It leaves room for more
- * urgent writes.
- */
-const IDLE_EVERY_MS = 100;
-/** Delay of an idle status, in ms. Most clients connect sooner, and then only that is written. */
-const IDLE_AFTER_MS = 5_000;
 /**
  * Sessions processed at once. A status write costs the API server twice as much as the creation of a session, which
  * comes first.
@@ -58,12 +52,7 @@ export function createSessionController(options: SessionControllerOptions): Sess
   const { client, sessions, book, links, fateOf, recorder, metrics, logger } = options;
   /** performance.now() of the last write of each session. */
   const writtenAt = new Map<string, number>();
-  /**
-   * performance.now() from which each idle status may be written. `turn`: this is a turn of its own among the
-   * others.
-   */
-  const idle = new Map<string, { readonly at: number; readonly turn: boolean }>();
-  let lastTurn = 0;
+  const turns = createIdleTurns();
 
   /** performance.now() since when the agent of each session has been unreachable. */
   const unreachableSince = new Map<string, number>();
@@ -150,18 +139,6 @@ export function createSessionController(options: SessionControllerOptions): Sess
     return written;
   }
 
-  /** Returns the milliseconds until the session's idle status may be written. */
-  function idleWait(name: string): number {
-    const now = performance.now();
-    const before = idle.get(name) ?? { at: now + IDLE_AFTER_MS, turn: false };
-    const due = before.at <= now;
-    // Only a session that still needs the write takes a turn.
-    if (due && !before.turn) lastTurn = Math.max(now, lastTurn + IDLE_EVERY_MS);
-    const next = due && !before.turn ? { at: lastTurn, turn: true } : before;
-    idle.set(name, next);
-    return next.at - now;
-  }
-
   async function process(name: string, signal: AbortSignal): Promise<{ requeueAfterMs: number } | undefined> {
     try {
       for (let step = 0; ; step++) {
@@ -175,7 +152,7 @@ export function createSessionController(options: SessionControllerOptions): Sess
         for (const action of actions) {
           signal.throwIfAborted();
           if (action.type === 'status' && action.idle) {
-            const wait = idleWait(name);
+            const wait = turns.waitOf(name);
             if (wait > 0) return { requeueAfterMs: wait };
           }
           await perform(action, name, sessions.get(name), signal);
@@ -202,7 +179,7 @@ export function createSessionController(options: SessionControllerOptions): Sess
 
   function forget(name: string): void {
     writtenAt.delete(name);
-    idle.delete(name);
+    turns.forget(name);
     unreachableSince.delete(name);
   }
 

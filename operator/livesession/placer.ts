@@ -38,9 +38,11 @@ export interface Placer {
    * Returns a free slot, claimed in the book for the session; first come, first served.
    * @throws ApiError `capacity_warming` or `capacity_unavailable`; the signal's reason when it aborts first
    */
-  acquire(wish: Wish): Promise<Place & { readonly address: string }>;
+  acquire(wish: Wish): Promise<FoundPlace>;
   stop(): void;
 }
+
+export type FoundPlace = Place & { readonly address: string };
 
 interface Waiter {
   readonly wish: Wish;

@@ -10,22 +10,19 @@ import type { Logger } from '@semblance/common/logging';
 import { AGENTPOOL_RESOURCE, type AgentPool, type AgentPoolStatus } from '@semblance/crds/gen/agentpools';
 import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
 import type { Registry } from 'prom-client';
-import { blockedBy } from './blocked.ts';
 import { carryOut } from './carry-out.ts';
-import { shareDemand } from './demand.ts';
 import { deniedStatus } from './denied.ts';
 import { createFaults } from './faults.ts';
 import { createPoolMetrics } from './metrics.ts';
-import { createObserver, type ObserverOptions, podsOf, profileOf } from './observe.ts';
-import { mayGrow, type Outlook, outlookOf, wordOf } from './outlook.ts';
+import { createObserver, type ObserverOptions, podsOf } from './observe.ts';
+import { createOutlooks } from './outlooks.ts';
 import { ownerOf, POD_RESOURCE, POOL_LABEL, type Pod } from './pod.ts';
 import type { PoolController } from './pool-controller.ts';
 import { reconcile } from './reconcile.ts';
 import { createRefusedOpens } from './refused-opens.ts';
-import { settingsOf } from './scaling.ts';
+import { createSnapshots } from './snapshots.ts';
 import { compareStatus, statusOf } from './status.ts';
-import { revisionOf } from './template.ts';
-import { type Demand, isReady, NO_DEMAND, type Plan, type PoolSnapshot } from './types.ts';
+import type { Demand } from './types.ts';
 
 /**
  * Interval for changes that make no event, in ms: idle times, expired warm-ups and drains, jobs that come to wait.
@@ -55,51 +52,16 @@ export interface PoolControllerOptions extends ObserverOptions {
 
 /** Keeps the Pods of every AgentPool as `reconcile` decides. */
 export function createPoolController(options: PoolControllerOptions): PoolController {
-  const { client, namespace, pools, pods, recorder, logger, registry } = options;
+  const { client, namespace, pools, pods, logger, registry } = options;
   const observer = createObserver(options);
   const opens = createRefusedOpens();
   const faults = createFaults(options.faultPauseMs);
   const metrics = createPoolMetrics(registry);
-  const outlooks = new Map<string, Outlook>();
+  const outlooks = createOutlooks(options.onOutlook);
   const writtenAt = new Map<string, number>();
   const refused = new Map<string, Set<string>>();
+  const { snapshotOf, demandOf } = createSnapshots({ ...options, observer, opens, faults, refused });
   let podsKnown = false;
-
-  /** Returns the pool's present share of all waiting work. */
-  function demandOf(name: string): Demand {
-    const demand = { ...options.waitingJobs(), opens: opens.demand() };
-    if (demand.jobs.size + demand.opens.size === 0) return demand;
-    const bidders = pools.list().map((pool) => {
-      const snapshot = snapshotOf(pool, podsOf(pods, pool), NO_DEMAND);
-      const of = pool.metadata.name ?? '';
-      const max = settingsOf(pool).autoscaling?.max;
-      return {
-        name: of,
-        profile: snapshot.profile,
-        pods: snapshot.pods,
-        max,
-        blocked: blockedBy(snapshot) !== undefined,
-      };
-    });
-    return shareDemand(demand, bidders).get(name) ?? NO_DEMAND;
-  }
-
-  function snapshotOf(pool: AgentPool, of: readonly Pod[], demand: Demand): PoolSnapshot {
-    const { name = '', uid = '' } = pool.metadata;
-    const revision = revisionOf(pool);
-    const seen = of.map(observer.podOf);
-    for (const pod of seen) if (isReady(pod)) faults.served(uid, pod.revision, pod.createdAt);
-    return {
-      pool,
-      revision,
-      demand,
-      pods: seen,
-      profile: profileOf(pool, revision, seen),
-      hold: faults.holdOf(uid, revision),
-      refused: refused.get(name) ?? new Set(),
-      now: Date.now(),
-    };
-  }
 
   async function process(name: string, signal: AbortSignal): Promise<{ requeueAfterMs: number } | undefined> {
     const pool = pools.get(name);
@@ -111,7 +73,7 @@ export function createPoolController(options: PoolControllerOptions): PoolContro
     if (!podsKnown || pods.denied !== undefined) {
       forget(name);
       const status = pods.denied === undefined ? undefined : deniedStatus(pool, pods.denied, Date.now());
-      if (status && (await write(pool, status, signal))) tell(pool, status);
+      if (status && (await writeStatus(options, pool, status, signal))) recordChange(options, pool, status);
       return undefined;
     }
     let snapshot = snapshotOf(pool, podsOf(pods, pool), demandOf(name));
@@ -126,15 +88,16 @@ export function createPoolController(options: PoolControllerOptions): PoolContro
       plan = reconcile(snapshot);
     }
     metrics.show(snapshot, plan);
-    look(snapshot, plan);
+    outlooks.show(snapshot, plan);
 
     const names = Array.from({ length: plan.create }, () => `${name}-${suffix()}`);
     const status = statusOf(snapshot, plan, names);
     const difference = compareStatus(pool.status, status);
     const wait = (writtenAt.get(name) ?? Number.NEGATIVE_INFINITY) + WRITE_EVERY_MS - performance.now();
     if (difference === 'urgent' || (difference === 'counts' && wait <= 0)) {
-      if (!(await write(pool, status, signal))) return { requeueAfterMs: CONFLICT_MS };
-      tell(pool, status);
+      if (!(await writeStatus(options, pool, status, signal))) return { requeueAfterMs: CONFLICT_MS };
+      writtenAt.set(name, performance.now());
+      recordChange(options, pool, status);
     }
     refused.delete(name);
     const turnedDown = await carryOut({ ...options, observer, faults }, snapshot, plan, names, signal);
@@ -144,51 +107,8 @@ export function createPoolController(options: PoolControllerOptions): PoolContro
     return difference === 'counts' && wait > 0 ? { requeueAfterMs: wait } : undefined;
   }
 
-  /** @returns false when somebody else has written; the caller must then not act on what it read */
-  async function write(pool: AgentPool, status: AgentPoolStatus, signal: AbortSignal): Promise<boolean> {
-    try {
-      const written = await client.replace(
-        AGENTPOOL_RESOURCE,
-        { ...pool, status },
-        { subresource: 'status', signal },
-      );
-      writtenAt.set(pool.metadata.name ?? '', performance.now());
-      pools.note(written);
-      return true;
-    } catch (error) {
-      if (isKubeError(error, 'conflict', 'not_found')) return false;
-      throw error;
-    }
-  }
-
-  function tell(pool: AgentPool, status: AgentPoolStatus): void {
-    const { desiredReplicas: before } = pool.status ?? {};
-    const { desiredReplicas: after = 0 } = status;
-    if (before !== after) {
-      const note = before === undefined ? `To ${after}.` : `From ${before} to ${after}.`;
-      const reason = after < (before ?? 0) ? 'ScalingDown' : 'ScalingUp';
-      recorder.event(pool, { type: 'Normal', reason, action: 'Scale', note });
-    }
-    const ready = (of: AgentPool['status']) => of?.conditions?.find(({ type }) => type === 'Ready');
-    const now = ready(status);
-    if (!now || ready(pool.status)?.reason === now.reason) return;
-    const fine = now.status === 'True' || now.reason === 'AgentsStarting';
-    const { reason, message } = now;
-    recorder.event(pool, { type: fine ? 'Normal' : 'Warning', reason, action: 'Judge', note: message });
-    logger.info({ pool: pool.metadata.name, reason, message }, 'pool changed');
-  }
-
-  function look(snapshot: PoolSnapshot, plan: Plan): void {
-    const outlook = outlookOf(snapshot, plan);
-    const before = outlooks.get(outlook.pool);
-    outlooks.set(outlook.pool, outlook);
-    const sign = (of: Outlook | undefined) =>
-      JSON.stringify(of && { ...of, capabilities: [...of.capabilities] });
-    if (sign(before) !== sign(outlook)) options.onOutlook();
-  }
-
   function forget(name: string): void {
-    if (outlooks.delete(name)) options.onOutlook();
+    outlooks.forget(name);
     metrics.forget(name);
     writtenAt.delete(name);
     refused.delete(name);
@@ -240,8 +160,8 @@ export function createPoolController(options: PoolControllerOptions): PoolContro
       if (pod) touchPod(pod);
     },
     worked: observer.worked,
-    mayGrow: (capability) => mayGrow(outlooks.values(), capability),
-    wordOf: (capability, others) => wordOf(outlooks.values(), capability, others),
+    mayGrow: outlooks.mayGrow,
+    wordOf: outlooks.wordOf,
     async run(signal) {
       try {
         // Pools are read before Pods: a claim that has left its pool is then a Pod in the later list.
@@ -266,9 +186,49 @@ export function createPoolController(options: PoolControllerOptions): PoolContro
       await ended;
       clearInterval(ticking);
       // The next leader reports the pools' outlook.
-      for (const name of [...outlooks.keys()]) forget(name);
+      for (const name of outlooks.pools()) forget(name);
     },
   };
+}
+
+/** @returns undefined when somebody else has written; the caller must then not act on what it read */
+async function writeStatus(
+  { client, pools }: Pick<PoolControllerOptions, 'client' | 'pools'>,
+  pool: AgentPool,
+  status: AgentPoolStatus,
+  signal: AbortSignal,
+): Promise<AgentPool | undefined> {
+  const change = { ...pool, status };
+  try {
+    const written = await client.replace(AGENTPOOL_RESOURCE, change, { subresource: 'status', signal });
+    pools.note(written);
+    return written;
+  } catch (error) {
+    if (isKubeError(error, 'conflict', 'not_found')) return undefined;
+    throw error;
+  }
+}
+
+/** Makes events of a new number of agents and of a new reason. */
+function recordChange(
+  { recorder, logger }: Pick<PoolControllerOptions, 'recorder' | 'logger'>,
+  pool: AgentPool,
+  status: AgentPoolStatus,
+): void {
+  const { desiredReplicas: before } = pool.status ?? {};
+  const { desiredReplicas: after = 0 } = status;
+  if (before !== after) {
+    const note = before === undefined ? `To ${after}.` : `From ${before} to ${after}.`;
+    const reason = after < (before ?? 0) ? 'ScalingDown' : 'ScalingUp';
+    recorder.event(pool, { type: 'Normal', reason, action: 'Scale', note });
+  }
+  const ready = (of: AgentPool['status']) => of?.conditions?.find(({ type }) => type === 'Ready');
+  const now = ready(status);
+  if (!now || ready(pool.status)?.reason === now.reason) return;
+  const fine = now.status === 'True' || now.reason === 'AgentsStarting';
+  const { reason, message } = now;
+  recorder.event(pool, { type: fine ? 'Normal' : 'Warning', reason, action: 'Judge', note: message });
+  logger.info({ pool: pool.metadata.name, reason, message }, 'pool changed');
 }
 
 /** Returns five random letters and digits, without those that form words or look alike. */

@@ -2,13 +2,14 @@ import type { Reflector } from '@semblance/common/kube/index';
 import type { RenderJob } from '@semblance/crds/gen/renderjobs';
 import type { Fleet } from '../agents/fleet.ts';
 import type { AgentView } from '../agents/view.ts';
-import { isTerminal } from '../renderjob/attempt-state.ts';
 import type { FactStore } from '../renderjob/facts.ts';
-import { attemptOf, isActive, isFinished, isWaiting, retryAt } from '../renderjob/status.ts';
+import { isActive, isFinished, isWaiting, retryAt } from '../renderjob/status.ts';
 import type { Placement, WaitingReason } from '../renderjob/types.ts';
+import { createAgentSlots } from './agent-slots.ts';
+import { createAssumedPlacements } from './assumed.ts';
 import { explain } from './explain.ts';
 import { createFairShare } from './fair-share.ts';
-import type { Packing, ScheduledAgent } from './free-slots.ts';
+import type { Packing } from './free-slots.ts';
 import type { PriorityOf } from './priority-classes.ts';
 import type { PoolWord } from './reasons.ts';
 import { type Placed, place } from './schedule.ts';
@@ -20,8 +21,6 @@ const REST_OF_REASONS = 30;
 const MAX_REST_MS = 2_000;
 /** Work that takes no longer than this needs no rest, in ms. */
 const SHORT_MS = 2;
-/** Interval at which all agents are read anew, whatever was reported, in ms. */
-const LOOK_MS = 1_000;
 /** Age up to which ended jobs count as past use of their accounts, in ms. */
 const PAST_MS = 600_000;
 const MAX_TIMER_MS = 60_000;
@@ -68,15 +67,11 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
   const queue = createWaitingQueue();
   /** Jobs that wait for their retry, with its Unix milliseconds. */
   const delayed = new Map<string, number>();
-  /** Placements that the resources do not show yet. */
-  const assumed = new Map<string, Placed>();
-  const assumedOn = new Map<string, Set<string>>();
-  const agents = new Map<string, ScheduledAgent>();
-  const changed = new Set<string>();
+  const assumed = createAssumedPlacements();
+  const slots = createAgentSlots({ jobs, fleet, facts, assumed });
   let running: AbortSignal | undefined;
   let scheduled = false;
   let timer: NodeJS.Timeout | undefined;
-  let lookedAt = Number.NEGATIVE_INFINITY;
   let passAfter = 0;
   let explainAfter = 0;
   let anyTold = false;
@@ -114,45 +109,9 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
   function heldBy(job: RenderJob, now: number): { slots: number; since: number } {
     const { agent = '', startTime } = job.status ?? {};
     const placed = assumed.get(job.metadata.uid ?? '');
-    const slots = placed?.slots ?? agents.get(agent)?.costs.get(job.spec.capability) ?? 1;
+    const taken = placed?.slots ?? slots.costOn(agent, job.spec.capability);
     const began = Date.parse(startTime ?? '');
-    return { slots, since: Number.isNaN(began) ? now : Math.min(began, now) };
-  }
-
-  function agentChanged(name: string): void {
-    changed.add(name);
-  }
-
-  /** Updates the agents and returns them. */
-  function lookAtAgents(): readonly ScheduledAgent[] {
-    const all = performance.now() - lookedAt > LOOK_MS;
-    if (all) {
-      lookedAt = performance.now();
-      const views = fleet.views();
-      const names = new Set(views.map(({ name }) => name));
-      for (const name of agents.keys()) if (!names.has(name)) agents.delete(name);
-      for (const view of views) agents.set(view.name, countedOn(view));
-    } else {
-      for (const name of changed) {
-        const view = fleet.view(name);
-        if (view) agents.set(name, countedOn(view));
-        else agents.delete(name);
-      }
-    }
-    changed.clear();
-    return [...agents.values()];
-  }
-
-  function countedOn(view: AgentView): ScheduledAgent {
-    const { slots: used, memoryMib: memoryUsed } = takenOn(view);
-    return {
-      ...view,
-      used,
-      memoryUsed,
-      get paused() {
-        return fleet.isPaused(view.name);
-      },
-    };
+    return { slots: taken, since: Number.isNaN(began) ? now : Math.min(began, now) };
   }
 
   function pass(): void {
@@ -167,7 +126,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
       else if (retry <= now) delayed.delete(uid);
     }
     if (queue.size > 0 || anyTold) {
-      const known = lookAtAgents();
+      const known = slots.look();
       for (const placed of place({ queue, agents: known, shares, now, packing })) assume(placed);
       const placedBy = performance.now();
       passAfter = afterRest(placedBy - began, REST_OF_PASS);
@@ -190,59 +149,15 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
   }
 
   function assume(placed: Placed): void {
-    const { uid } = placed.job;
-    assumed.set(uid, placed);
-    const here = assumedOn.get(placed.agent) ?? new Set();
-    assumedOn.set(placed.agent, here.add(uid));
-    agentChanged(placed.agent);
-    options.onPlaced(uid);
-  }
-
-  function takenOn(view: AgentView): { slots: number; memoryMib: number } {
-    const { name, incarnation, costs, memory } = view;
-    let slots = 0;
-    let memoryMib = 0;
-    const bound = new Set<string>();
-    const take = (capability: string) => {
-      slots += costs.get(capability) ?? 1;
-      memoryMib += memory?.get(capability) ?? 0;
-    };
-    for (const job of jobs.byIndex('agent', name)) {
-      const { uid = '' } = job.metadata;
-      const attempt = attemptOf(job);
-      bound.add(`${uid}/${attempt}`);
-      if (job.status?.agentIncarnation !== incarnation) continue;
-      const { report, stopped } = facts.get(uid, attempt, name, incarnation);
-      // An ended attempt has freed its slots, even if the resource does not say so yet.
-      if (stopped || (report && isTerminal(report.state))) continue;
-      take(job.spec.capability);
-    }
-    for (const uid of assumedOn.get(name) ?? []) {
-      const placed = assumed.get(uid);
-      if (placed?.incarnation === incarnation) take(placed.job.capability);
-    }
-    // Work that no resource asks for holds its slots until it is stopped.
-    for (const { uid, attempt } of facts.runningOn(name, incarnation)) {
-      if (!bound.has(`${uid}/${attempt}`)) slots++;
-    }
-    return { slots, memoryMib };
-  }
-
-  function drop(uid: string): boolean {
-    const placed = assumed.get(uid);
-    if (!placed) return false;
-    assumed.delete(uid);
-    const here = assumedOn.get(placed.agent);
-    here?.delete(uid);
-    if (here?.size === 0) assumedOn.delete(placed.agent);
-    agentChanged(placed.agent);
-    return true;
+    assumed.add(placed);
+    slots.changed(placed.agent);
+    options.onPlaced(placed.job.uid);
   }
 
   return {
     async run(signal) {
       running = signal;
-      lookAtAgents();
+      slots.look();
       const now = Date.now();
       for (const job of jobs.list()) {
         observe(job);
@@ -265,7 +180,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
       delayed.delete(uid);
       shares.ended(uid, Date.now(), false);
     },
-    agentChanged,
+    agentChanged: slots.changed,
     touch,
     reprioritise() {
       for (const job of jobs.byIndex('state', 'waiting')) observe(job);
@@ -273,14 +188,16 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
     },
     placementOf: (uid) => assumed.get(uid),
     settle(uid) {
-      if (!drop(uid)) return;
+      const placed = assumed.remove(uid);
+      if (!placed) return;
+      slots.changed(placed.agent);
       // The job is bound, or must be placed again.
       const job = jobs.byUid(uid);
       if (job) observe(job);
       else shares.ended(uid, Date.now(), false);
       touch();
     },
-    usedOn: (view) => takenOn(view).slots,
+    usedOn: (view) => slots.takenOn(view).slots,
   };
 }
 

@@ -4,11 +4,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { backoffMs, jittered } from '@semblance/common/async/backoff';
 import { describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
-import { DeviceGoneError, deviceFaultOf, missingDevice } from '@semblance/engine-api/device-fault';
+import { DeviceGoneError, deviceFaultOf } from '@semblance/engine-api/device-fault';
 import type { RenderResult } from '@semblance/engine-api/engine';
 import type { RenderWork } from '@semblance/engine-api/render-work';
+import { createDeviceWatch } from './device-watch.ts';
 import { type EngineProcess, type RenderOptions, startEngineProcess } from './engine-process.ts';
 import type { EngineInfo, EngineSetup } from './protocol.ts';
+import { createWaitingRenders } from './waiting-renders.ts';
 
 /** No process of the engine became free in time, because they keep restarting. */
 export class EngineUnavailableError extends Error {
@@ -75,7 +77,6 @@ export interface EnginePool {
 }
 
 const HEALTHY_AFTER_MS = 60_000;
-const DEVICE_CHECK_MS = 1_000;
 
 /**
  * Returns the pause before a restart, in ms: 0.1 s after the first crash, doubled up to 30 s, so that a broken
@@ -83,6 +84,12 @@ const DEVICE_CHECK_MS = 1_000;
  */
 function defaultRestartDelay(failures: number): number {
   return jittered(backoffMs(failures - 1, 100, 30_000));
+}
+
+/** Returns the setup of an engine whose device had a fault: from then on it works on the device or not at all. */
+function onDeviceOnly(setup: EngineSetup): EngineSetup {
+  const settings = { ...setup.options.settings, gpuOnly: 'on' };
+  return { ...setup, options: { ...setup.options, settings } };
 }
 
 /**
@@ -94,14 +101,10 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
   const { name } = setup.source;
   const closing = new AbortController();
   const warm = new Set<EngineProcess>();
-  const waiting: ((process: EngineProcess) => void)[] = [];
   const first = Promise.withResolvers<EngineInfo>();
   const tried = Promise.withResolvers<void>();
   let engine: EngineInfo | undefined;
   let trouble: string | undefined = 'warming up';
-  let deviceTrouble: string | undefined;
-  /** Whether a device had a fault in this agent's life; from then on work runs on a device or not at all. */
-  let hadFault = false;
 
   const placesOf = (of: EngineInfo) =>
     Math.max(1, Math.min(rendersPerProcess, of.concurrency ?? rendersPerProcess));
@@ -109,47 +112,34 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
     for (const process of warm) if (process.alive && process.busy < placesOf(process.engine)) return process;
     return undefined;
   };
-  const handOut = () => {
-    for (let free = freeProcess(); free && waiting.length > 0; free = freeProcess()) waiting[0]?.(free);
-  };
+  const waiting = createWaitingRenders({
+    findFree: freeProcess,
+    waitMs: options.waitMs ?? 30_000,
+    closing: closing.signal,
+    late: () =>
+      new EngineUnavailableError(`no process of ${name} was free in time: ${trouble ?? 'all are busy'}`),
+    closed: () => new EngineUnavailableError('the agent is ending'),
+  });
 
-  const devices = setup.source.devices ?? [];
-  const checking = devices.length > 0 ? setInterval(checkDevices, DEVICE_CHECK_MS) : undefined;
-
-  function checkDevices(): void {
-    const missing = missingDevice(devices);
-    if (missing === undefined || deviceTrouble !== undefined) return;
-    lostDevice(missing);
-    for (const process of warm) process.deviceGone(missing);
-  }
-
-  function lostDevice(reason: string): void {
-    hadFault = true;
-    deviceTrouble = reason;
-    logger.error({ engine: name, reason }, 'cannot use the device of the engine; offering nothing of it');
-    options.onChange?.();
-  }
-
-  function setupNow(): EngineSetup {
-    if (!hadFault) return setup;
-    return {
-      ...setup,
-      options: { ...setup.options, settings: { ...setup.options.settings, gpuOnly: 'on' } },
-    };
-  }
+  const device = createDeviceWatch({
+    devices: setup.source.devices ?? [],
+    onMissing(reason) {
+      for (const process of warm) process.deviceGone(reason);
+    },
+    onLost(reason) {
+      logger.error({ engine: name, reason }, 'cannot use the device of the engine; offering nothing of it');
+      options.onChange?.();
+    },
+  });
 
   async function startOne(index: number): Promise<EngineProcess> {
-    const missing = missingDevice(devices);
-    if (missing !== undefined) {
-      if (deviceTrouble === undefined) lostDevice(missing);
-      throw new DeviceGoneError(missing);
-    }
+    device.assertPresent();
     // Each process starts with an empty folder, because nobody else removes the files of its predecessor.
     const tempDir = join(options.tempDir, `${name}-${index}`);
     await rm(tempDir, { recursive: true, force: true });
     await mkdir(tempDir, { mode: 0o700 });
     return startEngineProcess({
-      setup: setupNow(),
+      setup: device.hadFault ? onDeviceOnly(setup) : setup,
       tempDir,
       logger,
       warmUpTimeoutMs: options.warmUpTimeoutMs ?? 120_000,
@@ -170,21 +160,19 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
         // The newest statement counts: an engine that is a separate program may come back as another version.
         engine = process.engine;
         trouble = undefined;
-        if (deviceTrouble !== undefined)
-          logger.info({ engine: name }, 'the device of the engine works again');
-        deviceTrouble = undefined;
+        if (device.restored()) logger.info({ engine: name }, 'the device of the engine works again');
         warm.add(process);
         const since = performance.now();
         first.resolve(process.engine);
         tried.resolve();
         options.onChange?.();
-        handOut();
+        waiting.handOut();
         const reason = await process.exited;
         warm.delete(process);
         if (performance.now() - since > HEALTHY_AFTER_MS) failures = 0;
         if (!signal.aborted) {
           if (warm.size === 0) trouble = `the engine process ended (${reason})`;
-          if (deviceFaultOf(reason) && deviceTrouble === undefined) lostDevice(reason);
+          if (deviceFaultOf(reason)) device.lost(reason);
           logger.error(
             { engine: name, enginePid: process.pid, reason },
             'engine process ended; restarting it',
@@ -206,41 +194,12 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
     }
   }
 
-  /**
-   * Uses a free process, at once or when one is warm again. `use` is called in the turn in which the process was
-   * found free, so that two renders never get the same place.
-   */
-  function withProcess<T>(signal: AbortSignal, use: (process: EngineProcess) => Promise<T>): Promise<T> {
-    const free = waiting.length === 0 ? freeProcess() : undefined;
-    if (free) return use(free);
-    return new Promise((resolve, reject) => {
-      const settle = (act: () => void) => {
-        const at = waiting.indexOf(onFree);
-        if (at >= 0) waiting.splice(at, 1);
-        clearTimeout(timer);
-        signal.removeEventListener('abort', onAbort);
-        closing.signal.removeEventListener('abort', onClose);
-        act();
-      };
-      const onFree = (process: EngineProcess) => settle(() => resolve(use(process)));
-      const onAbort = () => settle(() => reject(signal.reason));
-      const onClose = () => settle(() => reject(new EngineUnavailableError('the agent is ending')));
-      const timer = setTimeout(() => {
-        const why = trouble ?? 'all are busy';
-        settle(() => reject(new EngineUnavailableError(`no process of ${name} was free in time: ${why}`)));
-      }, options.waitMs ?? 30_000);
-      signal.addEventListener('abort', onAbort, { once: true });
-      closing.signal.addEventListener('abort', onClose, { once: true });
-      waiting.push(onFree);
-    });
-  }
-
   const kept = Array.from({ length: processes }, (_, index) => keepOne(index));
   first.promise.catch(() => {});
 
   return {
     get engine() {
-      if (deviceTrouble !== undefined) return undefined;
+      if (device.trouble !== undefined) return undefined;
       return warm.size > 0 || options.offeredWhileDown !== false ? engine : undefined;
     },
     get known() {
@@ -259,22 +218,22 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
       return warm.size > 0 ? undefined : trouble;
     },
     get deviceTrouble() {
-      return deviceTrouble;
+      return device.trouble;
     },
     async render(work, renderOptions) {
       renderOptions.signal.throwIfAborted();
       if (closing.signal.aborted) throw new EngineUnavailableError('the agent is ending');
-      if (deviceTrouble !== undefined) throw new DeviceGoneError(deviceTrouble);
+      if (device.trouble !== undefined) throw new DeviceGoneError(device.trouble);
       try {
-        return await withProcess(renderOptions.signal, (process) => process.render(work, renderOptions));
+        return await waiting.use(renderOptions.signal, (process) => process.render(work, renderOptions));
       } finally {
-        handOut();
+        waiting.handOut();
       }
     },
     tried: tried.promise,
     firstReady: () => first.promise,
     async close() {
-      clearInterval(checking);
+      device.close();
       if (!closing.signal.aborted) closing.abort(new Error('the engine pool is closing'));
       first.reject(closing.signal.reason);
       await Promise.all([...warm].map((process) => process.close()));

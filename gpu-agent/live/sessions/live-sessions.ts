@@ -1,4 +1,6 @@
 import { createHash } from 'node:crypto';
+import { createChanges } from '@semblance/common/async/changes';
+import { createListeners } from '@semblance/common/async/listeners';
 import { describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
 import type { LiveCapability, LiveEngine, LiveStream } from '@semblance/engine-api/live-engine';
@@ -7,17 +9,16 @@ import { endByCheck } from './check-inputs.ts';
 import type { SessionWork } from './claim-request.ts';
 import { createDeadline } from './deadline.ts';
 import { type PrepareOptions, prepareStream } from './prepare.ts';
+import { createProgress } from './progress.ts';
 import { ClaimRefusedError, ConnectRefusedError } from './refusals.ts';
 import {
   createSessionTable,
   DEFAULT_SESSION_LIMITS,
   type LiveSession,
   type SessionEnd,
+  type SessionTable,
   type SessionTableLimits,
 } from './session-table.ts';
-
-/** Interval between the progress events of streams, in ms. */
-const PROGRESS_MS = 2_000;
 
 export interface LiveSessionsOptions extends PrepareOptions {
   readonly engines: readonly LiveEngine[];
@@ -95,8 +96,6 @@ interface Held {
   /** How the session ends once its client comes; an earlier end would tell nobody the reason. */
   refused: SessionEnd | undefined;
   over: Promise<void> | undefined;
-  /** Number of messages at the last progress event. */
-  toldMessages: number;
 }
 
 /** Creates the live sessions of this agent: the rules of the table joined to engines and clocks. */
@@ -104,40 +103,22 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
   const { engines, metrics } = options;
   const table = createSessionTable(options.limits ?? DEFAULT_SESSION_LIMITS);
   const sessions = new Map<string, Held>();
-  const listeners = new Set<(id: string) => void>();
-  const idlers = new Set<() => void>();
+  const { tell, subscribe } = createListeners<string>();
+  const changes = createChanges();
   const deadline = createDeadline(() => {
     for (const { id, end } of table.due(performance.now())) void endOne(id, end);
     deadline.set(table.nextDue());
   });
-  let progress: NodeJS.Timeout | undefined;
+  const progress = createProgress(table, tell);
   let draining = false;
   let warning: Warning | undefined;
 
   const engineOf = (capability: LiveCapability) => engines.find((each) => each.capability === capability);
-  const tell = (id: string) => {
-    for (const listener of listeners) listener(id);
-  };
-
-  function tellProgress(): void {
-    for (const [id, held] of sessions) {
-      const session = table.get(id);
-      if (!session) continue;
-      const messages = session.received + session.converted + session.dropped;
-      if (messages === held.toldMessages) continue;
-      held.toldMessages = messages;
-      tell(id);
-    }
-  }
 
   /** Starts or stops the timers; they run only while there is a session. */
   function wind(): void {
     deadline.set(table.nextDue());
-    if (sessions.size > 0) progress ??= setInterval(tellProgress, PROGRESS_MS);
-    else {
-      clearInterval(progress);
-      progress = undefined;
-    }
+    progress.run(sessions.size > 0);
   }
 
   function claim(work: SessionWork): void {
@@ -156,11 +137,7 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
   }
 
   function begin(work: SessionWork, engine: LiveEngine): void {
-    const logger = options.logger.child({
-      session: work.id,
-      capability: work.capability,
-      ...(work.requestId ? { requestId: work.requestId } : {}),
-    });
+    const logger = loggerOf(options.logger, work);
     const controller = new AbortController();
     const { signal } = controller;
     const onFailed = (error: Error) => {
@@ -170,16 +147,8 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
     };
     const ready = metrics.openSeconds.startTimer({ capability: work.capability });
     const stream = prepareStream(options, { work, engine, signal, logger, onFailed });
-    const held: Held = {
-      work,
-      controller,
-      logger,
-      stream,
-      told: undefined,
-      refused: undefined,
-      over: undefined,
-      toldMessages: 0,
-    };
+    const none = { told: undefined, refused: undefined, over: undefined };
+    const held: Held = { work, controller, logger, stream, ...none };
     sessions.set(work.id, held);
     stream.then(
       () => ready(),
@@ -226,7 +195,7 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
     logger.info(facts, 'session ended');
     tell(id);
     wind();
-    if (sessions.size === 0) for (const check of idlers) check();
+    changes.changed();
   }
 
   function connect(id: string, ticket: Uint8Array, told: Told): ConnectedSession {
@@ -238,10 +207,6 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
       const end = decision === 'ended' ? table.get(id)?.end : undefined;
       throw new ConnectRefusedError(decision === 'connected' ? 'unknown' : decision, end);
     }
-    const { capability } = held.work;
-    const counted = (what: string) => metrics.messages.labels({ capability, what });
-    const [received, dropped, converted] = [counted('received'), counted('dropped'), counted('converted')];
-    const delay = metrics.delay.labels({ capability });
     held.told = told;
     held.logger.info('relay connected');
     if (warning) told.onWarning(warning);
@@ -250,28 +215,11 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
     if (refused) queueMicrotask(() => void endOne(id, refused));
     wind();
     tell(id);
-    return {
-      id,
-      capability,
-      delivery: engine.delivery,
-      stream: held.stream,
-      received() {
-        table.received(id);
-        received.inc();
-      },
-      dropped() {
-        table.dropped(id);
-        dropped.inc();
-      },
-      converted(delayMs) {
-        converted.inc();
-        delay.observe(delayMs / 1000);
-        if (!table.converted(id, performance.now())) return;
-        wind();
-        tell(id);
-      },
-      end: (end) => endOne(id, end),
+    const onFirst = () => {
+      wind();
+      tell(id);
     };
+    return connected({ id, engine, held, table, metrics, onFirst, end: (end) => endOne(id, end) });
   }
 
   return {
@@ -281,10 +229,7 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
     get: (id) => table.get(id),
     list: () => table.list(),
     held: (capability) => table.held(capability).length,
-    subscribe(listener) {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
-    },
+    subscribe,
     async endAll(end) {
       await Promise.all(table.held().map(({ id }) => endOne(id, end)));
     },
@@ -295,17 +240,54 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
     drain(wanted) {
       draining = wanted;
     },
-    idle: (signal) =>
-      new Promise((resolve) => {
-        const check = () => {
-          if (sessions.size > 0 && !signal.aborted) return;
-          idlers.delete(check);
-          signal.removeEventListener('abort', check);
-          resolve();
-        };
-        idlers.add(check);
-        signal.addEventListener('abort', check);
-        check();
-      }),
+    idle: (signal) => changes.until(() => sessions.size === 0, signal),
   };
+}
+
+/** @param onFirst called when the first converted message was sent */
+function connected({
+  id,
+  engine,
+  held: { work, stream },
+  table,
+  metrics,
+  onFirst,
+  end,
+}: {
+  readonly id: string;
+  readonly engine: LiveEngine;
+  readonly held: Held;
+  readonly table: SessionTable;
+  readonly metrics: LiveMetrics;
+  readonly onFirst: () => void;
+  readonly end: ConnectedSession['end'];
+}): ConnectedSession {
+  const { capability } = work;
+  const counted = (what: string) => metrics.messages.labels({ capability, what });
+  const [received, dropped, converted] = [counted('received'), counted('dropped'), counted('converted')];
+  const delay = metrics.delay.labels({ capability });
+  return {
+    id,
+    capability,
+    delivery: engine.delivery,
+    stream,
+    received() {
+      table.received(id);
+      received.inc();
+    },
+    dropped() {
+      table.dropped(id);
+      dropped.inc();
+    },
+    converted(delayMs) {
+      converted.inc();
+      delay.observe(delayMs / 1000);
+      if (table.converted(id, performance.now())) onFirst();
+    },
+    end,
+  };
+}
+
+function loggerOf(logger: Logger, { id, capability, requestId }: SessionWork): Logger {
+  return logger.child({ session: id, capability, ...(requestId ? { requestId } : {}) });
 }

@@ -1,6 +1,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { SessionEndReason } from '@semblance/common/live-session';
 import type { LiveCapability } from '@semblance/engine-api/live-engine';
+import { createRemembered } from '../../remembered.ts';
 
 /**
  * claimed: a slot is held. connected: its relay is connected. streaming: converted media was sent. ended: the slot
@@ -122,25 +123,14 @@ interface Entry extends SessionClaim {
 
 export function createSessionTable(limits: SessionTableLimits = DEFAULT_SESSION_LIMITS): SessionTable {
   const entries = new Map<string, Entry>();
-  /** Ended sessions and the times of their ends, in the order of those. */
-  const tombstones = new Map<string, number>();
+  /** Ended sessions, which are never claimed again. */
+  const tombstones = createRemembered<true>(limits.tombstones, limits.tombstoneMs);
 
   const holds = (entry: Entry) => entry.state !== 'ended';
   const active = (id: string) => {
     const entry = entries.get(id);
     return entry && holds(entry) && !entry.end ? entry : undefined;
   };
-
-  function bury(id: string, at: number): void {
-    tombstones.delete(id);
-    tombstones.set(id, at);
-    for (const [oldest, since] of tombstones) {
-      // Ten times the count is a hard limit, whatever the time.
-      const crowded = tombstones.size > limits.tombstones * 10;
-      if (tombstones.size <= limits.tombstones || (at - since < limits.tombstoneMs && !crowded)) break;
-      tombstones.delete(oldest);
-    }
-  }
 
   function forgetTold(at: number): void {
     let surplus = entries.size - table.held().length - limits.told;
@@ -151,24 +141,6 @@ export function createSessionTable(limits: SessionTableLimits = DEFAULT_SESSION_
       entries.delete(id);
       surplus--;
     }
-  }
-
-  /** Returns when and how a session ends if nothing happens before. */
-  function dueOf(entry: Entry): readonly [at: number, end: SessionEnd] {
-    if (entry.connectedAt === undefined) {
-      const end: SessionEnd = { reason: 'no_stream', message: 'nobody connected in time' };
-      return [entry.claimedAt + entry.connectDeadlineMs, end];
-    }
-    const idle: readonly [number, SessionEnd] = [
-      (entry.firstAt === undefined ? entry.connectedAt : entry.lastAt) + limits.idleMs,
-      { reason: 'timed_out', message: 'no media flowed for too long' },
-    ];
-    if (entry.firstAt === undefined) return idle;
-    const limit: readonly [number, SessionEnd] = [
-      entry.firstAt + entry.maxDurationMs + limits.overtimeMs,
-      { reason: 'session_limit_reached', message: 'the granted time is used up' },
-    ];
-    return idle[0] < limit[0] ? idle : limit;
   }
 
   const table: SessionTable = {
@@ -187,28 +159,7 @@ export function createSessionTable(limits: SessionTableLimits = DEFAULT_SESSION_
       if (taken >= capacity)
         return refused('no-slot', `${taken} of ${capacity} slots for ${claim.capability} are taken`);
       forgetTold(at);
-      const { id, capability, ticketSha256, connectDeadlineMs, maxDurationMs } = claim;
-      const entry: Entry = {
-        id,
-        capability,
-        connectDeadlineMs,
-        maxDurationMs,
-        // Copied, because the input may be a small part of a buffer that it would keep in memory.
-        ticketSha256: new Uint8Array(ticketSha256),
-        state: 'claimed',
-        received: 0,
-        converted: 0,
-        dropped: 0,
-        claimedAt: at,
-        connectedAt: undefined,
-        firstAt: undefined,
-        lastAt: at,
-        end: undefined,
-        endedAt: 0,
-        get streamedMs() {
-          return this.firstAt === undefined ? 0 : this.lastAt - this.firstAt;
-        },
-      };
+      const entry = entryOf(claim, at);
       entries.set(claim.id, entry);
       return { kind: 'begin', session: entry };
     },
@@ -246,7 +197,7 @@ export function createSessionTable(limits: SessionTableLimits = DEFAULT_SESSION_
         entry.end ??= end;
         return 'ending';
       }
-      bury(id, at);
+      tombstones.set(id, true, at);
       return 'over';
     },
     ended(id, at) {
@@ -257,14 +208,14 @@ export function createSessionTable(limits: SessionTableLimits = DEFAULT_SESSION_
       entry.endedAt = at;
       entries.delete(id);
       entries.set(id, entry);
-      bury(id, at);
+      tombstones.set(id, true, at);
       forgetTold(at);
     },
     due(at) {
       return table.held().flatMap(({ id }) => {
         const entry = active(id);
         if (!entry) return [];
-        const [when, end] = dueOf(entry);
+        const [when, end] = dueOf(entry, limits);
         return when <= at ? [{ id, end }] : [];
       });
     },
@@ -272,7 +223,7 @@ export function createSessionTable(limits: SessionTableLimits = DEFAULT_SESSION_
       let next: number | undefined;
       for (const entry of entries.values()) {
         if (!holds(entry) || entry.end) continue;
-        const [when] = dueOf(entry);
+        const [when] = dueOf(entry, limits);
         if (next === undefined || when < next) next = when;
       }
       return next;
@@ -285,6 +236,49 @@ export function createSessionTable(limits: SessionTableLimits = DEFAULT_SESSION_
       ),
   };
   return table;
+}
+
+function entryOf(claim: SessionClaim, at: number): Entry {
+  const { id, capability, ticketSha256, connectDeadlineMs, maxDurationMs } = claim;
+  return {
+    id,
+    capability,
+    connectDeadlineMs,
+    maxDurationMs,
+    // Copied, because the input may be a small part of a buffer that it would keep in memory.
+    ticketSha256: new Uint8Array(ticketSha256),
+    state: 'claimed',
+    received: 0,
+    converted: 0,
+    dropped: 0,
+    claimedAt: at,
+    connectedAt: undefined,
+    firstAt: undefined,
+    lastAt: at,
+    end: undefined,
+    endedAt: 0,
+    get streamedMs() {
+      return this.firstAt === undefined ? 0 : this.lastAt - this.firstAt;
+    },
+  };
+}
+
+/** Returns when and how a session ends if nothing happens before. */
+function dueOf(entry: Entry, limits: SessionTableLimits): readonly [at: number, end: SessionEnd] {
+  if (entry.connectedAt === undefined) {
+    const end: SessionEnd = { reason: 'no_stream', message: 'nobody connected in time' };
+    return [entry.claimedAt + entry.connectDeadlineMs, end];
+  }
+  const idle: readonly [number, SessionEnd] = [
+    (entry.firstAt === undefined ? entry.connectedAt : entry.lastAt) + limits.idleMs,
+    { reason: 'timed_out', message: 'no media flowed for too long' },
+  ];
+  if (entry.firstAt === undefined) return idle;
+  const limit: readonly [number, SessionEnd] = [
+    entry.firstAt + entry.maxDurationMs + limits.overtimeMs,
+    { reason: 'session_limit_reached', message: 'the granted time is used up' },
+  ];
+  return idle[0] < limit[0] ? idle : limit;
 }
 
 /** Compares in constant time. */

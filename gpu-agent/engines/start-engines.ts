@@ -1,0 +1,75 @@
+import type { Logger } from '@semblance/common/logging';
+import { createMedia, findMediaTools } from '@semblance/media/media';
+import { isMeasurable, type VideoMeter } from '../attempts/measured-units.ts';
+import type { AgentSettings } from '../settings.ts';
+import { createEnginePools } from './engine-pools.ts';
+import { createEngineSet, type EngineSet } from './engine-set.ts';
+import { type EngineSource, engineSource, sidecarSource } from './registry.ts';
+
+export interface StartedEngines {
+  readonly engines: EngineSet;
+  /** Resolves when every engine of this agent's processes is warm, or has failed to warm up. */
+  readonly tried: Promise<unknown>;
+  /** Resolves when the first engine is warm. */
+  firstReady(): Promise<unknown>;
+  /** Measures videos; undefined without ffmpeg. */
+  readonly measure: VideoMeter | undefined;
+}
+
+export interface StartEnginesOptions {
+  readonly settings: AgentSettings;
+  readonly logger: Logger;
+  /** Default: those named in the settings. */
+  readonly engines?: readonly EngineSource[] | undefined;
+  /** Finds ffmpeg, which measures videos. Default: on PATH. */
+  readonly findMedia?: typeof findMediaTools | undefined;
+  readonly cancelGraceMs?: number | undefined;
+  /** Existing private directory. */
+  readonly tempDir: string;
+  /** Receives a function that ends each started part. */
+  readonly started: (() => Promise<void>)[];
+  readonly onChange: () => void;
+  readonly onCrash: (engine: string) => void;
+}
+
+/** Starts the engine processes and the meter of videos. */
+export async function startEngines(options: StartEnginesOptions): Promise<StartedEngines> {
+  const { settings, logger } = options;
+  const tools = await (options.findMedia ?? findMediaTools)();
+  const media = tools.available ? createMedia({ tools, threads: 1, nice: settings.renderNice }) : undefined;
+  if (media) options.started.push(() => media.close());
+  if (!tools.available) logger.warn(`offering no capability that makes videos: ${tools.reason}`);
+
+  const sources = options.engines ?? [
+    ...settings.sidecars.map(sidecarSource),
+    ...settings.engines.map((name) => ({
+      ...engineSource(name, settings.engineSettings),
+      ...(name === 'onnx' ? { devices: settings.deviceFiles } : {}),
+    })),
+  ];
+  const pools = createEnginePools({
+    sources,
+    slots: settings.slots,
+    tempDir: options.tempDir,
+    nice: settings.renderNice,
+    cancelGraceMs: options.cancelGraceMs,
+    logger,
+    onChange: options.onChange,
+    onCrash: options.onCrash,
+  });
+  const engines = createEngineSet({
+    pools,
+    slots: settings.slots,
+    // Work that cannot be measured cannot be charged.
+    obstacle: (capability) =>
+      tools.available || isMeasurable(capability, undefined) ? undefined : tools.reason,
+  });
+  options.started.push(() => engines.close());
+  return {
+    engines,
+    // An engine that is a program of its own may stay away for long.
+    tried: Promise.all(pools.filter((_, i) => !sources[i]?.remote).map((pool) => pool.tried)),
+    firstReady: () => Promise.any(pools.map((pool) => pool.firstReady())),
+    measure: media?.measure,
+  };
+}
