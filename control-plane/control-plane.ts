@@ -1,50 +1,29 @@
 import type { ListenAddress } from '@semblance/common/config';
-import { describeError } from '@semblance/common/errors';
-import { startGrpcServer } from '@semblance/common/grpc/server';
 import { expiryCheck, observeExpiry } from '@semblance/common/grpc/tls/expiry';
 import type { Tls } from '@semblance/common/grpc/tls/tls';
-import type { KubeClient, Reflector } from '@semblance/common/kube/index';
+import type { KubeClient } from '@semblance/common/kube/index';
 import type { Logger } from '@semblance/common/logging';
 import { loadVoices } from '@semblance/common/voices/load-voices';
 import type { Voice } from '@semblance/common/voices/voice';
-import type { RenderJob } from '@semblance/crds/gen/renderjobs';
 import type { EventBus } from '@semblance/events/bus';
-import { type JobStatus, jobEvent } from '@semblance/events/jobs';
 import type { ObjectStore } from '@semblance/objects/store';
 import type { Registry } from 'prom-client';
 import { createGate } from './accounts/gate.ts';
 import { createEnginesSeen } from './agents/engines-seen.ts';
 import { runChores } from './chores/chores.ts';
 import { keepHouse } from './chores/housekeeping.ts';
-import { type Canceller, createCanceller } from './jobs/cancel.ts';
-import { createJobView } from './jobs/job-view.ts';
-import type { RenderJobOrder } from './jobs/render-jobs.ts';
-import { createRenderJobPayer } from './jobs/renderjob-payer.ts';
-import { createRetractor } from './jobs/retract.ts';
-import { createSettler, type SettledFacts } from './jobs/settle.ts';
-import { createSubmit } from './jobs/submit.ts';
-import { traceSender, traceSettler } from './jobs/traces.ts';
-import { createJobWatcher } from './jobs/watcher.ts';
+import { createJobs } from './jobs/jobs.ts';
+import { traceSender } from './jobs/traces.ts';
 import { createRemovals } from './media/removals.ts';
-import { createSignedLinks } from './media/signed-links.ts';
 import { createMetrics } from './metrics.ts';
-import { watchCrowd } from './relay/crowd.ts';
-import { createOutbox, type Outbox } from './relay/outbox.ts';
-import { createAdminService } from './rpc/admin-service.ts';
-import { createControlService } from './rpc/control-service.ts';
-import { createJobCalls } from './rpc/job-calls.ts';
-import { createMediaCalls } from './rpc/media-calls.ts';
-import { createMessageStreams, type MessageStreamsOptions } from './rpc/message-streams.ts';
-import { createSessionCalls } from './rpc/session-calls.ts';
-import { readTogether, submitTogether } from './rpc/together.ts';
+import { readyChecks } from './ready.ts';
+import { startServices } from './rpc/services.ts';
 import { createSessions, type SessionTiming } from './sessions/sessions.ts';
 import { type DatabaseOptions, openDatabase } from './storage/database.ts';
 import { migrateWhenReachable } from './storage/migrate.ts';
 import { createUploads } from './uploads/uploads.ts';
 import { createPreviewChore, PREVIEW_LOOK_MS, type PreviewPace } from './voices/previews.ts';
 import { createReflectors } from './watch/reflectors.ts';
-import { createWatchHub } from './watch/watch-hub.ts';
-import { createWatchStreams } from './watch/watch-stream.ts';
 import { createAddressGuard } from './webhooks/addresses.ts';
 import { createSender } from './webhooks/sender.ts';
 import { createWebhookWorker } from './webhooks/worker.ts';
@@ -94,8 +73,6 @@ export interface ControlPlane {
   close(): Promise<void>;
 }
 
-type Contexts = { renderjob: RenderJobOrder; event: undefined };
-
 /**
  * Starts all parts of the control plane. It is up at once, whatever is unreachable: calls fail until the database
  * answers, and the loops keep trying.
@@ -111,97 +88,28 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const { reflector, agents, pools } = createReflectors({ kube, namespace, logger, registry });
   const enginesSeen = createEnginesSeen({ database, reflector: agents, pools, logger });
 
-  const outbox: Outbox<Contexts> = createOutbox<Contexts>({
+  const jobs = createJobs({
     database,
-    logger,
-    lanes: {
-      renderjob: {
-        // While submits queue for the database, work that can wait is slowed down.
-        concurrency: () => (submits.crowded() ? 1 : 16),
-        handle: (task, order) => payRenderJob(task.jobId, order),
-      },
-      event: {
-        concurrency: () => 128,
-        handle: (task) => events.publish(jobEvent(task.jobId, task.status as JobStatus, task.createdAt)),
-      },
-    },
-    onPaid: metrics.paid,
-  });
-  const owe = (jobId: string, status: string, id: bigint) => {
-    outbox.handOver('event', { id, jobId, status, createdAt: new Date() });
-    watchHub.nudge(jobId);
-  };
-  const onSettled = (facts: SettledFacts) => {
-    metrics.settled(facts);
-    owe(facts.jobId, facts.status, facts.eventTask);
-  };
-  const settler = traceSettler(
-    createSettler({
-      database,
-      objects,
-      logger,
-      now,
-      onSettled,
-    }),
-  );
-  const canceller: Canceller = createCanceller({
-    database,
-    client: kube,
+    kube,
     reflector,
-    settler,
     namespace,
+    objects,
+    events,
+    metrics,
     logger,
+    registry,
+    now,
     sweepEveryMs: options.jobSweepMs,
-    onSettled,
-  });
-
-  const retractor = createRetractor({ database, canceller, logger });
-  const payRenderJob = createRenderJobPayer({ database, kube, canceller, settler, namespace, logger });
-
-  const watcher = createJobWatcher({
-    database,
-    client: kube,
-    reflector,
-    settler,
-    namespace,
-    logger,
-    sweepEveryMs: options.jobSweepMs,
-    onBegun: ({ jobId, eventTask }) => owe(jobId, 'processing', eventTask),
   });
   const uploads = createUploads({ database, objects, logger });
   const removals = createRemovals({ database, objects, logger, onDeleted: metrics.mediaDeleted });
-  const submits = watchCrowd(
-    createSubmit({
-      database,
-      webhooks: true,
-      onOutcome: metrics.submitted,
-      onUnknown: retractor.retract,
-      onCommitted({ jobId, renderJobTask, eventTask, submission }) {
-        const { accountId, capability, inputs, parameters } = submission;
-        const createdAt = new Date();
-        const order = { jobId, accountId, capability, inputs, parameters };
-        outbox.handOver('renderjob', { id: renderJobTask, jobId, status: null, createdAt }, order);
-        outbox.handOver('event', { id: eventTask, jobId, status: 'queued', createdAt });
-      },
-    }),
-    { most: 4, lingerMs: 100 },
-  );
-  const view = createJobView({ objects });
-  const watchHub = createWatchHub({ database, view, events, reflector, namespace, logger, registry });
   const gate = createGate(database);
-  const watchStreams = createWatchStreams({ gate, database, hub: watchHub, logger });
-  const streamsOf = <Request, Result>(
-    method: string,
-    answer: MessageStreamsOptions<Request, Result>['answer'],
-  ) => createMessageStreams({ method, answer, logger, onAnswered: metrics.answered(method) });
-  const readStreams = streamsOf('ReadJobs', readTogether(gate, view));
-  const submitStreams = streamsOf('SubmitJobs', submitTogether({ gate, submit: submits.run, logger }));
   const { allow = [], timeoutMs, ...pace } = options.webhooks ?? {};
   const webhooks = createWebhookWorker({
     database,
     events,
     sender: traceSender(createSender({ guard: createAddressGuard(allow), timeoutMs }), database.sql),
-    view,
+    view: jobs.view,
     logger,
     onAttempt: metrics.webhook,
     ...pace,
@@ -219,41 +127,16 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     metrics: metrics.sessions,
     ...options.sessions,
   });
-  const control = createControlService({
-    logger,
+  const services = await startServices({
+    options,
     database,
-    gate,
-    readJobs: readStreams.handle,
-    submitJobs: submitStreams.handle,
+    metrics,
+    jobs,
     uploads,
-    submit: submits.run,
-    view,
-    jobCalls: createJobCalls({ database, gate, view, canceller, webhooks: true }),
-    mediaCalls: createMediaCalls({ database, gate, removals }),
-    sessionCalls: createSessionCalls({
-      database,
-      gate,
-      ...sessions,
-      voices,
-      links: createSignedLinks({ objects }),
-    }),
-    metrics,
-    watchJobs: watchStreams.handle,
-    now,
-  });
-  const admin = createAdminService({
-    logger,
-    database,
-    metrics,
     removals,
+    gate,
+    sessions,
     voices,
-    token: options.adminToken,
-    endSession: sessions.nudge,
-  });
-  const server = await startGrpcServer({
-    listen: options.listen,
-    services: [{ ...control, token: options.internalToken }, admin],
-    tls: options.tls,
   });
 
   const previews = createPreviewChore({
@@ -267,6 +150,8 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     pace: options.previews,
   });
 
+  const previewLookMs = options.previews?.everyMs ?? PREVIEW_LOOK_MS;
+
   let ending = false;
   let unready: string | undefined = 'the database has not answered yet';
   const migrated = migrateWhenReachable(options.postgresUrl, logger, signal, (why) => {
@@ -276,25 +161,13 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   });
   const work = migrated.then(() =>
     Promise.all([
-      outbox.run(signal),
-      canceller.run(signal),
-      retractor.run(signal),
-      watcher.run(signal),
-      watchHub.run(signal),
+      jobs.run(signal),
       reflector.run(signal),
       agents.run(signal),
       pools.run(signal),
       enginesSeen.run(signal),
       sessions.run(signal),
-      runChores(
-        {
-          database,
-          logger,
-          chores: [previews],
-          lookEveryMs: options.previews?.everyMs ?? PREVIEW_LOOK_MS,
-        },
-        signal,
-      ),
+      runChores({ database, logger, chores: [previews], lookEveryMs: previewLookMs }, signal),
       webhooks.run(signal),
       keepHouse(
         {
@@ -313,16 +186,10 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   work.catch(() => {});
 
   return {
-    port: server.port,
+    port: services.port,
     migrated,
     ready: {
-      postgres: async () => {
-        if (unready !== undefined) throw new Error(`the schema is not ready: ${unready}`);
-        // A standby refuses this like every write.
-        await database.fast`select 1 from settings for key share`;
-      },
-      nats: eventsReadiness(events),
-      kubernetes: () => checkReflector(reflector),
+      ...readyChecks({ database, events, reflector, unready: () => unready }),
       ...expiryCheck(options.tls),
       ending() {
         if (ending) throw new Error('the control plane is ending');
@@ -330,34 +197,11 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     },
     async close() {
       ending = true;
-      watchStreams.end();
-      readStreams.end();
-      submitStreams.end();
-      await server.close();
+      await services.close();
       stop.abort(new Error('the control plane ends'));
       await work.catch(() => {});
       sessions.close();
       await database.close();
     },
   };
-}
-
-/** The bus must have been reached once. Later, jobs are accepted and rendered without it, and webhooks wait. */
-function eventsReadiness(events: Pick<EventBus, 'check'>): () => string | undefined {
-  let reached = false;
-  return () => {
-    try {
-      events.check();
-      reached = true;
-      return undefined;
-    } catch (error) {
-      if (!reached) throw error;
-      return `away, and events wait in the database: ${describeError(error)}`;
-    }
-  };
-}
-
-function checkReflector(reflector: Reflector<RenderJob>): void {
-  if (!reflector.hasSynced || reflector.healthySince === undefined)
-    throw new Error('RenderJobs are not being watched: the Kubernetes API does not answer');
 }

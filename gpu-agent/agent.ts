@@ -106,8 +106,8 @@ async function startParts(
     deviceGone: () => engines.deviceTrouble !== undefined,
     unacknowledged: () => attempts.list().filter(({ outcome }) => outcome).length,
   });
-  const limits = options.transferLimits ?? DEFAULT_TRANSFER_LIMITS;
-  const dispatcher = createDispatcher(limits);
+  const transferLimits = options.transferLimits ?? DEFAULT_TRANSFER_LIMITS;
+  const dispatcher = createDispatcher(transferLimits);
   started.push(() => dispatcher.destroy());
 
   // The registration is created before the parts that report changes to it. An engine may become warm, or its
@@ -152,7 +152,7 @@ async function startParts(
     metrics,
     logger,
     live: () => registration.live,
-    transferLimits: limits,
+    transferLimits,
   });
 
   const live = await createLive({
@@ -163,7 +163,7 @@ async function startParts(
     metrics,
     workDir,
     dispatcher,
-    transferLimits: limits,
+    transferLimits,
     contentChecks,
     logger,
     holdsLease: () => registration.live,
@@ -177,15 +177,8 @@ async function startParts(
     live.sessions.drain(wanted);
   }
   const service = createAgentService({ attempts, incarnation, logger, metrics });
-  const grpc = await startServices({
-    settings,
-    tls: options.tls,
-    workDir,
-    attempts: service,
-    live,
-    logger,
-    metrics,
-  });
+  const { tls } = options;
+  const grpc = await startServices({ settings, tls, workDir, attempts: service, live, logger, metrics });
   started.push(grpc.close);
   const address = settings.advertise ?? `${bracketed(settings.listen.host)}:${grpc.port}`;
 
@@ -193,7 +186,7 @@ async function startParts(
     listen: settings.healthListen,
     service: 'gpu-agent',
     registry,
-    ready: { ...readyChecks({ engines, registration, isEnding: () => ending }), ...expiryCheck(options.tls) },
+    ready: { ...readyChecks({ engines, registration, isEnding: () => ending }), ...expiryCheck(tls) },
   });
   started.push(() => health.close());
 

@@ -2,9 +2,11 @@ import { Registry } from 'prom-client';
 import { createBackoff, jittered, pause } from '../async/backoff.ts';
 import { describeError } from '../errors.ts';
 import type { Logger } from '../logging.ts';
+import { createAuditor } from './auditor.ts';
 import type { KubeClient, Selection } from './client.ts';
 import { isKubeError, KubeError } from './errors.ts';
 import { createHandlerSet, type Handlers } from './handlers.ts';
+import { createListCount } from './list-count.ts';
 import { createObjectStore, type Indexers } from './object-store.ts';
 import { reflectorMetrics } from './reflector-metrics.ts';
 import { isNewer, type KubeObject, type ResourceDescriptor } from './resources.ts';
@@ -18,8 +20,6 @@ const SHORT_WATCH_MS = 1_000;
  * backoff.
  */
 const LONG_WATCH_MS = 10_000;
-/** How far the watch may lag behind a list before missing changes count as missed, in ms. */
-const AUDIT_GRACE_MS = 5_000;
 
 export interface ReflectorOptions<T extends KubeObject> extends Selection {
   readonly client: KubeClient;
@@ -78,6 +78,7 @@ export interface Reflector<T extends KubeObject> {
  */
 export function createReflector<T extends KubeObject>(options: ReflectorOptions<T>): Reflector<T> {
   const { client, resource, namespace, labelSelector, fieldSelector, relistEveryMs = 600_000 } = options;
+  const selection = { namespace, labelSelector, fieldSelector };
   const logger = options.logger.child({ resource: resource.plural });
   const metrics = reflectorMetrics(options.registry ?? new Registry(), resource.plural, () =>
     lastActivity === 0 ? 0 : performance.now() - lastActivity,
@@ -94,27 +95,31 @@ export function createReflector<T extends KubeObject>(options: ReflectorOptions<
   let lastActivity = 0;
   let denied: string | undefined;
   let watching: AbortController | undefined;
-  let listsBegun = 0;
-  /** Uids removed during an audit, so that the audit does not count these objects as missed. */
-  let removed: Set<string> | undefined;
-  let waiters: { readonly after: number; readonly resolve: () => void }[] = [];
+  const lists = createListCount();
+
+  const auditor = createAuditor({
+    list: (signal) => client.list(resource, { ...selection, signal }),
+    store,
+    everyMs: relistEveryMs,
+    isDenied: () => denied !== undefined,
+    logger,
+    onMissed(count) {
+      metrics.missed.inc(count);
+      relist();
+    },
+  });
 
   function apply(changes: ReturnType<typeof store.put>): void {
     for (const change of changes) {
-      if (change.type === 'delete') removed?.add(change.object.metadata.uid ?? '');
+      if (change.type === 'delete') auditor.removed(change.object.metadata.uid ?? '');
       handlers.deliver(change);
     }
     metrics.objects.set(store.size);
   }
 
   async function list(signal: AbortSignal): Promise<void> {
-    const number = ++listsBegun;
-    const { items, resourceVersion } = await client.list(resource, {
-      namespace,
-      labelSelector,
-      fieldSelector,
-      signal,
-    });
+    const number = lists.begin();
+    const { items, resourceVersion } = await client.list(resource, { ...selection, signal });
     lastActivity = performance.now();
     metrics.lists.inc();
     apply(store.replaceAll(items, resourceVersion));
@@ -124,9 +129,7 @@ export function createReflector<T extends KubeObject>(options: ReflectorOptions<
       hasSynced = true;
       handlers.synced();
     }
-    const done = waiters.filter(({ after }) => number > after);
-    waiters = waiters.filter(({ after }) => number <= after);
-    for (const { resolve } of done) resolve();
+    lists.done(number);
   }
 
   async function watch(from: string, signal: AbortSignal, onProgress: () => void): Promise<void> {
@@ -139,14 +142,8 @@ export function createReflector<T extends KubeObject>(options: ReflectorOptions<
       if (denied !== undefined) logger.info('can watch again');
       denied = undefined;
     };
-    const selection = { namespace, labelSelector, fieldSelector };
-    for await (const event of client.watch(resource, {
-      ...selection,
-      resourceVersion: from,
-      timeoutSeconds,
-      signal,
-      onOpen,
-    })) {
+    const options = { ...selection, resourceVersion: from, timeoutSeconds, signal, onOpen };
+    for await (const event of client.watch(resource, options)) {
       lastActivity = performance.now();
       events++;
       onProgress();
@@ -163,43 +160,6 @@ export function createReflector<T extends KubeObject>(options: ReflectorOptions<
     }
   }
 
-  /**
-   * Compares the store with a list while the watch continues. Changes that the watch does not deliver soon were
-   * missed.
-   */
-  async function audit(signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) {
-      await pause(jittered(relistEveryMs), signal);
-      if (signal.aborted) return;
-      if (denied !== undefined) continue;
-      try {
-        removed = new Set();
-        const selection = { namespace, labelSelector, fieldSelector };
-        const { items, resourceVersion } = await client.list(resource, { ...selection, signal });
-        await pause(AUDIT_GRACE_MS, signal);
-        const present = new Set(items.map(({ metadata }) => metadata.uid));
-        const missed = items.filter(({ metadata: { uid = '', resourceVersion: version } }) => {
-          const known = store.byUid(uid);
-          return known ? isNewer(version, known.metadata.resourceVersion) : !removed?.has(uid);
-        });
-        const lingering = store.list().filter(({ metadata: { uid, resourceVersion: version } }) => {
-          return !present.has(uid) && !isNewer(version, resourceVersion);
-        });
-        if (missed.length + lingering.length === 0 || signal.aborted) continue;
-        metrics.missed.inc(missed.length + lingering.length);
-        logger.warn(
-          { missed: missed.length, lingering: lingering.length },
-          'the periodic list found objects that the watch missed',
-        );
-        relist();
-      } catch (error) {
-        if (!signal.aborted) logger.warn({ reason: describeError(error) }, 'cannot list');
-      } finally {
-        removed = undefined;
-      }
-    }
-  }
-
   function relist(): void {
     mustList = true;
     watching?.abort(new KubeError('listing again', { code: 'unavailable' }));
@@ -207,7 +167,7 @@ export function createReflector<T extends KubeObject>(options: ReflectorOptions<
 
   async function run(signal: AbortSignal): Promise<void> {
     const backoff = createBackoff({ baseMs: 100, maxMs: 5_000 });
-    const auditing = audit(signal);
+    const auditing = auditor.run(signal);
     while (!signal.aborted) {
       const round = new AbortController();
       watching = round;
@@ -241,32 +201,13 @@ export function createReflector<T extends KubeObject>(options: ReflectorOptions<
     await auditing;
   }
 
-  function settled(after: number, signal?: AbortSignal): Promise<void> {
-    return new Promise((resolve, reject) => {
-      if (signal?.aborted) return reject(signal.reason);
-      const give = () => {
-        waiters = waiters.filter((candidate) => candidate !== waiter);
-        reject(signal?.reason);
-      };
-      const waiter = {
-        after,
-        resolve: () => {
-          signal?.removeEventListener('abort', give);
-          resolve();
-        },
-      };
-      waiters.push(waiter);
-      signal?.addEventListener('abort', give, { once: true });
-    });
-  }
-
   return {
     run,
     addHandlers: (added) => handlers.add(added, store.list(), hasSynced),
     get hasSynced() {
       return hasSynced;
     },
-    waitForSync: (signal) => (hasSynced ? Promise.resolve() : settled(0, signal)),
+    waitForSync: (signal) => (hasSynced ? Promise.resolve() : lists.until(0, signal)),
     get: (name, inNamespace = namespace) => store.byName(name, inNamespace),
     byUid: store.byUid,
     byIndex: store.byIndex,
@@ -276,7 +217,7 @@ export function createReflector<T extends KubeObject>(options: ReflectorOptions<
         apply(store.put(object));
     },
     resync(signal) {
-      const done = settled(listsBegun, signal);
+      const done = lists.until(lists.begun, signal);
       relist();
       return done;
     },

@@ -8,7 +8,9 @@ import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
 import { isJobId } from './job-row.ts';
 import { createLetGo, isKept, isWithdrawn } from './let-go.ts';
+import { hasBegun, isFinished } from './render-job-state.ts';
 import { CANCELLED, type Settlement, type Settler } from './settle.ts';
+import { createSweep } from './sweep.ts';
 
 const DELETED = 'the RenderJob was deleted: the job is cancelled';
 
@@ -38,6 +40,16 @@ export function createJobWatcher(options: JobWatcherOptions) {
 
   const queue = createWorkQueue({ name: 'jobs', concurrency: 8, logger, process, maxDelayMs: 5_000 });
   const letGo = createLetGo(options);
+  const sweep = createSweep({
+    database,
+    reflector,
+    namespace,
+    logger,
+    onDifference(name) {
+      settled.delete(name);
+      queue.add(name);
+    },
+  });
 
   reflector.addHandlers({
     onAdd: observe,
@@ -132,58 +144,6 @@ export function createJobWatcher(options: JobWatcherOptions) {
     settled.add(name);
   }
 
-  /**
-   * Compares every unsettled job with its RenderJob, except for those that may be too young to have appeared; the
-   * first time, right after the list, all. A job from the future was written before the database's clock was set
-   * back, and is not young.
-   */
-  async function sweep({ first = false } = {}): Promise<void> {
-    if (!first && (!reflector.hasSynced || reflector.healthySince === undefined)) return;
-    const youngest = first ? 0 : 3;
-    // In the order of the index on unsettled jobs, so that settled ones cost nothing.
-    let after = { account: '', id: '' };
-    for (;;) {
-      const jobs = await database.sql<
-        { id: string; account_id: string; renderjob_uid: string | null; status: string }[]
-      >`
-          select id, account_id, renderjob_uid, status from jobs
-          where settled_at is null and (account_id, id) > (${after.account}, ${after.id})
-            and coalesce(renderjob_at, created_at) not between now() - ${youngest}::int * interval '1 second'
-                                                           and now() + ${youngest}::int * interval '1 second'
-          order by account_id, id limit 500`;
-      const last = jobs.at(-1);
-      if (!last) return;
-      after = { account: last.account_id, id: last.id };
-      for (const job of jobs) {
-        const renderJob = reflector.get(job.id, namespace);
-        const differs = job.renderjob_uid !== null && renderJob?.metadata.uid !== job.renderjob_uid;
-        const ahead =
-          renderJob &&
-          (isFinished(renderJob) ||
-            (isKept(renderJob) && isWithdrawn(renderJob)) ||
-            (hasBegun(renderJob) && job.status === 'queued'));
-        if (differs || ahead) {
-          settled.delete(job.id);
-          queue.add(job.id);
-        }
-      }
-      await repayLost(jobs.filter((job) => job.renderjob_uid === null).map((job) => job.id));
-    }
-  }
-
-  /** A job without a RenderJob and without the debt to create one would wait for ever. */
-  async function repayLost(ids: string[]): Promise<void> {
-    if (ids.length === 0) return;
-    const rows = await database.sql`
-      insert into outbox (kind, job_id)
-      select 'renderjob', j.id from jobs j
-      where j.id = any(${ids}::text[]) and j.settled_at is null and j.renderjob_uid is null
-        and not exists (select 1 from outbox o where o.job_id = j.id and o.kind = 'renderjob')
-      returning job_id`;
-    if (rows.length > 0)
-      logger.error({ count: rows.length }, 'found jobs that have no RenderJob and owe none');
-  }
-
   const sweepOrWarn = (which?: { first: boolean }) =>
     sweep(which).catch((error) => logger.warn(`cannot sweep jobs: ${describeError(error)}`));
 
@@ -205,14 +165,6 @@ export function createJobWatcher(options: JobWatcherOptions) {
 /** Returns the job of a RenderJob; undefined for one that a person made. */
 function nameOf({ metadata: { name }, spec }: RenderJob): string | undefined {
   return name !== undefined && spec.account && isJobId(name) ? name : undefined;
-}
-
-function isFinished({ status }: RenderJob): boolean {
-  return status?.phase === 'Succeeded' || status?.phase === 'Failed';
-}
-
-function hasBegun({ status }: RenderJob): boolean {
-  return (status?.attempt ?? 0) > 0 || status?.phase === 'Assigned' || status?.phase === 'Running';
 }
 
 function createRecent(size: number) {

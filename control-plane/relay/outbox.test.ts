@@ -3,7 +3,8 @@ import { silentLogger } from '@semblance/common/logging';
 import { untilTrue } from '@semblance/testkit/control-plane/control-plane';
 import { type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { createOutbox, type Lane, type Task } from './outbox.ts';
+import type { Task } from './debts.ts';
+import { createOutbox, type Lane } from './outbox.ts';
 
 let db: TestDatabase;
 beforeAll(async () => {

@@ -66,20 +66,7 @@ export function createWebhookWorker(options: WebhookWorkerOptions) {
     const { event, id } = delivery;
     try {
       const at = new Date();
-      const data = jobRecord(await view.show(delivery.job, delivery.linkSeconds));
-      const body = JSON.stringify({ event, sent_at: at.toISOString(), delivery_id: id, data });
-      const headers: Record<string, string> = {
-        'content-type': 'application/json',
-        'user-agent': 'Semblance-Webhooks/1',
-        'service-event': event,
-        'service-delivery': id,
-      };
-      if (delivery.secrets.length > 0)
-        headers['service-signature'] = signatureHeader(
-          delivery.secrets,
-          Math.floor(at.getTime() / 1000),
-          body,
-        );
+      const { body, headers } = messageOf(delivery, await view.show(delivery.job, delivery.linkSeconds), at);
       stay.begin();
       const answer = await sender.send(delivery.url, body, headers);
       leave(stay);
@@ -199,4 +186,18 @@ export function createWebhookWorker(options: WebhookWorkerOptions) {
       await sender.close();
     },
   };
+}
+
+/** Returns the body and the headers of an attempt, signed if the account has secrets. */
+function messageOf({ event, id, secrets }: Claimed, job: Parameters<typeof jobRecord>[0], at: Date) {
+  const body = JSON.stringify({ event, sent_at: at.toISOString(), delivery_id: id, data: jobRecord(job) });
+  const headers: Record<string, string> = {
+    'content-type': 'application/json',
+    'user-agent': 'Semblance-Webhooks/1',
+    'service-event': event,
+    'service-delivery': id,
+  };
+  if (secrets.length > 0)
+    headers['service-signature'] = signatureHeader(secrets, Math.floor(at.getTime() / 1000), body);
+  return { body, headers };
 }

@@ -202,17 +202,21 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
 
   async function submitJob(ctx: GatewayContext, request: SubmitJobRequest): Promise<SubmitJobResponse> {
     const { requestId, traceparent: parent } = ctx.state;
-    return inSpan(`call ${SUBMIT}`, { kind: 'client', parent, attributes: SUBMIT_SPAN }, async (traceparent) => {
-      let result: SubmitJobResult;
-      try {
-        result = await submitTogether({ ...request, requestId, traceparent }, requestId);
-      } catch (error) {
-        throw refused(ctx, error as ApiError, undefined);
-      }
-      const reset = limitsOf(ctx, result);
-      if (result.outcome?.$case === 'submitted') return result.outcome.value;
-      throw refused(ctx, refusalIn(result), reset);
-    });
+    return inSpan(
+      `call ${SUBMIT}`,
+      { kind: 'client', parent, attributes: SUBMIT_SPAN },
+      async (traceparent) => {
+        let result: SubmitJobResult;
+        try {
+          result = await submitTogether({ ...request, requestId, traceparent }, requestId);
+        } catch (error) {
+          throw refused(ctx, error as ApiError, undefined);
+        }
+        const reset = limitsOf(ctx, result);
+        if (result.outcome?.$case === 'submitted') return result.outcome.value;
+        throw refused(ctx, refusalIn(result), reset);
+      },
+    );
   }
 
   const watches = createJobWatches({ client, timeoutMs });

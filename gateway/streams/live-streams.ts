@@ -2,7 +2,6 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Tls } from '@semblance/common/grpc/tls/tls';
 import type { Logger } from '@semblance/common/logging';
-import { Standstill } from '@semblance/common/standstill';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { GatewayMetrics } from '../metrics.ts';
 import { type Admitted, admit } from './admit.ts';
@@ -16,6 +15,7 @@ import { createReporter, type Reporter } from './reporter.ts';
 import { asksForSocket, createSocketServers } from './socket-servers.ts';
 import { STREAM_PACE, Stream, type StreamPace } from './stream.ts';
 import type { StreamMetrics } from './stream-metrics.ts';
+import { createStreamSet } from './stream-set.ts';
 
 export interface LiveStreamsOptions {
   readonly control: Pick<ControlPlane, 'connectSession' | 'reportSessions'>;
@@ -64,37 +64,12 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
   const servers = createSocketServers(options.closeMs);
   const reporter = createReporter({ send: control.reportSessions, logger });
   streamMetrics.reportsOwed(() => reporter.owed);
-  const streams = new Set<Stream>();
-  const standstill = new Standstill(tickMs);
+  const streams = createStreamSet({ clock, tickMs, onEmpty: checkEmpty });
   let handshakes = 0;
-  let timer: NodeJS.Timeout | undefined;
   let closing = false;
   /** By `clock`; undefined while it accepts streams. */
   let drainEndsAt: number | undefined;
   let onEmpty = () => {};
-
-  function tick(): void {
-    const now = clock();
-    const late = standstill.lateMs(now);
-    if (late > 0) for (const stream of streams) stream.unread(late, now);
-    if (standstill.was(now)) return;
-    for (const stream of streams) stream.tick(now);
-  }
-
-  function watch(stream: Stream): void {
-    streams.add(stream);
-    if (timer) return;
-    timer = setInterval(tick, tickMs);
-    standstill.begin(clock());
-  }
-
-  function leave(stream: Stream): void {
-    streams.delete(stream);
-    if (streams.size > 0) return;
-    clearInterval(timer);
-    timer = undefined;
-    checkEmpty();
-  }
 
   function checkEmpty(): void {
     if (streams.size + handshakes === 0) onEmpty();
@@ -150,19 +125,19 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
       grantedSec: grant.maxDurationSeconds,
       notices,
       clock,
-      lateMs: (now) => standstill.lateMs(now),
+      lateMs: streams.lateMs,
       pace,
       onAnswered: streamMetrics.answeredOf(capability),
       onEnd: (ending) => ended(stream, capability, ending, handshake.requestId),
     });
-    watch(stream);
+    streams.add(stream);
     reporter.add(stream, grant.reportIntervalMs);
     stream.begin();
     if (drainEndsAt !== undefined) warn(stream, drainEndsAt);
   }
 
   function ended(stream: Stream, capability: string, ending: Ending, requestId: string): void {
-    leave(stream);
+    streams.delete(stream);
     reporter.end(stream, reasonOf(ending));
     const { sessionId, streamedMs, counts } = stream;
     streamMetrics.closed(capability, ending.name, streamedMs, counts.dropped);
@@ -187,7 +162,7 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
     agents,
     async drain(withinMs) {
       drainEndsAt = clock() + withinMs;
-      for (const stream of streams) warn(stream, drainEndsAt);
+      for (const stream of streams.all()) warn(stream, drainEndsAt);
       await new Promise<void>((resolve) => {
         const late = setTimeout(resolve, withinMs);
         onEmpty = () => {
@@ -200,7 +175,7 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
     async close(withinMs) {
       closing = true;
       const text = 'the gateway is ending; open another session';
-      for (const stream of [...streams]) stream.end({ name: 'going_away', text });
+      for (const stream of streams.all()) stream.end({ name: 'going_away', text });
       const left = await reporter.close(withinMs);
       if (left > 0) logger.warn({ owed: left }, 'ending although reports of sessions are still waiting');
       agents.close();

@@ -1,0 +1,139 @@
+import type { KubeClient, Reflector } from '@semblance/common/kube/index';
+import type { Logger } from '@semblance/common/logging';
+import type { RenderJob } from '@semblance/crds/gen/renderjobs';
+import type { EventBus } from '@semblance/events/bus';
+import { type JobStatus, jobEvent } from '@semblance/events/jobs';
+import type { ObjectStore } from '@semblance/objects/store';
+import type { Registry } from 'prom-client';
+import type { Metrics } from '../metrics.ts';
+import { watchCrowd } from '../relay/crowd.ts';
+import { createOutbox, type Outbox } from '../relay/outbox.ts';
+import type { Database } from '../storage/database.ts';
+import { createWatchHub, type WatchHub } from '../watch/watch-hub.ts';
+import { type Canceller, createCanceller } from './cancel.ts';
+import { createJobView, type JobView } from './job-view.ts';
+import type { RenderJobOrder } from './render-jobs.ts';
+import { createRenderJobPayer } from './renderjob-payer.ts';
+import { createRetractor } from './retract.ts';
+import { createSettler, type SettledFacts } from './settle.ts';
+import { createSubmit } from './submit.ts';
+import { traceSettler } from './traces.ts';
+import { createJobWatcher } from './watcher.ts';
+
+export interface JobsOptions {
+  readonly database: Database;
+  readonly kube: KubeClient;
+  readonly reflector: Reflector<RenderJob>;
+  readonly namespace: string;
+  readonly objects: ObjectStore;
+  readonly events: EventBus;
+  readonly metrics: Metrics;
+  readonly logger: Logger;
+  readonly registry: Registry;
+  /** Date of charges. Default: the database's clock. */
+  readonly now: (() => Date) | undefined;
+  readonly sweepEveryMs: number | undefined;
+}
+
+/** Jobs from their submit to their settlement. */
+export interface Jobs {
+  readonly submit: ReturnType<typeof createSubmit>;
+  readonly canceller: Canceller;
+  readonly view: JobView;
+  readonly watchHub: WatchHub;
+  /** Pays debts, follows RenderJobs and settles until aborted. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+type Contexts = { renderjob: RenderJobOrder; event: undefined };
+
+export function createJobs(options: JobsOptions): Jobs {
+  const { database, kube, reflector, namespace, objects, events, metrics, logger, registry } = options;
+  const { now, sweepEveryMs } = options;
+
+  const outbox: Outbox<Contexts> = createOutbox<Contexts>({
+    database,
+    logger,
+    lanes: {
+      renderjob: {
+        // While submits queue for the database, work that can wait is slowed down.
+        concurrency: () => (submits.crowded() ? 1 : 16),
+        handle: (task, order) => payRenderJob(task.jobId, order),
+      },
+      event: {
+        concurrency: () => 128,
+        handle: (task) => events.publish(jobEvent(task.jobId, task.status as JobStatus, task.createdAt)),
+      },
+    },
+    onPaid: metrics.paid,
+  });
+  const owe = (jobId: string, status: string, id: bigint) => {
+    outbox.handOver('event', { id, jobId, status, createdAt: new Date() });
+    watchHub.nudge(jobId);
+  };
+  const onSettled = (facts: SettledFacts) => {
+    metrics.settled(facts);
+    owe(facts.jobId, facts.status, facts.eventTask);
+  };
+  const settler = traceSettler(
+    createSettler({
+      database,
+      objects,
+      logger,
+      now,
+      onSettled,
+    }),
+  );
+  const canceller: Canceller = createCanceller({
+    database,
+    client: kube,
+    reflector,
+    settler,
+    namespace,
+    logger,
+    sweepEveryMs,
+    onSettled,
+  });
+
+  const retractor = createRetractor({ database, canceller, logger });
+  const payRenderJob = createRenderJobPayer({ database, kube, canceller, settler, namespace, logger });
+
+  const watcher = createJobWatcher({
+    database,
+    client: kube,
+    reflector,
+    settler,
+    namespace,
+    logger,
+    sweepEveryMs,
+    onBegun: ({ jobId, eventTask }) => owe(jobId, 'processing', eventTask),
+  });
+  const submits = watchCrowd(
+    createSubmit({
+      database,
+      webhooks: true,
+      onOutcome: metrics.submitted,
+      onUnknown: retractor.retract,
+      onCommitted({ jobId, renderJobTask, eventTask, submission }) {
+        const { accountId, capability, inputs, parameters } = submission;
+        const createdAt = new Date();
+        const order = { jobId, accountId, capability, inputs, parameters };
+        outbox.handOver('renderjob', { id: renderJobTask, jobId, status: null, createdAt }, order);
+        outbox.handOver('event', { id: eventTask, jobId, status: 'queued', createdAt });
+      },
+    }),
+    { most: 4, lingerMs: 100 },
+  );
+  const view = createJobView({ objects });
+  const watchHub = createWatchHub({ database, view, events, reflector, namespace, logger, registry });
+
+  return {
+    submit: submits.run,
+    canceller,
+    view,
+    watchHub,
+    async run(signal) {
+      await Promise.all([outbox, canceller, retractor, watcher, watchHub].map((each) => each.run(signal)));
+    },
+  };
+}

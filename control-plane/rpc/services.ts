@@ -1,0 +1,110 @@
+import type { ListenAddress } from '@semblance/common/config';
+import { startGrpcServer } from '@semblance/common/grpc/server';
+import type { Tls } from '@semblance/common/grpc/tls/tls';
+import type { Logger } from '@semblance/common/logging';
+import type { Voice } from '@semblance/common/voices/voice';
+import type { ObjectStore } from '@semblance/objects/store';
+import type { createGate } from '../accounts/gate.ts';
+import type { Jobs } from '../jobs/jobs.ts';
+import type { createRemovals } from '../media/removals.ts';
+import { createSignedLinks } from '../media/signed-links.ts';
+import type { Metrics } from '../metrics.ts';
+import type { createSessions } from '../sessions/sessions.ts';
+import type { Database } from '../storage/database.ts';
+import type { createUploads } from '../uploads/uploads.ts';
+import { createWatchStreams } from '../watch/watch-stream.ts';
+import { createAdminService } from './admin-service.ts';
+import { createControlService } from './control-service.ts';
+import { createJobCalls } from './job-calls.ts';
+import { createMediaCalls } from './media-calls.ts';
+import { createMessageStreams, type MessageStreamsOptions } from './message-streams.ts';
+import { createSessionCalls } from './session-calls.ts';
+import { readTogether, submitTogether } from './together.ts';
+
+export interface ServicesOptions {
+  readonly options: {
+    readonly listen: ListenAddress;
+    readonly adminToken: string;
+    /** Required from callers of ControlService; the admin service has a token of its own. */
+    readonly internalToken?: string | undefined;
+    readonly tls?: Tls | undefined;
+    readonly objects: ObjectStore;
+    readonly logger: Logger;
+    readonly now?: (() => Date) | undefined;
+  };
+  readonly database: Database;
+  readonly metrics: Metrics;
+  readonly jobs: Jobs;
+  readonly uploads: ReturnType<typeof createUploads>;
+  readonly removals: ReturnType<typeof createRemovals>;
+  readonly gate: ReturnType<typeof createGate>;
+  readonly sessions: ReturnType<typeof createSessions>;
+  readonly voices: ReadonlyMap<string, Voice>;
+}
+
+/** Starts the gRPC services. `close` ends their streams first. */
+export async function startServices({
+  options,
+  database,
+  metrics,
+  jobs: { submit, canceller, view, watchHub },
+  uploads,
+  removals,
+  gate,
+  sessions,
+  voices,
+}: ServicesOptions): Promise<{ readonly port: number; close(): Promise<void> }> {
+  const { logger, objects, now } = options;
+  const watchStreams = createWatchStreams({ gate, database, hub: watchHub, logger });
+  const streamsOf = <Request, Result>(
+    method: string,
+    answer: MessageStreamsOptions<Request, Result>['answer'],
+  ) => createMessageStreams({ method, answer, logger, onAnswered: metrics.answered(method) });
+  const readStreams = streamsOf('ReadJobs', readTogether(gate, view));
+  const submitStreams = streamsOf('SubmitJobs', submitTogether({ gate, submit: submit, logger }));
+  const control = createControlService({
+    logger,
+    database,
+    gate,
+    readJobs: readStreams.handle,
+    submitJobs: submitStreams.handle,
+    uploads,
+    submit: submit,
+    view,
+    jobCalls: createJobCalls({ database, gate, view, canceller, webhooks: true }),
+    mediaCalls: createMediaCalls({ database, gate, removals }),
+    sessionCalls: createSessionCalls({
+      database,
+      gate,
+      ...sessions,
+      voices,
+      links: createSignedLinks({ objects }),
+    }),
+    metrics,
+    watchJobs: watchStreams.handle,
+    now,
+  });
+  const admin = createAdminService({
+    logger,
+    database,
+    metrics,
+    removals,
+    voices,
+    token: options.adminToken,
+    endSession: sessions.nudge,
+  });
+  const server = await startGrpcServer({
+    listen: options.listen,
+    services: [{ ...control, token: options.internalToken }, admin],
+    tls: options.tls,
+  });
+  return {
+    port: server.port,
+    async close() {
+      watchStreams.end();
+      readStreams.end();
+      submitStreams.end();
+      await server.close();
+    },
+  };
+}
