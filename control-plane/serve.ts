@@ -21,7 +21,7 @@ runService(logger, async () => {
   const voices = await loadVoices(voiceDirectories(config));
   const registry = createRegistry('control-plane');
   if (!config.SEMBLANCE_INTERNAL_TOKEN && !config.SEMBLANCE_TLS_DIR) {
-    logger.warn('SEMBLANCE_INTERNAL_TOKEN is not set: whoever reaches the gRPC port may call it');
+    logger.warn('SEMBLANCE_INTERNAL_TOKEN is not set: anyone who reaches the gRPC port may call it');
   }
   const events = createNatsBus({
     url: config.SEMBLANCE_NATS_URL,

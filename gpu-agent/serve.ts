@@ -26,7 +26,7 @@ runService(
     const tls = await openTls({ dir: settings.tlsDir, component: 'agent', logger });
     const agent = await startAgent({ settings, logger, signal, tls });
     agent.failed.catch(async (error: unknown) => {
-      logger.fatal({ err: error }, `the agent must end: ${describeError(error)}`);
+      logger.fatal({ err: error }, `ending the agent: ${describeError(error)}`);
       await agent.close();
       logger.flush(() => process.exit(1));
     });

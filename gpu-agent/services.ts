@@ -31,7 +31,7 @@ export async function startServices({
   readonly metrics: AgentMetrics;
 }): Promise<{ readonly port: number; close(): Promise<void> }> {
   if (!settings.internalToken && !tls) {
-    logger.warn('SEMBLANCE_INTERNAL_TOKEN is not set: whoever reaches the gRPC port may call it');
+    logger.warn('SEMBLANCE_INTERNAL_TOKEN is not set: anyone who reaches the gRPC port may call it');
   }
   const generator = { name: 'Semblance', version: VERSION };
   const previews = createPreviews({ directory: workDir.engines, generator });

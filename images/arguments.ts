@@ -13,7 +13,7 @@ export async function defaultTag(): Promise<string> {
   return (JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as { version: string }).version;
 }
 
-/** The command line makes no sense, or what it asks for cannot be had here; the message says what to do. */
+/** The command line is invalid, or this machine cannot provide what it asks for; the message says what to do. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
@@ -35,9 +35,9 @@ export type ImageArguments<Extra extends string> = Omit<BuildImagesOptions, 'say
 };
 
 /**
- * Reads what `images:build` and `images:load` are told, without the names of node and of the program.
+ * Parses the arguments of `images:build` and `images:load`, without the names of node and of the program.
  * @param extra options with a value that only this command has
- * @returns 'help' where that is all that was asked for
+ * @returns 'help' if help is requested
  * @throws UsageError
  */
 export async function readArguments<Extra extends string = never>(
@@ -90,7 +90,7 @@ function tagOf(value: unknown): string | undefined {
   return tag;
 }
 
-/** Names with commas between them; all for none. */
+/** Parses a comma-separated list of names; an empty list means all targets. */
 function targetsOf(value: unknown): readonly Target[] {
   const names = textOf(value)?.split(',');
   if (!names) return TARGETS;
@@ -102,8 +102,8 @@ function targetsOf(value: unknown): readonly Target[] {
 }
 
 /**
- * Runs a command as `npm run` calls it: its arguments are read, SIGINT and SIGTERM end what it is at, and it ends with
- * status 0; 1 when it failed; 2 when its command line makes no sense; 130 when it was interrupted.
+ * Runs a command of `npm run`: parses its arguments and cancels the work on SIGINT or SIGTERM. The exit status is 0
+ * on success, 1 on failure, 2 for an invalid command line, 130 after an interruption.
  */
 export async function runCommand<Extra extends string = never>(
   usage: string,

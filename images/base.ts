@@ -7,7 +7,7 @@ import { type Builder, imagesFolder } from './builder.ts';
 const RELEASE = 'bookworm';
 const ROOT = join(import.meta.dirname, '..');
 
-/** Nobody reads them in a container; packages that come later leave them out too. */
+/** dpkg options that leave out files that nobody reads in a container, also from packages installed later. */
 const EXCLUDES = [
   'path-exclude=/usr/share/doc/*',
   'path-include=/usr/share/doc/*/copyright',
@@ -17,8 +17,8 @@ const EXCLUDES = [
 export type Bases = { base: string; buildBase: string };
 
 /**
- * Makes the base images out of Debian's own packages with debootstrap, for machines that can fetch no base: from the
- * mirror this machine's apt uses, checked with its keys. The tree is kept in the cache.
+ * Makes the base images from Debian's packages with debootstrap, for machines that cannot fetch a base. It uses the
+ * mirror of this machine's apt and checks signatures with its keys. The tree is kept in the cache.
  * @throws Error that says what is missing
  */
 export async function debootstrapBases(
@@ -77,14 +77,15 @@ async function makeTree(
   await mkdir(root, { recursive: true });
   try {
     say(`making a base of Debian ${RELEASE} with debootstrap, once`);
-    // It checks with the archive's keys as they are installed here (package debian-archive-keyring).
+    // debootstrap checks signatures with the archive's keys that are installed here (package
+    // debian-archive-keyring).
     await run(debootstrap, ['--variant=minbase', RELEASE, root, mirror.uri], { signal });
     await writeFile(
       join(root, 'etc/apt/sources.list'),
       `${sources.map(({ uri, suite, components }) => `deb ${uri} ${suite} ${components.join(' ')}`).join('\n')}\n`,
     );
     await writeFile(join(root, 'etc/dpkg/dpkg.cfg.d/semblance'), `${EXCLUDES.join('\n')}\n`);
-    // Security fixes of what debootstrap took from the release as it was published.
+    // debootstrap installs the packages as the release was published, so security fixes are installed afterwards.
     const apt = (args: string[]) =>
       run('chroot', [root, 'apt-get', '-qq', '-o', 'APT::Sandbox::User=root', ...args], {
         signal,
@@ -103,7 +104,7 @@ async function makeTree(
   }
 }
 
-/** What differs from one making to the next, and what a container has no use for. */
+/** Removes what differs from one run to the next and what a container does not need. */
 const SHRINK = `
   apt-get clean
   rm -rf /var/lib/apt/lists/* /var/cache/* /var/log/* /var/lib/dpkg/*-old /etc/*- /tmp/* /debootstrap
@@ -116,7 +117,7 @@ const SHRINK = `
 
 type Source = { uri: string; suite: string; components: string[] };
 
-/** The entries of Debian's own archive in the apt configuration of this machine, the release and what updates it. */
+/** Returns the entries of Debian's own archive in this machine's apt configuration: the release and its updates. */
 async function debianSources(): Promise<Source[]> {
   const format = '$(ORIGIN)|$(REPO_URI)|$(CODENAME)|$(COMPONENT)';
   const listed = await run('apt-get', ['indextargets', '--format', format, 'Created-By: Packages']);
@@ -132,7 +133,7 @@ async function debianSources(): Promise<Source[]> {
   return [...sources.values()].sort((a, b) => a.suite.localeCompare(b.suite));
 }
 
-/** Node.js of this repository's lock file and the npm beside it: what the public image of Node.js would have. */
+/** Adds Node.js from this repository's lock file and the npm beside it, as the public image of Node.js has them. */
 async function addNode(folder: string, base: string): Promise<void> {
   const context = join(folder, 'node');
   await rm(context, { recursive: true, force: true });
@@ -145,7 +146,8 @@ async function addNode(folder: string, base: string): Promise<void> {
     recursive: true,
     verbatimSymlinks: true,
   });
-  // The authorities this machine trusts: its npm may be set up to ask for packages through them.
+  // The image needs the certificate authorities of this machine, because its npm may reach the registry only
+  // through them.
   const authorities = '/etc/ssl/certs/ca-certificates.crt';
   await mkdir(join(context, 'certs'));
   if (await exists(authorities)) await copyFile(authorities, join(context, 'certs', 'ca-certificates.crt'));

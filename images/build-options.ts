@@ -4,16 +4,16 @@ export type Target = (typeof TARGETS)[number];
 export type BuildImagesOptions = {
   tag: string;
   targets?: readonly Target[];
-  /** An image, or `debootstrap`; default: the public one, or debootstrap where it cannot be fetched. */
+  /** An image, or `debootstrap`. Default: the public image, or debootstrap if that cannot be fetched. */
   base?: string | undefined;
-  /** Has Node.js and npm; default: the public one. */
+  /** Image with Node.js and npm. Default: the public one. */
   buildBase?: string | undefined;
-  /** Folder of execution providers of onnxruntime that the agent's image gets; `cuda12`: fetched from NuGet. */
+  /** Folder with execution providers of onnxruntime for the agent's image; `cuda12` fetches them from NuGet. */
   providers?: string | undefined;
-  /** Takes over nothing from former builds. */
+  /** Whether the build ignores layers of former builds. Default false. */
   cold?: boolean;
   signal?: AbortSignal;
   say: (line: string) => void;
-  /** Every line of the builder. */
+  /** Called with every line that the builder prints. */
   onLine?: (line: string) => void;
 };

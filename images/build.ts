@@ -1,6 +1,5 @@
 /**
- * `npm run images:build [-- --tag TAG --base IMAGE|debootstrap --only NAME,…]`: builds the images of Semblance, and the
- * PostgreSQL and NATS for evaluation, and says how large they are.
+ * `npm run images:build [-- --tag TAG --base IMAGE|debootstrap --only NAME,…]`: builds the images of Semblance, and the PostgreSQL and NATS for evaluation, and prints their sizes.
  */
 import { existsSync } from 'node:fs';
 import { chmod, copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -17,7 +16,7 @@ import { withAdvice } from './disk-full.ts';
 const ROOT = join(import.meta.dirname, '..');
 const CONTAINERFILE = join(import.meta.dirname, 'Containerfile');
 
-/** Builds the images and gives the builder that has them, which whoever called closes. */
+/** Builds the images and returns the builder that has them. The caller must close it. */
 export async function buildImages(options: BuildImagesOptions): Promise<Builder> {
   const { signal, cold = false, say } = options;
   const folder = imagesFolder();
@@ -27,7 +26,7 @@ export async function buildImages(options: BuildImagesOptions): Promise<Builder>
       await buildAll(builder, options);
       return builder;
     } catch (error) {
-      // What went wrong first is what is told.
+      // An error while closing must not replace the first error.
       await Promise.resolve(builder[Symbol.asyncDispose]()).catch(() => {});
       throw error;
     }
@@ -39,7 +38,7 @@ async function buildAll(builder: Builder, options: BuildImagesOptions): Promise<
   const bases = await basesOf(builder, options);
   const npmrc = await npmSettings();
   const args: Record<string, string> = { ...(bases && { BASE: bases.base, BUILD_BASE: bases.buildBase }) };
-  // Parts of other images are built with it wherever the builder does not leave out what a target does not need.
+  // Some builders also build stages that a target does not need, so NATS is needed for all images.
   if (bases?.made) args.NATS = await natsImage(builder, bases.base, signal);
   if (providers === 'cuda12') args.ONNXRUNTIME_NODE_INSTALL = providers;
   else if (providers) args.PROVIDERS = await providersImage(builder, providers);
@@ -55,7 +54,7 @@ async function buildAll(builder: Builder, options: BuildImagesOptions): Promise<
   }
 }
 
-/** Undefined where the Containerfile's own can be had. */
+/** Returns the bases; undefined when the defaults of the Containerfile can be fetched. */
 async function basesOf(
   builder: Builder,
   { base, buildBase, signal, say }: BuildImagesOptions,
@@ -73,7 +72,7 @@ async function basesOf(
   return made();
 }
 
-/** nats-server of the toolchain as an image, in place of the public one. */
+/** Builds an image with the toolchain's nats-server, to replace the public one. */
 async function natsImage(builder: Builder, base: string, signal?: AbortSignal): Promise<string> {
   const { 'nats-server': server } = await resolveTools(['nats-server'], {
     report: progressPrinter(process.stderr),
@@ -90,7 +89,7 @@ async function natsImage(builder: Builder, base: string, signal?: AbortSignal): 
   return image;
 }
 
-/** The files of a folder as an image, as the Containerfile wants them. */
+/** Builds an image from the providers in a folder, in the layout that the Containerfile expects. */
 async function providersImage(builder: Builder, folder: string): Promise<string> {
   const context = join(imagesFolder(), 'providers');
   await rm(context, { recursive: true, force: true });
@@ -106,7 +105,10 @@ async function providersImage(builder: Builder, folder: string): Promise<string>
   return image;
 }
 
-/** This user's settings of npm, so that packages come from where they come from on this machine; never in an image. */
+/**
+ * Returns the user's npm settings, so that packages come from this machine's registry. The file never becomes part
+ * of an image.
+ */
 async function npmSettings(): Promise<string> {
   const own = process.env.NPM_CONFIG_USERCONFIG ?? join(homedir(), '.npmrc');
   if (existsSync(own)) return own;

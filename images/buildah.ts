@@ -12,9 +12,9 @@ import {
 } from './builder-contract.ts';
 
 /**
- * Before a command of root: namespaces of mounts and of processes that end with it, however it ends, so that nothing
- * stays mounted and nothing goes on running. Where the kernel allows no such, and for others than root (for whom
- * buildah makes its own), nothing.
+ * Returns the arguments before a root command that give it its own mount and pid namespaces. They end with the
+ * command in any case, so nothing stays mounted or running. Empty if the kernel refuses, or for other users, for
+ * whom buildah makes its own namespaces.
  */
 async function enclosed(env: NodeJS.ProcessEnv): Promise<string[]> {
   const unshare = findOnPath('unshare', env.PATH);
@@ -22,7 +22,7 @@ async function enclosed(env: NodeJS.ProcessEnv): Promise<string[]> {
   const enclosure = [
     ...[unshare, '--mount', '--propagation=private', '--pid', '--fork', '--kill-child', '--mount-proc'],
   ];
-  // Should this process be killed, nobody would end the command.
+  // If this process is killed, nobody else would end the command.
   const setpriv = findOnPath('setpriv', env.PATH);
   const tied = setpriv ? [setpriv, '--pdeathsig', 'KILL', ...enclosure] : enclosure;
   for (const [command, ...args] of [tied, enclosure])
@@ -30,7 +30,7 @@ async function enclosed(env: NodeJS.ProcessEnv): Promise<string[]> {
   return [];
 }
 
-/** @param context.folder holds its store; locked by the caller */
+/** @param context.folder folder of its store; locked by the caller */
 export async function buildahBuilder(context: BuilderContext): Promise<UnlockedBuilder> {
   const { folder, signal, cold } = context;
   const [scratch, storage] = [join(folder, 'tmp'), join(folder, 'storage')];
@@ -40,7 +40,7 @@ export async function buildahBuilder(context: BuilderContext): Promise<UnlockedB
   const [command = 'buildah', ...before] = [...(await enclosed(env)), 'buildah', ...place];
   const buildah = (args: string[], options: RunOptions = { signal }) =>
     run(command, [...before, ...args], { env, killSignal: 'SIGKILL', ...options });
-  // Containers that a former build, also one that was killed, or this one has left: no other one uses this store.
+  // Removes containers that this or a former, possibly killed, build left. Nobody else uses this store.
   const tidy = async () => {
     await rm(scratch, { recursive: true, force: true });
     await mkdir(scratch, { recursive: true });
@@ -59,7 +59,7 @@ export async function buildahBuilder(context: BuilderContext): Promise<UnlockedB
       const { image, context, containerfile } = request;
       await buildah(
         [
-          // Commands run in a plain chroot, which works also inside containers and sandboxes.
+          // Commands run in a plain chroot, which also works inside containers and sandboxes.
           ...['bud', '--isolation', 'chroot', '--layers', '--timestamp', String(BUILT_AT)],
           ...(cold ? ['--no-cache'] : []),
           ...['--file', containerfile, '--tag', image, ...requestArgs(request), context],
@@ -95,7 +95,7 @@ export async function buildahBuilder(context: BuilderContext): Promise<UnlockedB
   };
 }
 
-/** The innermost first. Without namespaces of its own buildah leaves its store mounted. */
+/** Returns mounts below the folder, innermost first. Without its own namespaces buildah leaves its store mounted. */
 function mountedBelow(folder: string): string[] {
   return readFileSync('/proc/self/mounts', 'utf8')
     .split('\n')
@@ -104,7 +104,7 @@ function mountedBelow(folder: string): string[] {
     .sort((a, b) => b.length - a.length);
 }
 
-/** `281 MB` as buildah says it. */
+/** Parses a size as buildah prints it, such as `281 MB`, into bytes. */
 function bytesOf(text: string): number {
   const [, number, unit] = /^([\d.]+) ?([KMGT]?)i?B$/.exec(text.trim()) ?? [];
   return Math.round(Number(number) * 1000 ** ['', 'K', 'M', 'G', 'T'].indexOf(unit ?? ''));

@@ -1,6 +1,9 @@
-/** All files of all layers carry this time, so that the same content gives the same layers whenever it is built. */
+/**
+ * Timestamp of all files in all layers, in seconds since 1970, so that equal content gives equal layers at any
+ * time.
+ */
 export const BUILT_AT = 1_735_689_600;
-/** How long a base is waited for. */
+/** Longest wait for a base, in ms. */
 export const PULL_MS = 60_000;
 
 export type BuildRequest = {
@@ -9,20 +12,20 @@ export type BuildRequest = {
   containerfile: string;
   target?: string;
   args?: Record<string, string>;
-  /** File that `RUN --mount=type=secret,id=…` sees, by id. */
+  /** Files for `RUN --mount=type=secret,id=…`, by id. */
   secrets?: Record<string, string>;
 };
 
-/** What builds, keeps and gives out images. Whoever opened it closes it: nobody else builds in its folder until then. */
+/** Builds, stores and exports images. Its opener must close it; until then nobody else builds in its folder. */
 export interface Builder extends AsyncDisposable {
   readonly name: 'docker' | 'buildah';
   build(request: BuildRequest, onLine?: (line: string) => void): Promise<void>;
-  /** Whether the image is here or can be fetched. */
+  /** Returns whether the image is here or can be fetched. */
   obtainable(image: string): Promise<boolean>;
   size(image: string): Promise<number>;
   /** Digests of the image's layers, uncompressed. */
   layers(image: string): Promise<string[]>;
-  /** Writes images with their names and layers into archives, as `docker load` and `ctr images import` read them. */
+  /** Writes images with their names and layers into archives that `docker load` and `ctr images import` read. */
   save(images: readonly string[], folder: string): Promise<string[]>;
 }
 
@@ -33,10 +36,10 @@ export type BuilderContext = {
   cold: boolean;
 };
 
-/** A builder in a folder that is locked for it. */
+/** A builder that does not lock its folder; the caller holds the lock. */
 export type UnlockedBuilder = Omit<Builder, typeof Symbol.asyncDispose> & { close(): Promise<void> };
 
-/** What a request says in the way in which both builders want to be told. */
+/** Returns a request as command-line arguments, which are the same for both builders. */
 export function requestArgs({ target, args = {}, secrets = {} }: BuildRequest): string[] {
   return [
     ...(target ? ['--target', target] : []),

@@ -12,22 +12,25 @@ export type { Builder } from './builder-contract.ts';
 
 export type BuilderOptions = {
   env?: NodeJS.ProcessEnv;
-  /** Ends what the builder is at. */
+  /** Cancels the builder's work. */
   signal?: AbortSignal | undefined;
-  /** From the layers of former builds nothing is taken over. */
+  /** Whether layers of former builds are ignored. Default false. */
   cold?: boolean;
-  /** Told when somebody else builds and is waited for. */
+  /** Called when another process builds and this one waits. */
   say?: (line: string) => void;
 };
 
-/** Where builders and bases are kept: outside the work tree, as what the toolchain builds is. */
+/**
+ * Returns the folder of builders and bases. It is outside the work tree, like the tools that the toolchain builds.
+ */
 export function imagesFolder(env: NodeJS.ProcessEnv = process.env): string {
   return join(cacheFolder(env), 'images');
 }
 
 /**
- * Docker where its engine answers, else buildah with a store of its own in `folder`. SEMBLANCE_IMAGE_BUILDER names one.
- * @throws Error when there is neither
+ * Opens Docker if its engine answers, otherwise buildah with its own store in `folder`. SEMBLANCE_IMAGE_BUILDER
+ * selects one.
+ * @throws Error when neither is available
  */
 export async function openBuilder(folder: string, options: BuilderOptions = {}): Promise<Builder> {
   const { env = process.env, signal, cold = false, say } = options;

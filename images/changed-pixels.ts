@@ -1,8 +1,11 @@
 import type { Picture } from './png.ts';
 
-/** Difference of a colour, of 255, above which somebody looking at both pictures would see it. */
+/** Difference of a sample, of 255, above which a person sees that the pictures differ. */
 const VISIBLE = 24;
-/** What a swapped face changes of a portrait: more than specks, and not the whole picture. */
+/**
+ * Least and greatest share of a portrait that a swapped face changes: more than specks, less than the whole
+ * picture.
+ */
 const LEAST = 0.005;
 const MOST = 0.5;
 
@@ -19,9 +22,9 @@ export function changedPixels(a: Picture, b: Picture): number {
 }
 
 /**
- * Checks that a picture is another with a part of it exchanged.
+ * Checks that exactly a part of a picture was replaced.
  * @returns share of the pixels that differ
- * @throws Error saying what is wrong with it
+ * @throws Error that says what is wrong
  */
 export function expectSwapped(base: Picture, result: Picture): number {
   if (result.width !== base.width || result.height !== base.height)

@@ -4,10 +4,10 @@ import { findOnPath } from '@semblance/common/process/find-on-path';
 import { CommandError, run } from '@semblance/common/process/run';
 import { UsageError } from './arguments.ts';
 
-/** What images are given to: a containerd by its socket, or all nodes of a kind cluster. */
+/** Where images are loaded: into a containerd, by its socket, or into all nodes of a kind cluster. */
 export type Destination = { socket: string } | { kind: string };
 
-/** Where distributions put the socket of a node's containerd. */
+/** Paths at which distributions place the socket of a node's containerd. */
 const KNOWN_SOCKETS = [
   '/run/containerd/containerd.sock',
   '/run/k3s/containerd/containerd.sock',
@@ -30,7 +30,7 @@ export async function loadArchives(
 }
 
 /**
- * What is asked for, or the only cluster of kind; looked at before anything is built.
+ * Returns the requested destination, or the only kind cluster. It is checked before anything is built.
  * @throws UsageError that says what was looked for, and what to do
  */
 export async function findDestination(
@@ -83,7 +83,7 @@ async function checkedSocket(socket: string, env: NodeJS.ProcessEnv): Promise<st
   return socket;
 }
 
-/** Names of the clusters, or why there can be none. */
+/** Returns the names of the clusters, or the reason why none can be listed. */
 async function kindClusters(env: NodeJS.ProcessEnv): Promise<string[] | string> {
   if (!findOnPath('kind', env.PATH)) return 'kind (https://kind.sigs.k8s.io) is not on PATH';
   try {

@@ -3,12 +3,12 @@ import { describeError } from '@semblance/common/errors';
 import { CommandError } from '@semblance/common/process/run';
 
 const FULL = /no space left on device|disk is full|disk quota exceeded|ENOSPC|EDQUOT/i;
-/** What a first build of all images leaves in its folder, and what it needs on the way. */
+/** Space in its folder for a first build of all images, temporary files included, in bytes. */
 const FIRST_BUILD_BYTES = 4e9;
 
 /**
- * Does it; where it fails on a disk with little room, what is thrown says so, and what to do. Builders do not always say
- * that it was for want of room, and give it free again before they end.
+ * Runs the work. If it fails on a disk with little room, the thrown error says so and gives advice. Builders do not
+ * always report a full disk as the cause, and free its space before they end.
  */
 export async function withAdvice<T>(folder: string, work: () => Promise<T>): Promise<T> {
   try {

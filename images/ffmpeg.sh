@@ -1,33 +1,34 @@
 #!/bin/sh
-# Builds ffmpeg and ffprobe of the distribution's source package, which has its security fixes, with what the agent asks
-# of them and nothing else (packages/media; images/ffmpeg.test.ts compares). What comes out is the same whenever the
-# same source is built with the same packages.
+# Builds ffmpeg and ffprobe from the distribution's source package, which has its security fixes, with only the
+# components that the agent uses (packages/media; images/ffmpeg.test.ts compares them). The build is reproducible: the
+# same source and packages give the same files.
 #
-#   ffmpeg.sh FOLDER      files for an image's root go there; the packages of the libraries that they link are named in
-#                         usr/local/share/doc/ffmpeg/libraries
+#   ffmpeg.sh FOLDER      writes the files for an image's root into FOLDER; usr/local/share/doc/ffmpeg/libraries lists
+#                         the packages of the libraries that they link
 set -eu
 
-# By the names of ffmpeg's configure, which are those of the programs but for `mpeg` (mpegps), `f32le` (pcm_f32le) and
-# the decoder `msmpeg4` (msmpeg4v3).
+# Names as in ffmpeg's configure. The programs use the same ones, except `mpeg` for mpegps, `f32le` for pcm_f32le and
+# the decoder `msmpeg4` for msmpeg4v3.
 DEMUXERS='mov matroska avi mpegts mpegps mpegvideo ogg mp3 wav flac aac aiff amr amrnb amrwb nut'
-# By these ffmpeg tells what a stream is of which a transport stream does not say it (fmt_id_type in libavformat/demux.c);
-# the agent opens no file with them. Those of codecs that are not accepted are there so that none is taken for another.
+# With these demuxers ffmpeg probes the codec of a stream that a transport stream does not declare (fmt_id_type in
+# libavformat/demux.c); the agent opens no file with them. The list includes codecs that are not accepted, so that none
+# is mistaken for another.
 PROBES='aac ac3 aptx dts dvbsub dvbtxt eac3 h264 hevc loas m4v mjpeg_2000 mp3 mpegvideo truehd'
 DECODERS='h264 hevc mpeg4 mpeg1video mpeg2video mpegvideo msmpeg4v2 msmpeg4v3 h263 h263p
   vp8 vp9 libdav1d theora mjpeg prores dnxhd dvvideo rawvideo ffv1 huffyuv ffvhuff utvideo qtrle
   aac aac_latm mp3 mp3float mp2 mp2float mp1 mp1float ac3 eac3 dca truehd opus vorbis flac alac amrnb amrwb speex wmav2
   adpcm_ms adpcm_ima_wav adpcm_ima_qt pcm_u8 pcm_s8 pcm_s16le pcm_s16be pcm_s24le pcm_s24be pcm_s32le pcm_s32be
   pcm_f32le pcm_f32be pcm_f64le pcm_f64be pcm_alaw pcm_mulaw pcm_bluray pcm_dvd'
-# Those of the decoders, and none else; configure adds what a demuxer or decoder cannot do without.
+# Only parsers of the decoders above; configure adds those that a demuxer or decoder requires.
 PARSERS='h264 hevc mpeg4video mpegvideo h263 vp3 vp8 vp9 av1 mjpeg dnxhd
   aac aac_latm mpegaudio ac3 dca mlp opus vorbis flac amr'
 ENCODERS='libx264 aac rawvideo pcm_f32le'
 MUXERS='mp4 nut pcm_f32le'
-# By the second, streams that carry their headers among their frames are known before they are decoded.
+# extract_extradata finds the headers of streams that carry them among their frames, before decoding.
 BSFS='setts extract_extradata'
 FILTERS='aformat aresample asetpts bwdif format hflip scale setparams setpts setsar settb tonemap transpose vflip zscale'
 PROTOCOLS='file pipe'
-# Of the libraries x264 encodes, dav1d decodes AV1, and zimg converts colours; zlib and bzip2 are in headers of MOV and MKV.
+# x264 encodes, dav1d decodes AV1, and zimg converts colours; headers of MOV and MKV use zlib and bzip2.
 LIBRARIES='libx264 libdav1d libzimg zlib bzlib'
 
 PACKAGES='dpkg-dev gcc libc6-dev make nasm pkg-config libx264-dev libdav1d-dev libzimg-dev zlib1g-dev libbz2-dev'
@@ -35,7 +36,7 @@ PACKAGES='dpkg-dev gcc libc6-dev make nasm pkg-config libx264-dev libdav1d-dev l
 to=$1
 build=/tmp/ffmpeg-build
 
-# Beside every entry of the distribution one of its sources: what others keep beside it may have none.
+# Adds the source entry to every apt entry of the distribution. Repositories of others may have no sources.
 with_sources() {
   apt-get indextargets --format '$(ORIGIN) $(SOURCESENTRY)' 'Created-By: Packages' | sort -u | while read -r origin entry; do
     case $origin:${entry%:*} in
@@ -66,7 +67,7 @@ components() { for name in $2; do printf -- '--enable-%s=%s\n' "$1" "$name"; don
   $(components demuxer "$DEMUXERS $PROBES") $(components decoder "$DECODERS") $(components parser "$PARSERS") \
   $(components encoder "$ENCODERS") $(components muxer "$MUXERS") $(components bsf "$BSFS") \
   $(components filter "$FILTERS") $(components protocol "$PROTOCOLS") > configured 2>&1 || { cat configured; exit 1; }
-# A name that this version does not know is only warned of, and what lacks a library is left out without a word.
+# configure only warns about a name that this version lacks, and silently omits a component whose library is missing.
 if grep WARNING configured; then exit 1; fi
 missing=0
 check() {
@@ -78,7 +79,7 @@ check() {
 check demuxer "$DEMUXERS $PROBES"; check decoder "$DECODERS"; check parser "$PARSERS"; check encoder "$ENCODERS"
 check muxer "$MUXERS"; check bsf "$BSFS"; check filter "$FILTERS"; check protocol "$PROTOCOLS"
 [ "$missing" = 0 ]
-# In assembly where the processor has any.
+# The build must use the assembly code for this processor.
 case $(uname -m) in x86_64) grep -q '^#define HAVE_X86ASM 1$' config.h ;; aarch64) grep -q '^#define HAVE_NEON 1$' config.h ;; esac
 
 make -s -j"$(nproc)" ffmpeg ffprobe
@@ -93,7 +94,7 @@ install -D -m 644 -t "$doc" debian/copyright ../ffmpeg_*.dsc
   echo
   "$to/usr/local/bin/ffmpeg" -version
 } > "$doc/SOURCE"
-# By its name alone: where /lib is /usr/lib a package may know a library by either folder.
+# The search uses only the base name: where /lib is /usr/lib, a package may list a library under either folder.
 for library in $(ldd "$to"/usr/local/bin/* | awk '$2 == "=>" { print $3 }' | sort -u); do
   package=$(dpkg-query --search "*/$(basename "$(realpath "$library")")")
   echo "${package%%:*}"

@@ -14,8 +14,8 @@ import { openWriter } from '@semblance/media/internal/writer';
 import type { ColorTags } from '@semblance/media/types';
 import { expect, it } from 'vitest';
 
-// The agent's image has an ffmpeg built by ffmpeg.sh with nothing but what its lists name. Here everything that the
-// agent starts is started without a program, and what its arguments ask for is compared with the lists.
+// The agent's image has an ffmpeg that ffmpeg.sh builds with only the components in its lists. These tests replace
+// every start of a program in the media layer, and compare what its arguments ask for with the lists.
 
 const script = readFileSync(join(import.meta.dirname, 'ffmpeg.sh'), 'utf8');
 const listed = (name: string) => {
@@ -23,7 +23,7 @@ const listed = (name: string) => {
   return words.split(/\s+/).sort();
 };
 
-/** Where ffmpeg's configure has another name than the program. */
+/** Program name → configure name, where ffmpeg's configure uses another name. */
 const CONFIGURED: Readonly<Record<string, string>> = {
   mp4: 'mov',
   m4a: 'mov',
@@ -34,7 +34,7 @@ const CONFIGURED: Readonly<Record<string, string>> = {
   mpeg: 'mpegps',
   msmpeg4: 'msmpeg4v3',
 };
-/** Decoders that are taken only where the one beside it is missing. */
+/** Decoder → preferred decoder; the former is used only where the latter is missing. */
 const SECOND: Readonly<Record<string, string>> = {
   libvpx: 'vp8',
   'libvpx-vp9': 'vp9',
@@ -54,10 +54,10 @@ it('is built with every demuxer and decoder that a file may ask for', () => {
   expect(listed('DECODERS')).toEqual(configured(DECODERS.map((name) => SECOND[name] ?? name)));
 });
 
-/** Ends what would have read from a program. */
+/** Stops the work before it would read from a program. */
 class Started extends Error {}
 
-/** Arguments of all that the work starts, which fails when it would go on with the program. */
+/** Returns the arguments of the one program that the work starts, and stops the work there. */
 async function started(work: (kit: Kit, signal: AbortSignal) => Promise<unknown>): Promise<string[]> {
   const commands: string[][] = [];
   const stream: RawStream = { index: 0, codec_type: 'audio', codec_name: 'aac', sample_rate: '48000' };
@@ -118,7 +118,7 @@ const PLAIN: VideoDetails = {
   storedColor: COLOR,
   pixelFormat: 'yuv420p',
 };
-/** One for each way in which frames are changed while they are decoded. */
+/** One video for each way in which frames are changed during decoding. */
 const VIDEOS: readonly VideoDetails[] = [
   PLAIN,
   { ...PLAIN, interlaced: true, mirrored: true },
@@ -133,7 +133,7 @@ const size = { width: 64, height: 48 };
 const sound = { stream: 1, zeroUs: 0, path: '/sound' };
 const whole = { video: '/video', to: '/to', frames: 2, lastFrameUs: 40_000 };
 
-/** Everything that the media layer starts: a command each. */
+/** Returns the arguments of every program that the media layer starts. */
 function commands(): Promise<string[][]> {
   const decoders = VIDEOS.map((video) =>
     started((kit, signal) => {
@@ -168,7 +168,7 @@ function commands(): Promise<string[][]> {
 
 type Kind = 'DEMUXERS' | 'MUXERS' | 'ENCODERS' | 'FILTERS' | 'BSFS' | 'PROTOCOLS';
 
-/** What the arguments of one command ask ffmpeg or ffprobe to have. */
+/** Yields the components that the arguments of one command require of ffmpeg or ffprobe. */
 function* asked(args: readonly string[]): Generator<readonly [Kind, string]> {
   let input = args.lastIndexOf('-i');
   if (input < 0) input = args.length;
@@ -186,7 +186,7 @@ function* asked(args: readonly string[]): Generator<readonly [Kind, string]> {
   }
 }
 
-/** Names of what is chained with commas, of which those within a value have a stroke before them. */
+/** Returns the names in a comma-separated chain. A comma inside a value is escaped with a backslash. */
 const parts = (chain: string) => chain.split(/(?<!\\),/).map((part) => part.split('=')[0] as string);
 
 it('is built with all that the agent asks of it, and no more', async () => {
@@ -203,6 +203,6 @@ it('is built with all that the agent asks of it, and no more', async () => {
   expect(of('ENCODERS')).toEqual(listed('ENCODERS'));
   expect(of('FILTERS')).toEqual(listed('FILTERS'));
   expect(of('PROTOCOLS')).toEqual(listed('PROTOCOLS'));
-  // The second one is for demuxers, and in no argument.
+  // extract_extradata is used by demuxers and appears in no argument.
   expect([...of('BSFS'), 'extract_extradata'].sort()).toEqual(listed('BSFS'));
 });

@@ -12,7 +12,7 @@ import { withAdvice } from './disk-full.ts';
 const dir = mkdtempSync(join(tmpdir(), 'semblance-images-'));
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
 
-/** A PATH with a `kind` and a `ctr` of its own. */
+/** Returns a PATH with only these scripts as programs. */
 function programs(scripts: Record<string, string>): NodeJS.ProcessEnv {
   const bin = mkdtempSync(join(dir, 'bin-'));
   for (const [name, script] of Object.entries(scripts)) {
@@ -51,7 +51,7 @@ it('asks a socket whether a containerd answers', async () => {
   try {
     const answers = programs({ ctr: 'exit 0' });
     expect(await findDestination({ containerd: `unix://${socket}` }, answers)).toEqual({ socket });
-    // What is asked for on the command line goes before what is set.
+    // The command line takes precedence over the environment.
     const set = { ...answers, SEMBLANCE_KIND_CLUSTER: 'a' };
     expect(await findDestination({ containerd: socket }, set)).toEqual({ socket });
     const silent = programs({ ctr: 'echo "failed to dial" >&2; exit 1' });

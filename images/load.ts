@@ -1,7 +1,5 @@
 /**
- * `npm run images:load [-- --containerd SOCKET | --kind NAME]`: builds the images and gives them to the cluster at hand:
- * the containerd of a node by its socket (SEMBLANCE_CONTAINERD_SOCKET), or a cluster of kind (SEMBLANCE_KIND_CLUSTER).
- * With neither: the only cluster of kind that there is.
+ * `npm run images:load [-- --containerd SOCKET | --kind NAME]`: builds the images and loads them into a cluster: a node's containerd, by its socket (SEMBLANCE_CONTAINERD_SOCKET), or a kind cluster (SEMBLANCE_KIND_CLUSTER). Default: the only kind cluster that exists.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -24,7 +22,7 @@ if (import.meta.main) {
     await withAdvice(imagesFolder(), async () => {
       const folder = await mkdtemp(join(imagesFolder(), 'archives-'));
       try {
-        // One after the other: an archive is as large as its image.
+        // Images are loaded one after the other, because an archive is as large as its image.
         for (const target of options.targets) {
           const archives = await builder.save([imageName(target, options.tag)], folder);
           await loadArchives(archives, to, options.signal);

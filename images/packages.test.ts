@@ -8,7 +8,7 @@ import { closure, workspaces } from '../test/structure/workspaces.ts';
 const containerfile = readFileSync(join(import.meta.dirname, 'Containerfile'), 'utf8');
 const all = workspaces();
 
-/** The lines of one stage. */
+/** Returns the lines of one stage of the Containerfile. */
 function stage(name: string): string {
   const [, text] = new RegExp(` AS ${name}\\n([^]*?)(?=\\nFROM |$)`).exec(containerfile) ?? [];
   return text ?? '';

@@ -1,7 +1,7 @@
 import { inflateSync } from 'node:zlib';
 
 const SIGNATURE = Buffer.from('89504e470d0a1a0a', 'hex');
-/** Samples of a pixel, by colour type. */
+/** PNG colour type → samples per pixel. */
 const SAMPLES: Readonly<Record<number, number>> = { 2: 3, 6: 4 };
 
 export interface Picture {
@@ -12,9 +12,9 @@ export interface Picture {
 }
 
 /**
- * Decodes a PNG of 8-bit RGB or RGBA without interlacing (PNG specification, third edition), which is what the shipped
- * portrait and its swap are. The service image has no library for pictures, and needs none but here.
- * @throws Error when it is another PNG, or none
+ * Decodes a PNG of 8-bit RGB or RGBA without interlacing (PNG specification, third edition), as the shipped
+ * portrait and its swap are. The service image has no image library, because it would be needed only here.
+ * @throws Error for any other PNG or file
  */
 export function decodePng(bytes: Uint8Array): Picture {
   const data = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -49,7 +49,7 @@ export function decodePng(bytes: Uint8Array): Picture {
   return { width, height, rgb };
 }
 
-/** Undoes the filter of one row; `step` is the distance to the same sample of the pixel before. */
+/** Undoes the filter of one row. @param step distance to the same sample of the previous pixel */
 function unfilter(
   filter: number,
   line: Uint8Array,

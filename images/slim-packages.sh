@@ -1,13 +1,13 @@
 #!/bin/sh
-# Takes out of node_modules what Node.js does not run: sources, declarations, maps, tests, papers, the parts of
-# packages for other runtimes (bare-*) and builds for other platforms.
+# Removes from node_modules what Node.js does not run: sources, declarations, maps, tests, documents, parts of packages
+# for other runtimes (bare-*) and builds for other platforms.
 set -eu
 cd node_modules
 case "$(uname -m)" in aarch64) cpu=arm64 ;; *) cpu=x64 ;; esac
 rm -rf .bin .package-lock.json bare-* swagger-ui-dist/*-es-* swagger-ui-dist/swagger-ui.js
 find . -type f \( -name '*.map' -o -name '*.ts' -o -name '*.cts' -o -name '*.mts' -o -name '*.tsx' -o -name '*.flow' \
   -o -iname 'readme*.md' -o -iname 'changelog*' -o -iname 'history.md' \) -delete
-# Only at the top of a package: further down such a name may be that of code.
+# These folders are removed only at the top of a package, because deeper ones may contain code.
 find . -type d \( -name test -o -name tests -o -name __tests__ -o -name docs -o -name benchmark -o -name benchmarks \
   -o -name example -o -name examples \) \
   -regex '\(.*/node_modules\|\.\)/\(@[^/]*/\)?[^@/][^/]*/[^/]*' -prune -exec rm -rf {} +

@@ -1,6 +1,6 @@
 /**
- * Run by `helm test`: swaps a face between two of the shipped portraits, as an integrator would, and looks at what
- * comes back. Without SEMBLANCE_API_KEY it makes an account of its own, with the admin command.
+ * Test of `helm test`: swaps a face between two shipped portraits, as an integrator would, and checks the output.
+ * Without SEMBLANCE_API_KEY it creates an account with the admin command.
  */
 import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -17,7 +17,7 @@ import { decodePng } from './png.ts';
 const ROOT = join(import.meta.dirname, '..');
 const BASE = 'astronaut.png';
 const FACE = 'grace_hopper.jpg';
-/** The whole test; a first agent may still be starting. */
+/** Time limit of the whole test, in ms, because the first agent may still be starting. */
 const LIMIT_MS = 240_000;
 const RETRY_MS = 2_000;
 
@@ -69,7 +69,7 @@ async function main(): Promise<void> {
   if (job.status !== 'succeeded' || !job.output_url)
     throw new Error(`the job ended as ${job.status}: ${job.error?.message ?? 'without an output'}`);
 
-  // Where clients reach the gateway need not be reachable from in here; the link's signature is of its path alone.
+  // The gateway's public address may be unreachable from here, and the link's signature covers only its path.
   const link = new URL(job.output_url);
   const inside =
     link.origin === config.SEMBLANCE_PUBLIC_URL ? new URL(link.pathname + link.search, api) : link;
@@ -81,7 +81,7 @@ async function main(): Promise<void> {
   );
 }
 
-/** @returns a key of a new account with enough for the test */
+/** Creates an account with enough balance for the test. @returns its key */
 async function makeAccount(): Promise<string> {
   const cli = join(ROOT, 'control-plane', 'admin', 'cli.ts');
   const args = [
@@ -101,7 +101,7 @@ async function makeAccount(): Promise<string> {
       return (JSON.parse(stdout) as { api_key: string }).api_key;
     } catch (error) {
       const said = parsed((error as { stdout?: string }).stdout);
-      // The control plane may still be starting; anything else that it says is final.
+      // The control plane may still be starting; any other error is final.
       if (signal.aborted || said?.error.code !== 'unreachable')
         throw new Error(said?.error.message ?? describeError(error), { cause: error });
       say(said.error.message);
@@ -118,7 +118,7 @@ function parsed(text: string | undefined): { error: { code: string; message: str
   }
 }
 
-/** Sends it again while the service is starting; what it refuses is final. */
+/** Retries while the service is starting; any other refusal is final. */
 async function untilServed(what: string, send: () => Promise<Response>): Promise<Response> {
   for (;;) {
     const answer = await send().catch((error: unknown) => {

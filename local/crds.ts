@@ -12,7 +12,7 @@ import {
 } from '@semblance/common/kube/index';
 import { parseAllDocuments } from 'yaml';
 
-/** States where the resource definitions are. */
+/** Folder of the resource definitions. */
 const CRDS = fileURLToPath(new URL('../crds', import.meta.url));
 const FIELD_MANAGER = 'semblance-local';
 
@@ -25,10 +25,9 @@ type Definition = CustomResourceDefinition & {
 };
 
 /**
- * Applies (server-side) every definition in crds/*.yaml, or of another folder, and the namespace, and waits until the
- * API serves them.
- * What is there already and equal is left untouched. They are sent as they are written: the serializer of
- * @kubernetes/client-node drops `default`, `enum` and the validation extensions from a schema.
+ * Applies every definition in crds/*.yaml, or in another folder, and the namespace (server-side apply), and waits
+ * until the API serves them. Equal definitions stay untouched. They are sent as written, because the serializer of
+ * `@kubernetes/client-node` drops `default`, `enum` and the validation extensions from a schema.
  */
 export async function applyCrds(options: {
   kubeconfig: string;
@@ -65,7 +64,7 @@ async function established(client: KubeClient, definition: Definition, signal?: 
   for (const deadline = Date.now() + 30_000; ; ) {
     const { status } = await client.get(CRD_RESOURCE, { name }, { signal });
     const condition = (type: string) => status?.conditions?.find((candidate) => candidate.type === type);
-    // Established is said a moment before the storage answers, so ask that as well.
+    // Established is reported a moment before the storage answers, so that is checked too.
     if (condition('Established')?.status === 'True' && (await isServed(client, definition))) return;
     const refused = condition('NamesAccepted');
     if (refused?.status === 'False') throw new Error(`the cluster refuses ${name}: ${refused.message}`);
@@ -83,7 +82,7 @@ async function isServed(client: KubeClient, { spec }: Definition): Promise<boole
     }
     return true;
   } catch (error) {
-    // 404: not routed yet; 429: "storage is (re)initializing".
+    // 404: the route does not exist yet; 429: "storage is (re)initializing".
     if (isKubeError(error, 'not_found', 'too_many_requests')) return false;
     throw error;
   }

@@ -2,8 +2,8 @@
  * `npm run demo`: swaps a face between two photographs, through every part of the system.
  *
  *   --image FILE   the photograph that keeps everything but the face
- *   --face FILE    whose face it gets
- *   --out FOLDER   where the result and copies of both inputs are put
+ *   --face FILE    the photograph whose face it gets
+ *   --out FOLDER   folder for the result and copies of both inputs
  *   --keep         leave the stack running afterwards, until Ctrl-C
  */
 import { execFile } from 'node:child_process';
@@ -36,7 +36,7 @@ try {
   const image = values.image ?? fileURLToPath(new URL('media/grace_hopper.jpg', repository));
   const face = values.face ?? fileURLToPath(new URL('media/astronaut.png', repository));
   for (const file of [image, face]) {
-    // Before a stack is started for nothing.
+    // Checked first, so that a wrong path starts no stack.
     if (!existsSync(file))
       throw Object.assign(new Error(`there is no file ${file}`), { code: 'no_such_file' });
   }

@@ -10,7 +10,7 @@ import { freePort } from './process/ports.ts';
 import { runScript } from './process/run-script.ts';
 import { resolveTools } from './toolchain/toolchain.ts';
 
-/** The Kubernetes API of the stack, as durable as it is there. */
+/** These tests run the stack's Kubernetes API, as durable as the stack has it. */
 let folder: string;
 let guard: Guard;
 beforeAll(() => {
@@ -26,7 +26,7 @@ const gone = (pid: number) => vi.waitFor(() => expect(identify(pid)).toBeUndefin
 describe('the Kubernetes API', () => {
   it('keeps its objects through kill -9 of both servers, and knows who asks', async () => {
     const binaries = await resolveTools(['etcd', 'kube-apiserver']);
-    // Longer than a Unix socket's path may be.
+    // This path is too long for a Unix socket.
     const dir = join(folder, 'a'.repeat(80), 'kube');
     const port = await freePort();
     const first = await startKube({ binaries, dir, port, namespace: 'semblance', guard });

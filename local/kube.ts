@@ -10,35 +10,35 @@ import { onFreePort } from './process/ports.ts';
 import { type ServiceSpec, startService } from './process/service.ts';
 import { writeAtomically } from './process/write-atomically.ts';
 
-/** A Unix socket's path must fit 104 bytes (macOS; 108 on Linux). */
+/** Longest path of a Unix socket, in bytes. The system's limit is 104 on macOS and 108 on Linux. */
 const SOCKET_PATH_LIMIT = 100;
 const DAY_MS = 86_400_000;
 
 export type KubeOptions = {
   /** Absolute paths of the two servers. */
   binaries: { etcd: string; 'kube-apiserver': string };
-  /** Folder of this cluster alone: data, keys, certificates, tokens. */
+  /** Folder of this cluster alone, for its data, keys, certificates and tokens. */
   dir: string;
   /** Port of the API server, on loopback. */
   port: number;
   guard: Guard;
   /** Namespace that the kubeconfig selects. */
   namespace?: string;
-  /** False only for data that may be lost when the machine (not the process) dies: tests. Default true. */
+  /** False only for data that may be lost when the machine (not the process) dies, as in tests. Default true. */
   durable?: boolean;
 };
 
 /**
- * A Kubernetes API without nodes: etcd and kube-apiserver as two services, authentication and RBAC on.
+ * Describes a Kubernetes API without nodes: etcd and kube-apiserver as two services, with authentication and RBAC.
  *
  * - etcd is reached by Unix sockets in a folder closed to others, so it needs neither ports nor certificates.
- * - kube-apiserver makes its own authority and serving certificate (renewed here before they expire).
- * - The administrator is a token, the way of all of client-go's clients; `kubeconfig` (mode 0600) holds it.
+ * - kube-apiserver makes its own authority and serving certificate. Both are renewed here before they expire.
+ * - The administrator is a token, as all clients of client-go support it; `kubeconfig` (mode 0600) contains it.
  */
 export function kubeServices(options: KubeOptions): {
   services: ServiceSpec[];
   kubeconfig: string;
-  /** Must be called when both have ended for good. */
+  /** Removes the temporary socket folder. Must be called after both services have ended for good. */
   cleanUp(): Promise<void>;
 } {
   const kubeconfig = join(options.dir, 'kubeconfig');
@@ -50,7 +50,7 @@ export function kubeServices(options: KubeOptions): {
   };
 }
 
-/** Starts both and waits until `/readyz` says ok; see `startPostgres`. */
+/** Starts both services and waits until `/readyz` answers ok; see `startPostgres`. */
 export async function startKube(options: {
   binaries: KubeOptions['binaries'];
   dir: string;
@@ -121,7 +121,7 @@ function etcdService({ binaries, dir, durable = true }: KubeOptions, sockets: So
             `--initial-advertise-peer-urls=${peer}`,
             `--initial-cluster=local=${peer}`,
           ],
-          // kube-apiserver compacts every five minutes; the quota is what stops a runaway.
+          // kube-apiserver compacts every five minutes; the quota stops runaway growth.
           ...['--quota-backend-bytes=2147483648', '--log-level=warn', '--log-outputs=stderr'],
           ...(durable ? [] : ['--unsafe-no-fsync']),
         ],
@@ -154,11 +154,12 @@ function apiserverService(options: KubeOptions, sockets: Sockets, kubeconfig: st
       const { client } = await sockets.addresses();
       return {
         command: binaries['kube-apiserver'],
-        // Collects its garbage half as often: less CPU, for memory in proportion to what it holds.
+        // Halves the frequency of garbage collection: less CPU, for memory in proportion to the live heap.
         env: { GOGC: '200', ...process.env },
         args: [
           ...[`--etcd-servers=${client}`, '--bind-address=127.0.0.1', `--secure-port=${port}`],
-          // Without this the address of the default route is looked for, and a machine off the network has none.
+          // Without this flag the server looks for the address of the default route, which a machine without a
+          // network lacks.
           ...['--advertise-address=127.0.0.1', '--endpoint-reconciler-type=none'],
           `--cert-dir=${certificates}`,
           ...[
@@ -189,7 +190,7 @@ function apiserverService(options: KubeOptions, sockets: Sockets, kubeconfig: st
 
 type Sockets = { addresses(): Promise<{ client: string; peer: string }>; cleanUp(): Promise<void> };
 
-/** etcd's two sockets: in its own folder, or, where that path is too long, in a private temporary one. */
+/** Returns etcd's two sockets: in its own folder, or in a private temporary one when that path is too long. */
 function socketsOf({ dir, guard }: KubeOptions): Sockets {
   const fits = Buffer.byteLength(join(dir, 'client.sock')) <= SOCKET_PATH_LIMIT;
   let short: Promise<string> | undefined;
@@ -230,7 +231,10 @@ async function adminToken(dir: string): Promise<string> {
   return (await readFile(file, 'utf8')).split(',', 1)[0] as string;
 }
 
-/** The API server makes its certificate, valid for a year, only when there is none. */
+/**
+ * Removes the certificates when they expire within 30 days. The API server makes one, valid for a year, only when
+ * there is none.
+ */
 async function removeExpiring(certificates: string): Promise<void> {
   const file = join(certificates, 'apiserver.crt');
   if (!existsSync(file)) return;
@@ -238,7 +242,7 @@ async function removeExpiring(certificates: string): Promise<void> {
   try {
     validUntil = Date.parse(new X509Certificate(await readFile(file)).validTo);
   } catch {
-    // Cut short by a crash: as good as expired.
+    // A crash truncated the certificate, so it is replaced like an expired one.
   }
   if (validUntil < Date.now() + 30 * DAY_MS) await rm(certificates, { recursive: true });
 }
@@ -275,7 +279,7 @@ async function writeKubeconfig(options: {
   if (present !== text) await writeAtomically(options.file, text);
 }
 
-/** Our environment without the variables by which a server would configure itself. */
+/** Returns this process's environment without the variables by which a server would configure itself. */
 function without(prefix: string): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith(prefix)));
 }

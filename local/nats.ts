@@ -12,16 +12,21 @@ const USER = 'semblance';
 export type NatsOptions = {
   /** Absolute path of nats-server. */
   binary: string;
-  /** Folder of this server alone; its store, its configuration and its password are in it. */
+  /** Folder of this server alone, with its store, configuration and password. */
   dir: string;
   port: number;
-  /** False only for data that may be lost when the machine (not the process) dies: tests. Default true. */
+  /** False only for data that may be lost when the machine (not the process) dies, as in tests. Default true. */
   durable?: boolean;
-  /** So many accounts of their own, apart from each other and from the usual one; see `natsAccountUrl`. */
+  /**
+   * Number of additional accounts, isolated from each other and from the main one; see `natsAccountUrl`. Default 0.
+   */
   accounts?: number;
 };
 
-/** nats-server with JetStream as a service: loopback only, with a password, every message on disk before its ack. */
+/**
+ * Describes nats-server with JetStream as a service: loopback only, with a password, every message on disk before
+ * its ack.
+ */
 export function natsService(options: NatsOptions): ServiceSpec {
   const { binary, dir, port, durable = true } = options;
   const configuration = join(dir, 'nats.conf');
@@ -39,7 +44,7 @@ export function natsService(options: NatsOptions): ServiceSpec {
       await writeFile(configuration, text, { mode: 0o600 });
       return { command: binary, args: ['--config', configuration] };
     },
-    // The server speaks first, once it accepts clients; JetStream is up before that.
+    // The server sends its greeting once it accepts clients, and JetStream is up before that.
     probe: (signal) => greeting(port, signal),
     stopSignal: 'SIGTERM',
     graceMs: 10_000,
@@ -47,7 +52,7 @@ export function natsService(options: NatsOptions): ServiceSpec {
   };
 }
 
-/** The server's configuration: JetStream, the usual account, and any number of others that see nothing of each other. */
+/** Returns the server's configuration: JetStream, the main account, and any number of isolated other accounts. */
 export function natsConfiguration(options: {
   listen: string;
   storeDir: string;
@@ -68,19 +73,19 @@ export function natsConfiguration(options: {
     ),
     '}',
     'max_payload: 1MB',
-    // We ask it to end when nothing uses it any more; a longer drain only delays that.
+    // The server is told to end when no client needs it any more, so a longer drain would only delay the end.
     'lame_duck_grace_period: 1s',
     'lame_duck_duration: 30s',
   ];
   return `${lines.join('\n')}\n`;
 }
 
-/** Address of the server in `dir`, password included. */
+/** Returns the URL of the server in `dir`, password included. */
 export async function natsUrl(dir: string, port: number): Promise<string> {
   return `nats://${USER}:${await passwordOf(dir)}@127.0.0.1:${port}`;
 }
 
-/** Address of one of the accounts asked for with `accounts`, counted from 0. */
+/** Returns the URL of one of the additional `accounts`, counted from 0. */
 export async function natsAccountUrl(dir: string, port: number, account: number): Promise<string> {
   return `nats://u${account}:${await passwordOf(dir)}@127.0.0.1:${port}`;
 }
@@ -121,13 +126,13 @@ async function passwordOf(dir: string): Promise<string> {
   const file = join(dir, 'password');
   try {
     const password = (await readFile(file, 'utf8')).trim();
-    // An empty one is no password.
+    // An empty file contains no password.
     if (password) return password;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
   }
   await mkdir(dir, { recursive: true });
-  // A letter first: the configuration language reads a bare number as one.
+  // The password begins with a letter, because the configuration language reads a bare number as a number.
   const password = `p${randomBytes(24).toString('hex')}`;
   await writeAtomically(file, `${password}\n`);
   return password;

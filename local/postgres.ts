@@ -15,11 +15,11 @@ import { chooseDisguise, type Disguise, ensureOwner } from './unprivileged.ts';
 const USER = 'semblance';
 
 export type PostgresOptions = {
-  /** Folder of this server alone; `data`, `password` and the log are made in it. */
+  /** Folder of this server alone, for `data`, `password` and the log. */
   dir: string;
   port: number;
   guard: Guard;
-  /** False only for data that may be lost when the machine (not the process) dies: tests. Default true. */
+  /** False only for data that may be lost when the machine (not the process) dies, as in tests. Default true. */
   durable?: boolean;
   maxConnections?: number;
 };
@@ -31,9 +31,10 @@ class PostgresUnavailableError extends Error {
 }
 
 /**
- * The embedded PostgreSQL server as a service. Durable as a production server is (fsync, synchronous commit, full
- * page writes, checksums) and small (64 MB of shared buffers). It listens on loopback only and asks for a password
- * (SCRAM); there is no Unix socket, so neither a folder others can write to nor a path length limit is involved.
+ * Describes the embedded PostgreSQL server as a service. It is as durable as a production server (fsync,
+ * synchronous commit, full page writes, checksums) and small (64 MB of shared buffers). It listens on loopback only
+ * and asks for a password (SCRAM). It has no Unix socket, which would need a folder closed to others and a short
+ * path.
  */
 export function postgresService(options: PostgresOptions): ServiceSpec {
   const { dir, port } = options;
@@ -57,15 +58,18 @@ export function postgresService(options: PostgresOptions): ServiceSpec {
         await sql.end({ timeout: 1 });
       }
     },
-    // "Fast": ends sessions, writes a checkpoint. SIGTERM would wait for clients to leave.
+    // SIGINT is the "fast" shutdown: it ends sessions and writes a checkpoint. SIGTERM would wait for clients to
+    // leave.
     stopSignal: 'SIGINT',
     graceMs: 15_000,
-    // Recovery after a crash replays the log first.
+    // After a crash, recovery replays the log first.
     readyWithinMs: 120_000,
   };
 }
 
-/** Address of a database of the server in `dir`, password included. The server must have been started once. */
+/**
+ * Returns the URL of a database of the server in `dir`, password included. The server must have been started once.
+ */
 export function postgresUrl(dir: string, port: number, database: string): string {
   const password = readFileSync(join(dir, 'password'), 'utf8').trim();
   return `postgres://${USER}:${password}@127.0.0.1:${port}/${database}`;
@@ -109,7 +113,7 @@ export async function startPostgres(options: {
   }
 }
 
-/** Makes a database, unless it exists, and says its address. The name is plain: letters, digits, underscores. */
+/** Creates a database unless it exists, and returns its URL. @param name only letters, digits and underscores */
 export async function createDatabase(adminUrl: string, name: string): Promise<string> {
   const sql = connect(adminUrl);
   try {
@@ -124,7 +128,7 @@ export async function createDatabase(adminUrl: string, name: string): Promise<st
   return url.href;
 }
 
-/** Removes a database, ending the sessions in it; one that does not exist is no error. */
+/** Drops a database and ends the sessions in it. A missing database is no error. */
 export async function dropDatabase(adminUrl: string, name: string): Promise<void> {
   const sql = connect(adminUrl);
   try {
@@ -147,7 +151,7 @@ function settings({ port, durable = true, maxConnections = 100 }: PostgresOption
     unix_socket_directories: '',
     max_connections: String(maxConnections),
     shared_buffers: '64MB',
-    // Reads from the page cache: helper processes for I/O would cost more than they give.
+    // Reads come from the page cache, so helper processes for I/O would cost more than they gain.
     io_method: 'sync',
     jit: 'off',
     min_wal_size: '80MB',
@@ -157,7 +161,7 @@ function settings({ port, durable = true, maxConnections = 100 }: PostgresOption
     fsync: durable ? 'on' : 'off',
     synchronous_commit: 'on',
     full_page_writes: 'on',
-    // A client that vanished must not hold its locks for the two hours of the kernel's default.
+    // A client that vanished must not keep its locks for two hours, the kernel's default.
     tcp_keepalives_idle: '30',
     client_connection_check_interval: '10s',
   };
@@ -179,12 +183,12 @@ async function binaries(): Promise<{ postgres: string; initdb: string }> {
 
 function disguised(disguise: Disguise, command: string, args: string[]): Launch {
   const [first, ...rest] = [...disguise.prefix, command, ...args] as [string, ...string[]];
-  // Messages in English whatever the machine speaks, and none of the PG* variables of the user's own clients.
+  // Messages must be in English on every machine, and the user's own PG* variables must not apply.
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('PG')));
   return { command: first, args: rest, env: { ...env, LC_ALL: 'C' } };
 }
 
-/** Makes the data folder; one that is interrupted leaves nothing that looks like a data folder. */
+/** Creates the data folder. An interrupted call leaves nothing that looks like a data folder. */
 async function initialise(options: PostgresOptions, initdb: string, disguise: Disguise, signal: AbortSignal) {
   const { dir, guard, durable = true } = options;
   await mkdir(dir, { recursive: true });
@@ -196,7 +200,7 @@ async function initialise(options: PostgresOptions, initdb: string, disguise: Di
   if (disguise.owner !== undefined) await ensureOwner(unfinished, disguise.owner);
 
   const password = randomBytes(24).toString('base64url');
-  // initdb, in its disguise, may not be able to read the folder that keeps the password.
+  // Under its other identity initdb may be unable to read the folder of the password file.
   const handover = await mkdtemp(join(tmpdir(), 'semblance-initdb-'));
   await guard.removeOnDeath(handover);
   const logFile = join(dir, 'initdb.log');
@@ -206,7 +210,7 @@ async function initialise(options: PostgresOptions, initdb: string, disguise: Di
     if (disguise.owner !== undefined) await ensureOwner(handover, disguise.owner);
     const launch = disguised(disguise, initdb, [
       ...['--pgdata', unfinished, '--username', USER, '--pwfile', passwordFile],
-      // The same collation on every system, whatever locales it has installed.
+      // The collation must be the same on every system, whatever locales are installed.
       ...[
         '--encoding',
         'UTF8',
@@ -237,9 +241,9 @@ async function initialise(options: PostgresOptions, initdb: string, disguise: Di
 }
 
 /**
- * After a crash `postmaster.pid` is left. Usually the server sees for itself that it is stale; but if its number
- * has been given to another process since, it refuses to start for ever. And if the former server does still run
- * (everything that should have ended it was killed as well), it is ended here.
+ * Removes the `postmaster.pid` that a crash left. The server usually detects that the file is stale, but refuses to
+ * start for ever if another process has its pid by now. If the former server still runs, because everything that
+ * should have ended it was killed too, it is ended here.
  */
 async function endOrphan(data: string, signal: AbortSignal): Promise<void> {
   const file = join(data, 'postmaster.pid');

@@ -11,7 +11,7 @@ import { createDatabase, startPostgres } from './postgres.ts';
 import { identify } from './process/identity.ts';
 import { resolveTools } from './toolchain/toolchain.ts';
 
-/** The servers of the stack, as durable as they are there, through what the stack puts them through. */
+/** These tests run the stack's servers, as durable as the stack has them, and treat them as the stack does. */
 let folder: string;
 let guard: Guard;
 beforeAll(() => {
@@ -56,7 +56,7 @@ describe('PostgreSQL', { timeout: 180_000 }, () => {
     await second.stop();
     expect(identify(second.pid)).toBeUndefined();
 
-    // A number in postmaster.pid that belongs to a stranger by now, as after a reboot.
+    // The pid in postmaster.pid belongs to another process by now, as after a reboot.
     writeFileSync(
       join(dataDir, 'data/postmaster.pid'),
       `${process.pid}\n${join(dataDir, 'data')}\n1\n${first.port}\n\n\n`,
@@ -64,7 +64,7 @@ describe('PostgreSQL', { timeout: 180_000 }, () => {
     const third = await startPostgres({ dataDir, port: first.port, guard });
     expect(await query(url, 'select count(*)::int as n from t')).toEqual([{ n: 1_000 }]);
 
-    // One that still runs although everything that should have ended it is gone.
+    // The former server still runs although everything that should have ended it is gone.
     const fourth = await startPostgres({ dataDir, guard });
     await gone(third.pid);
     expect(await query(fourth.url, 'select 1 as one')).toEqual([{ one: 1 }]);

@@ -1,6 +1,5 @@
 /**
- * `npm start`: the whole of Semblance in the foreground, until Ctrl-C. With `--watch` a service starts again when a source
- * file that it stands on is saved.
+ * `npm start`: runs all of Semblance in the foreground until Ctrl-C. With `--watch`, a service restarts when a source file that it depends on is saved.
  */
 
 import { parseArgs } from 'node:util';

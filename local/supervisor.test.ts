@@ -25,7 +25,7 @@ afterEach(async () => {
 const file = (name: string) => join(folder, name);
 const trace = () => (existsSync(file('trace')) ? readFileSync(file('trace'), 'utf8').trim().split('\n') : []);
 
-/** A real process that says in `trace` when it begins and ends, and serves once `<name>.up` is there. */
+/** Returns a service whose real process writes its start and end to `trace`, and is ready once `<name>.up` exists. */
 function shellService(
   name: string,
   options: { after?: string[]; body?: string; ignoreTerm?: boolean; serves?: boolean } = {},
@@ -47,7 +47,7 @@ function shellService(
       if (!existsSync(file(`${name}.up`))) throw new Error('not up');
     },
     stopSignal: 'SIGTERM',
-    // Long, so that a busy machine changes nothing; what is tried with short times says so.
+    // Long, so that a busy machine changes nothing; tests of short times set their own.
     graceMs: 20_000,
     readyWithinMs: 20_000,
   };
@@ -147,7 +147,7 @@ describe('supervisor', () => {
     const served: string[] = [];
     const supervisor = supervise(
       [
-        // Ends once it was seen to serve; its second life needs a while.
+        // The process ends after it was seen as ready; its second life takes a while to become ready.
         shellService('x', {
           serves: false,
           body: `if [ -e x.seen ]; then sleep 0.5; touch x.up; while :; do sleep 0.02; done; fi
@@ -235,7 +235,8 @@ describe('what an earlier supervisor left', () => {
     expect(await endLeftovers(file('strangers.json'), 100)).toEqual([]);
 
     writeFileSync(file('left.json'), recorded);
-    // As after kill -9 of supervisor and guard: nobody restarts them, so the supervisor must not either.
+    // This is the state after kill -9 of supervisor and guard: nobody restarts the services, so this supervisor
+    // must not either.
     const ending = endLeftovers(file('left.json'), 200);
     const stopping = supervisor.stop();
     expect((await ending).sort()).toEqual(pids.sort());

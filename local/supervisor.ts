@@ -17,35 +17,38 @@ export type SupervisorEvent =
 export type Backoff = {
   initialMs: number;
   maxMs: number;
-  /** A service that served this long starts over with the initial delay when it ends. */
+  /** Time of service after which the next failure waits only the initial delay again, in ms. */
   stableMs: number;
 };
 
 export type SupervisorOptions = {
   services: ServiceSpec[];
   guard: Guard;
-  /** Each service appends to `<name>.log` in it. */
+  /** Folder in which each service appends to `<name>.log`. */
   logDir: string;
-  /** States where the pids are kept for the case that this process and its guard are both killed. */
+  /** File with the pids, for the case that this process and its guard are both killed. */
   childrenFile: string;
   onEvent?: (event: SupervisorEvent) => void;
   backoff?: Backoff;
-  /** How often a service may fail before it served for the first time; then `start` gives up. */
+  /** Number of failures before its first success after which `start` gives up on a service. Default 3. */
   firstAttempts?: number;
   logCheckMs?: number;
 };
 
 export type Supervisor = {
   /**
-   * Starts everything, each service once those it comes after serve, and resolves when all of them serve at the same
-   * time. Rejects with the first that cannot.
+   * Starts every service after its dependencies are ready, and resolves when all are ready at the same time.
+   * Rejects with the error of the first one that fails for good.
    */
   start(): Promise<void>;
   /** Pid of the latest process of each service that was started. */
   pids(): Record<string, number>;
-  /** Ends a service in order and starts it again at once. One that waits for its next start starts now. */
+  /**
+   * Ends a service in order and starts it again at once. A service that waits for its next start is started at
+   * once.
+   */
   restart(service: string, why: string): void;
-  /** Ends everything, each service once those that come after it have ended. */
+  /** Ends every service, each after its dependents have ended. */
   stop(): Promise<void>;
 };
 
@@ -58,17 +61,17 @@ type Kept = {
   pid?: number;
   loop?: Promise<void>;
   serving: boolean;
-  /** In a row, without having served for `stableMs` in between. */
+  /** Failures in a row, without `stableMs` of service in between. */
   failures: number;
-  /** Why it is to be started again, although it serves. */
+  /** Reason of a requested restart; undefined: none was requested. */
   asked?: string | undefined;
-  /** Ends the wait before the next start. */
+  /** Rung to end the wait before the next start. */
   readonly again: Bell;
   ready: PromiseWithResolvers<void>;
   stopped?: Promise<void>;
 };
 
-/** Keeps a set of services running: starts them in order, restarts what ends, ends them in reverse. */
+/** Keeps a set of services running: starts them in order, restarts those that end, ends them in reverse order. */
 export function createSupervisor(options: SupervisorOptions): Supervisor {
   const { services, guard, logDir, childrenFile, onEvent = () => {}, backoff = BACKOFF } = options;
   const { firstAttempts = 3, logCheckMs = 20_000 } = options;
@@ -114,7 +117,7 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
     onEvent({ type: 'ready', service: one.spec.name, afterMs: Date.now() - startedAt, restarts });
   };
 
-  /** Runs one service until the end of the stack. */
+  /** Runs one service until the stack ends. */
   const keep = async (one: Kept) => {
     const { signal } = stopping;
     let served = false;
@@ -134,7 +137,7 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
       } catch (cause) {
         error = cause;
         why = describe(cause);
-        // It may run and yet not serve, or have begun just when the stack was stopped.
+        // The process may run without being ready, or may have started just when the stack was stopped.
         await one.child?.stop(one.spec.graceMs);
       }
       if (signal.aborted) return;
@@ -157,7 +160,7 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
     }
   };
 
-  /** One that served may have ended again while others were started. */
+  /** Waits until all services are ready at once, because one may have ended while others were starting. */
   const allServe = async () => {
     for (;;) {
       stopping.signal.throwIfAborted();
@@ -217,7 +220,10 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
   };
 }
 
-/** Doubles from failure to failure, half of it random so that services do not come back in step. */
+/**
+ * Returns the backoff delay in ms. It doubles with each failure; half of it is random, so that services do not
+ * restart in step.
+ */
 function delayBefore(failures: number, { initialMs, maxMs }: Backoff): number {
   const full = Math.min(maxMs, initialMs * 2 ** (failures - 1));
   return Math.round(full / 2 + (Math.random() * full) / 2);

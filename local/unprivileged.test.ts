@@ -14,7 +14,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** What is chosen where these programs refuse to do their work, as they do in a container without the right. */
+/** Returns the choice when these programs fail, as they do in a container without the permission. */
 function chosenWithout(...refusing: string[]): Disguise {
   for (const name of refusing) {
     writeFileSync(join(folder, name), '#!/bin/sh\nexit 1\n');

@@ -4,15 +4,15 @@ import { chown, lstat, readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { findOnPath } from '@semblance/common/process/find-on-path';
 
-/** The account that owns nothing, by number: it has that number on every system this runs on. */
+/** uid and gid of "nobody", the account that owns nothing; the number is the same on every supported system. */
 const NOBODY = 65_534;
 
-/** How a program that refuses to be root is run by root. */
+/** A way in which root runs a program that refuses to be root. */
 export type Disguise = {
   name: 'none' | 'user namespace' | 'kept capability' | 'other user';
-  /** Put before the command. */
+  /** Arguments before the command. */
   prefix: string[];
-  /** States who must own the program's files, as the kernel sees it; undefined when nothing has to change. */
+  /** uid that must own the program's files, as the kernel sees it; undefined when nothing has to change. */
   owner?: number;
 };
 
@@ -23,19 +23,20 @@ export class RootRefusedError extends Error {
 }
 
 /**
- * Finds a way to run a program that refuses uid 0 (PostgreSQL does). Tried in this order:
+ * Finds a way to run a program that refuses uid 0, as PostgreSQL does. It tries in this order:
  *
- * 1. Not root: nothing to do.
+ * 1. This process is not root: nothing to do.
  * 2. A user namespace in which root's own files belong to "nobody": changes no ownership, reaches every folder
- *    that root reaches. Refused in most containers.
- * 3. Really become "nobody", keeping only the capability to pass folders closed to it (a checkout under /root):
- *    works in containers; the data folder changes hands.
- * 4. The same without the capability, where even that is refused: only if every folder on the way to `paths`
- *    lets others pass.
+ *    that root reaches. Most containers refuse it.
+ * 3. Become "nobody", keeping only the capability to enter folders closed to it (a checkout under /root): works in
+ *    containers; the data folder changes its owner.
+ * 4. The same without the capability, where that is refused too: only if every folder on the way to `paths` lets
+ *    others enter.
  *
- * Each way is tried out with `true` before it is chosen, because the kernel, seccomp and AppArmor each may refuse.
+ * Each way is tested before it is chosen, because the kernel, seccomp or AppArmor may refuse it.
  *
- * @param paths what the program must reach
+ * @param paths files and folders that the program must reach
+ * @throws RootRefusedError when no way works
  */
 export function chooseDisguise(paths: string[]): Disguise {
   if (process.getuid?.() !== 0) return { name: 'none', prefix: [] };
@@ -61,7 +62,7 @@ export function chooseDisguise(paths: string[]): Disguise {
   );
 }
 
-/** Gives a folder and everything in it to `owner` if the folder itself is not theirs yet. */
+/** Gives a folder and everything in it to `owner`, unless the folder itself already belongs to `owner`. */
 export async function ensureOwner(path: string, owner: number): Promise<void> {
   if ((await lstat(path)).uid === owner) return;
   const walk = async (entry: string): Promise<void> => {
@@ -70,7 +71,7 @@ export async function ensureOwner(path: string, owner: number): Promise<void> {
     }
     await chown(entry, owner, owner);
   };
-  // The folder itself changes hands last, so an interrupted walk is repeated.
+  // The folder itself is changed last, so an interrupted walk is repeated.
   await walk(path);
 }
 
@@ -87,7 +88,7 @@ function isOpenToOthers(path: string): boolean {
       const { mode } = statSync(folder);
       if ((mode & constants.S_IXOTH) === 0) return false;
     } catch {
-      // Not there yet: its parent decides.
+      // The entry does not exist yet, so its parent decides.
     }
     if (folder === dirname(folder)) return true;
   }

@@ -28,7 +28,7 @@ const main = async () => {
     );
   }
   if (!config.SEMBLANCE_INTERNAL_TOKEN && !config.SEMBLANCE_TLS_DIR)
-    logger.warn('SEMBLANCE_INTERNAL_TOKEN is not set: whoever reaches the gRPC port may call it');
+    logger.warn('SEMBLANCE_INTERNAL_TOKEN is not set: anyone who reaches the gRPC port may call it');
   const objects = openObjectStore({
     url: config.SEMBLANCE_OBJECTS_URL,
     signingKey: config.SEMBLANCE_OBJECTS_SIGNING_KEY,

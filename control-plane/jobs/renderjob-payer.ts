@@ -38,7 +38,7 @@ export function createRenderJobPayer(options: RenderJobPayerOptions) {
       return { renderJobUid: uid };
     } catch (error) {
       if (!(error instanceof RenderJobRefusedError)) throw error;
-      logger.error({ err: error, jobId }, `cannot make a RenderJob of a job: ${error.message}`);
+      logger.error({ err: error, jobId }, `cannot create the RenderJob of a job: ${error.message}`);
       await settler.fail(jobId, undefined, {
         code: 'processing_failed',
         message: 'The job could not be started.',

@@ -68,5 +68,9 @@ async function repayLost(
     where j.id = any(${ids}::text[]) and j.settled_at is null and j.renderjob_uid is null
       and not exists (select 1 from outbox o where o.job_id = j.id and o.kind = 'renderjob')
     returning job_id`;
-  if (rows.length > 0) logger.error({ count: rows.length }, 'found jobs that have no RenderJob and owe none');
+  if (rows.length > 0)
+    logger.error(
+      { count: rows.length },
+      'found jobs without a RenderJob and without an outbox row to create one',
+    );
 }

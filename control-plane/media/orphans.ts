@@ -81,7 +81,7 @@ export function createOrphans({ sql, objects, removals, logger, renderJobs }: Or
       if (!uids) throw new Error('it is not known which RenderJobs there are');
       const foreign = await notOurs();
       if (foreign) {
-        logger.error(`cannot look for objects without a row: ${foreign}`);
+        logger.error(`cannot list objects without a row: ${foreign}`);
         return { listed: 0, orphans: 0, skipped: foreign };
       }
       const youngest = Date.now() - setting.seconds * 1_000;

@@ -78,7 +78,7 @@ export function createExpiry(options: ExpiryOptions) {
     async run(signal: AbortSignal): Promise<void> {
       while (!signal.aborted) {
         const ended = await look().catch((error: unknown) => {
-          if (!signal.aborted) logger.warn(`cannot look for sessions to end: ${describeError(error)}`);
+          if (!signal.aborted) logger.warn(`cannot find sessions to end: ${describeError(error)}`);
           return 0;
         });
         if (ended < BATCH) await delay(everyMs, undefined, { signal }).catch(() => {});

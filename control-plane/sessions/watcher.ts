@@ -114,7 +114,7 @@ export function createSessionWatcher(options: SessionWatcherOptions) {
     over.delete(name);
     const facts = settled && endedBy(settled);
     if (!facts) return;
-    logger.info({ sessionId: name, reason: facts.reason }, 'settled a session whose LiveSession is over');
+    logger.info({ sessionId: name, reason: facts.reason }, 'settled a session whose LiveSession has ended');
     onEnded?.(facts);
   }
 

@@ -105,7 +105,7 @@ export function createPreviewChore(options: PreviewsOptions): Chore {
     await sql`
       update voice_previews set object_key = ${key}, made_at = now(), last_error = null
       where sound = ${sound} and object_key is null`;
-    logger.info({ voice: voice.id, key }, 'made a preview of a voice');
+    logger.info({ voice: voice.id, key }, 'created a preview of a voice');
   }
 
   async function putOff(sound: string, attempts: number, error: unknown): Promise<void> {
@@ -143,7 +143,7 @@ export function createPreviewChore(options: PreviewsOptions): Chore {
           made++;
         } catch (error) {
           signal.throwIfAborted();
-          logger.warn({ voice: voice.id, attempts }, `cannot make a preview: ${describeError(error)}`);
+          logger.warn({ voice: voice.id, attempts }, `cannot create a preview: ${describeError(error)}`);
           await putOff(sound, attempts, error);
         }
       }

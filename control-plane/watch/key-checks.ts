@@ -35,7 +35,7 @@ export function createKeyChecks({ usable, logger, everyMs = 2_000 }: KeyChecksOp
       }
     } catch (error) {
       // The next check repeats it.
-      logger.debug(`cannot look at the keys of open watches: ${describeError(error)}`);
+      logger.debug(`cannot check the keys of open watches: ${describeError(error)}`);
     } finally {
       looking = false;
     }

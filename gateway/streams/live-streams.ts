@@ -177,7 +177,7 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
       const text = 'the gateway is ending; open another session';
       for (const stream of streams.all()) stream.end({ name: 'going_away', text });
       const left = await reporter.close(withinMs);
-      if (left > 0) logger.warn({ owed: left }, 'ending although reports of sessions are still waiting');
+      if (left > 0) logger.warn({ owed: left }, 'ending while reports of sessions are still unsent');
       agents.close();
     },
   };

@@ -82,7 +82,7 @@ async function sweep(root: string, own: string, logger: Logger): Promise<void> {
       );
     }
     await rm(path, { recursive: true, force: true });
-    logger.info({ path }, 'removed what an ended process left');
+    logger.info({ path }, 'removed the files of an ended process');
   }
 }
 

@@ -2,12 +2,12 @@ import { readFile } from 'node:fs/promises';
 import { basename, extname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** The API refused a call, in its own words. */
+/** The API refused a call; the message is the API's own. */
 class ApiRefusal extends Error {
   override name = 'ApiRefusal';
   readonly code: string;
   readonly status: number;
-  /** How long the service asks to wait; 0 when it does not say. */
+  /** Wait that the service asks for, in ms; 0 when it asks for none. */
   readonly retryAfterMs: number;
   get retryable(): boolean {
     return this.status === 429 || this.status >= 500;
@@ -28,7 +28,7 @@ export type Job = {
   error: { code: string; message: string } | null;
 };
 
-/** The API as any integrator calls it: an address, a key and fetch. */
+/** Creates a client that calls the API as an integrator does: with an address, a key and fetch. */
 export function createClient(options: {
   baseUrl: string;
   apiKey: string;
@@ -38,7 +38,7 @@ export function createClient(options: {
   const { baseUrl, apiKey, signal, say } = options;
   const authorization = `Bearer ${apiKey}`;
 
-  /** Waits and repeats while the service says that it is busy or down; anything else is final. */
+  /** Retries while the service is busy or down. Any other refusal is final. */
   const request = async <T>(what: string, url: string, init: RequestInit = {}): Promise<T> => {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -62,7 +62,7 @@ export function createClient(options: {
   };
 
   return {
-    /** Uploads a file and says its key. */
+    /** Uploads a file and returns its key. */
     async upload(file: string): Promise<string> {
       const form = new FormData();
       form.append('file', new Blob([await readFile(file)], { type: typeOf(file) }), basename(file));
@@ -70,7 +70,7 @@ export function createClient(options: {
       return (await request<{ file_key: string }>(what, `${baseUrl}/uploads`, { method: 'POST', body: form }))
         .file_key;
     },
-    /** Submits a Photo Swap; sending it again with the same `idempotencyKey` makes no second job. */
+    /** Submits a Photo Swap. Repeating it with the same `idempotencyKey` makes no second job. */
     submitPhotoSwap(keys: { image_key: string; face_key: string }, idempotencyKey: string) {
       return request<{ id: string; status: string; status_url: string }>(
         'submitting the job',
@@ -84,7 +84,7 @@ export function createClient(options: {
     },
     job: (statusUrl: string) => request<Job>('reading the job', new URL(statusUrl, baseUrl).href),
     balance: () => request<{ balance_usd: number }>('reading the balance', `${baseUrl}/balance`),
-    /** Fetches an output; its link needs no key. */
+    /** Downloads an output. Its link needs no key. */
     async download(url: string): Promise<{ bytes: Uint8Array; type: string }> {
       const response = await fetch(url, { signal });
       if (!response.ok)
@@ -106,7 +106,7 @@ function typeOf(file: string): string {
   return TYPES[extname(file).toLowerCase()] ?? 'application/octet-stream';
 }
 
-/** File name extension, with its dot, for an image type. */
+/** Returns the file name extension, with its dot, of an image type; `.bin` for any other type. */
 export function extensionOf(type: string): string {
   return Object.entries(TYPES).find(([, candidate]) => candidate === type)?.[0] ?? '.bin';
 }

@@ -6,7 +6,7 @@ import type { StackHandle } from '../stack/handle.ts';
 import { createClient, extensionOf, type Job } from './client.ts';
 import { watchRenderJob } from './watch-render-job.ts';
 
-/** A job of this size takes seconds; after this something is wrong and waiting longer does not help. */
+/** Longest wait for the job. One of this size takes seconds, so after this time something is wrong. */
 const PATIENCE_MS = 5 * 60_000;
 
 /** The job ended without a picture. */
@@ -23,8 +23,8 @@ class JobFailedError extends Error {
 }
 
 /**
- * One Photo Swap as an integrator makes it: two uploads, one submit, reads until it ends, one download. Beside the
- * job's status it shows what the Kubernetes API says of its RenderJob meanwhile.
+ * Makes one Photo Swap as an integrator does: two uploads, one submit, reads until the job ends, one download.
+ * Beside the job's status it shows what the Kubernetes API reports about its RenderJob.
  *
  * @returns the job and the path of the picture; copies of both inputs lie beside it
  */
@@ -58,12 +58,12 @@ export async function photoSwap(options: {
       onChange: ({ status }) => show({ phase: status?.phase, agent: status?.agent }),
     });
     const read = () => client.job(submitted.status_url);
-    // A balance tells of the hold as long as the job is not settled after it was read.
+    // The balance shows the hold only if the job is not yet settled, so the job is read after the balance.
     const meanwhile = await client.balance();
     const held = isSettled(await read()) ? undefined : before.balance_usd - meanwhile.balance_usd;
 
     const job = await untilSettled({ read, show, signal });
-    // The last word of the RenderJob may arrive a moment after that of the job.
+    // The last change of the RenderJob may arrive a moment after that of the job.
     await delay(200, undefined, { signal });
     if (job.status === 'failed' || !job.output_url) throw new JobFailedError(job);
 
@@ -86,7 +86,7 @@ export async function photoSwap(options: {
   }
 }
 
-/** Reads the job until it has ended and been charged: often at first, then within the API's rate limit. */
+/** Reads the job until it has ended and is charged: often at first, then within the API's rate limit. */
 async function untilSettled(options: {
   read: () => Promise<Job>;
   show: (change: Moves) => void;

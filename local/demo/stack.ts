@@ -4,17 +4,17 @@ import { StackRunningError, startStack } from '../stack/stack.ts';
 import { eventPrinter } from '../stack/terminal.ts';
 import { progressPrinter } from '../toolchain/progress.ts';
 
-/** A first start builds its tools, which takes minutes on a small machine. */
+/** Longest wait for the stack. A first start builds its tools, which takes minutes on a small machine. */
 const PATIENCE_MS = 30 * 60_000;
 
 export type UsedStack = {
   handle: StackHandle;
   stateDir: string;
-  /** Ends the stack; absent when it was there before and is not ours to end. */
+  /** Ends the stack. Absent when the stack was already running, because then this process must not end it. */
   stop?: () => Promise<void>;
 };
 
-/** The stack that runs in the state folder, or one that is started now. */
+/** Returns the stack that runs in the state folder, or starts one. */
 export async function attachOrStart(options: {
   env: NodeJS.ProcessEnv;
   signal: AbortSignal;
@@ -35,7 +35,7 @@ export async function attachOrStart(options: {
         const stack = await startStack({ env, signal, onEvent: eventPrinter(say), report, say });
         return { handle: stack.handle, stateDir, stop: stack.stop };
       } catch (error) {
-        // Somebody else was quicker; theirs will do.
+        // Another process started the stack first, so that one is used.
         if (!(error instanceof StackRunningError)) throw error;
       }
     }

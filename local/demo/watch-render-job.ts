@@ -2,8 +2,8 @@ import { KubeConfig, Watch } from '@kubernetes/client-node';
 import type { RenderJob } from '@semblance/crds/gen/renderjobs';
 
 /**
- * Follows one RenderJob at the Kubernetes API until `signal` aborts. A watch that breaks is opened again; every watch
- * begins with the state as it is.
+ * Follows one RenderJob at the Kubernetes API until `signal` aborts. A broken watch is opened again, and every
+ * watch begins with the present state.
  */
 export function watchRenderJob(options: {
   kubeconfig: string;
@@ -31,6 +31,6 @@ export function watchRenderJob(options: {
     );
     signal.addEventListener('abort', () => request.abort(), { once: true });
   };
-  // It is shown beside the job's own status; without it the demo goes on.
+  // The RenderJob is only shown beside the job's status, so the demo continues without it.
   void open().catch(() => {});
 }

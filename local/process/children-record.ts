@@ -4,12 +4,12 @@ import { signalGroup } from '@semblance/common/process/child';
 import { identify, isAlive, type ProcessIdentity } from './identity.ts';
 
 /**
- * The children of a stack, on disk, so that the next start can end them should the supervisor and its guard both
- * have been killed.
+ * Records the children of a stack on disk, so that the next start can end them if the supervisor and its guard were
+ * both killed.
  */
 export function recordChildren(file: string, pids: number[]): void {
   const children = pids.flatMap((pid) => identify(pid) ?? []);
-  // No flush: after a crash of the whole machine there are no processes to end.
+  // The file is not flushed, because after a crash of the whole machine there are no processes to end.
   writeFileSync(`${file}.unfinished`, JSON.stringify(children), { mode: 0o600 });
   renameSync(`${file}.unfinished`, file);
 }
@@ -30,7 +30,7 @@ export async function endLeftovers(file: string, graceMs: number): Promise<numbe
   for (const { pid } of leftovers) signalGroup(pid, 'SIGTERM');
   for (const end = Date.now() + graceMs; leftovers.some(isAlive) && Date.now() < end; ) await delay(50);
   for (const { pid } of leftovers.filter(isAlive)) signalGroup(pid, 'SIGKILL');
-  // Their ports and files are wanted next, and even that signal takes a moment.
+  // Their ports and files are needed next, and even SIGKILL takes a moment.
   for (const end = Date.now() + 5_000; leftovers.some(isAlive) && Date.now() < end; ) await delay(10);
   return leftovers.map(({ pid }) => pid);
 }

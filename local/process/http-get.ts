@@ -1,7 +1,7 @@
 import { request as requestHttp } from 'node:http';
 import { type RequestOptions, request as requestHttps } from 'node:https';
 
-/** One GET by TCP, TLS (when `ca` is given) or Unix socket; throws unless the answer is 200. */
+/** Sends one GET by TCP, TLS (when `ca` is given) or Unix socket. Throws unless the status is 200. */
 export function httpGet(options: RequestOptions): Promise<string> {
   const request = options.ca ? requestHttps : requestHttp;
   return new Promise((resolve, reject) => {

@@ -2,24 +2,24 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
 /**
- * A process and the moment it began, so that a number used again by a stranger is not taken for it.
- * `since` is opaque: equal for the same process, different for any other one with that pid.
+ * A process, identified by its pid and its start, so that a reused pid is not mistaken for it. `since` is opaque:
+ * equal for the same process, different for any other one with that pid.
  */
 export type ProcessIdentity = { pid: number; since: string };
 
-/** Returns who has this pid now; undefined when nobody has, or only a zombie. */
+/** Identifies the process that has this pid now; undefined when there is none or only a zombie. */
 export function identify(pid: number): ProcessIdentity | undefined {
   if (!Number.isSafeInteger(pid) || pid <= 0) return undefined;
   const since = process.platform === 'linux' ? sinceFromProc(pid) : sinceFromPs(pid);
   return since === undefined ? undefined : { pid, since };
 }
 
-/** Tells whether exactly this process still runs. */
+/** Returns whether exactly this process still runs. */
 export function isAlive(identity: ProcessIdentity): boolean {
   return identify(identity.pid)?.since === identity.since;
 }
 
-/** The command line of a process, '' when it cannot be known. */
+/** Returns the command line of a process; empty when it is unknown. */
 export function commandLine(pid: number): string {
   try {
     return process.platform === 'linux'
@@ -39,7 +39,7 @@ function sinceFromProc(pid: number): string | undefined {
   } catch {
     return undefined;
   }
-  // The name in parentheses may itself hold spaces and parentheses; fields are counted after the last one.
+  // The name in parentheses may contain spaces and parentheses, so fields are counted after the last parenthesis.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   const [state, startTime] = [fields[0], fields[19]];
   if (state === 'Z' || state === 'X' || startTime === undefined) return undefined;

@@ -56,7 +56,7 @@ describe('lock', () => {
   it('stops waiting when told to', async () => {
     const path = join(folder, 'lock');
     const held = tryLock(path);
-    // In one process two handles exclude each other as two processes do.
+    // Two handles in one process exclude each other like two processes.
     const waiting = lock(path, { signal: AbortSignal.timeout(50) });
     await expect(waiting).rejects.toThrow();
     held?.release();

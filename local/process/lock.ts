@@ -4,16 +4,16 @@ import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as delay } from 'node:timers/promises';
 
 /**
- * A lock that the kernel drops when its holder dies, however it dies, so there is no stale lock to detect and no
- * moment in which two processes both believe a dead holder's lock is theirs. Node.js offers no file locks of its
- * own, but the SQLite in it takes real ones: an exclusive transaction on an empty database is the lock.
+ * A lock that the kernel drops when its holder dies in any way. So no stale lock must be detected, and two
+ * processes never both believe that a dead holder's lock is theirs. Node.js offers no file locks, but its SQLite
+ * takes real ones: an exclusive transaction on an empty database is the lock.
  */
 export type Lock = { release(): void };
 
-/** Tries once; undefined when another process holds it. */
+/** Tries once to take the lock; undefined when another process holds it. */
 export function tryLock(path: string): Lock | undefined {
   mkdirSync(dirname(path), { recursive: true });
-  // Long enough to sit out somebody's `isLocked`.
+  // The timeout outlasts another process's `isLocked`.
   const database = new DatabaseSync(path, { timeout: 250 });
   try {
     database.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE');
@@ -35,7 +35,7 @@ export function tryLock(path: string): Lock | undefined {
 /**
  * Waits for the lock.
  *
- * @param onWait called once, with the holder's pid where it is known, when the lock is not free at once
+ * @param onWait called once when the lock is not free at once, with the holder's pid if it is known
  */
 export async function lock(
   path: string,
@@ -50,7 +50,7 @@ export async function lock(
   }
 }
 
-/** The pid that holds the lock, as far as it wrote it down: only to be shown to people. */
+/** Returns the pid that the holder wrote down, if any. It is only for display. */
 export function holderOf(path: string): number | undefined {
   try {
     return Number.parseInt(readFileSync(`${path}.holder`, 'utf8'), 10) || undefined;
@@ -59,7 +59,7 @@ export function holderOf(path: string): number | undefined {
   }
 }
 
-/** Tells whether a living process holds the lock. */
+/** Returns whether a living process holds the lock. */
 export function isLocked(path: string): boolean {
   if (!existsSync(path)) return false;
   const database = new DatabaseSync(path, { timeout: 0, readOnly: true });

@@ -1,14 +1,15 @@
 import { existsSync, statSync } from 'node:fs';
 import { copyFile, rename, rm, truncate } from 'node:fs/promises';
 
-/** Logs larger than this are rotated; so many older ones are kept. */
+/** Size in bytes above which a log is rotated, and number of rotated files to keep. */
 const LOG_LIMITS = { maxBytes: 16 * 1024 * 1024, keep: 3 };
 
 /**
  * Rotates a log that has grown too large: `x.log` → `x.log.1` → `x.log.2` …
  *
- * @param open whether a process appends to it. Then the file is copied and emptied instead of renamed, because the
- *   process would go on writing to the renamed one; lines written between the two steps are lost.
+ * @param open whether a process appends to the file. Then it is copied and truncated instead of renamed, because
+ * the
+ *   process would go on writing to the renamed one. Lines written between the two steps are lost.
  * @returns whether it was rotated
  */
 export async function rotateLog(options: {

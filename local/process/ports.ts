@@ -2,24 +2,27 @@ import { createSocket, type Socket } from 'node:dgram';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 
-/** Below what Linux (32768) and macOS (49152) hand to outgoing connections, which would otherwise take our ports. */
+/**
+ * Ports below those that Linux (from 32768) and macOS (from 49152) give to outgoing connections, which would
+ * otherwise take them.
+ */
 const USUAL: Range = { first: 20_000, last: 31_999 };
-/** Fewer ports than this are not worth leaving the usual ones for. */
+/** Smallest range of ports for which the usual one is left. */
 const ENOUGH = 2_000;
 
 type Range = { first: number; last: number };
 
 /**
- * The ports this process has chosen. Between choosing a port and the moment when its service listens there, seconds
- * pass in which it is free to everybody, and while a service is started again likewise. So that no other stack and no
- * other test chooses it meanwhile, the UDP port of the same number, which nothing else here uses, is held: by the
- * kernel, for as long as this process lives, and without a file that could be left behind.
+ * Ports that this process has chosen, each with the UDP socket that reserves it; undefined without UDP. A chosen
+ * port is free to everybody for seconds until its service listens, and again during a restart. So that no other
+ * stack or test chooses it, the UDP port of the same number is held; nothing else here uses UDP. The kernel
+ * releases it when this process dies, and no file is left behind.
  */
 const reserved = new Map<number, Socket | undefined>();
 
 /**
- * Chooses free loopback ports, one per name, and reserves them. A port remembered from last time is kept when it is
- * free, so that addresses stay the same from start to start; a taken one is chosen anew.
+ * Chooses free loopback ports, one per name, and reserves them. A remembered port is kept if it is free, so that
+ * addresses stay the same from start to start; a taken one is replaced.
  *
  * @param remembered ports of the last start, by name
  */
@@ -44,7 +47,10 @@ export async function choosePorts<Name extends string>(
   return chosen as Record<Name, number>;
 }
 
-/** A loopback port that nobody listens on now; nobody else who asks here or in another process is given it. */
+/**
+ * Reserves and returns a loopback port on which nobody listens. No other caller, here or in another process, gets
+ * it.
+ */
 export async function freePort(): Promise<number> {
   const { first, last } = range();
   for (let attempt = 0; attempt < 200; attempt++) {
@@ -56,7 +62,7 @@ export async function freePort(): Promise<number> {
   throw new Error(`no free port between ${first} and ${last} on 127.0.0.1`);
 }
 
-/** Others may choose these ports again. What is not reserved is passed over. */
+/** Releases reserved ports, so that others may choose them. Ports that are not reserved are skipped. */
 export async function releasePorts(ports: Iterable<number>): Promise<void> {
   for (const port of ports) {
     const socket = reserved.get(port);
@@ -66,10 +72,10 @@ export async function releasePorts(ports: Iterable<number>): Promise<void> {
 }
 
 /**
- * Starts a server on the port that is given, else on one chosen here: then on another one when a stranger, who knows
- * nothing of reservations, took it before the server did.
+ * Starts a server on the given port, or on a port chosen here. A chosen port may be taken before the server
+ * listens, by a process that ignores reservations; then it tries another one, three in all.
  *
- * @param start what it started is to have ended again when it rejects
+ * @param start when it rejects, everything that it started must have ended
  */
 export async function onFreePort<T>(
   given: number | undefined,
@@ -86,7 +92,7 @@ export async function onFreePort<T>(
   }
 }
 
-/** Tells whether a server can listen on the port, on loopback. */
+/** Returns whether a server can listen on the port, on loopback. */
 export function isFree(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const server = createServer();
@@ -95,7 +101,7 @@ export function isFree(port: number): Promise<boolean> {
   });
 }
 
-/** False when another process has reserved the port. Where no UDP is to be had, every process keeps its own list. */
+/** Reserves a port; false when another process has reserved it. Without UDP each process keeps only its own list. */
 function reserve(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = createSocket('udp4');
@@ -110,7 +116,7 @@ function reserve(port: number): Promise<boolean> {
     });
     socket.bind({ port, address: '127.0.0.1', exclusive: true }, () => {
       socket.removeAllListeners('error');
-      // What a stranger sends here concerns nobody.
+      // Datagrams from strangers do not matter.
       socket.on('error', () => {});
       socket.unref();
       keep(socket);
@@ -125,7 +131,10 @@ function range(): Range {
   return chosenRange;
 }
 
-/** The ports to choose from, beside those of outgoing connections; the usual ones where these leave no room. */
+/**
+ * Returns the range to choose from, outside `taken`, the ports of outgoing connections. Returns the usual range
+ * when the rest is too small.
+ */
 export function rangeBeside(taken: Range | undefined): Range {
   if (!taken || taken.first > USUAL.last || taken.last < USUAL.first) return USUAL;
   const below = { first: 1_024, last: taken.first - 1 };
@@ -134,7 +143,7 @@ export function rangeBeside(taken: Range | undefined): Range {
   return larger.last - larger.first + 1 >= ENOUGH ? larger : USUAL;
 }
 
-/** Returns what this Linux hands to outgoing connections; undefined on another system. */
+/** Returns the ports that this Linux gives to outgoing connections; undefined on another system. */
 function outgoing(): Range | undefined {
   try {
     const text = readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8');

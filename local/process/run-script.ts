@@ -2,16 +2,16 @@ import { type ChildProcess, spawn } from 'node:child_process';
 
 export type RunningScript = {
   child: ChildProcess;
-  /** All of standard output, once the process has ended. */
+  /** Complete standard output, available after the process has ended. */
   output: Promise<string>;
   exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
-  /** Resolves when this line has been printed; rejects if the process ends first. */
+  /** Resolves when the process has printed this line; rejects if it ends first. */
   line(text: string): Promise<void>;
 };
 
 /**
- * Runs a module given as text in a process of its own, for tests that kill processes.
- * @param files that it may have open, all in all; default: as many as we
+ * Runs a module given as text in its own process, for tests that kill processes.
+ * @param files limit of open files of the process. Default: that of this process
  */
 export function runScript(
   code: string,

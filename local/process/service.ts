@@ -3,21 +3,24 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type Exit, type GuardedChild, type Launch, spawnGuarded } from '@semblance/common/process/child';
 import type { Guard, StopSignal } from '@semblance/common/process/guard';
 
-/** One process of the stack: how to start it, how to know that it serves, how to end it. */
+/** Describes one process of the stack: how it is started, checked and ended. */
 export type ServiceSpec = {
   name: string;
-  /** Names of the services that must be ready before this one is started. */
+  /** Names of the services that must be ready before this one starts. */
   after?: string[];
-  /** Prepares whatever the process needs and says how to run it. Called before every start, restarts included. */
+  /** Prepares what the process needs and returns how to run it. Called before every start and restart. */
   launch(signal: AbortSignal): Promise<Launch>;
-  /** One look at whether it serves; throws what is missing. Called every few hundredths of a second until it does. */
+  /**
+   * Checks once whether the process serves, and throws the reason if not. Called every 20 to 250 ms until it
+   * resolves.
+   */
   probe(signal: AbortSignal): Promise<void>;
-  /** Done each time it begins to serve, before what comes after it is started; must bear repetition. */
+  /** Called each time the service becomes ready, before its dependents start. Must be idempotent. */
   whenReady?(signal: AbortSignal): Promise<void>;
   stopSignal: StopSignal;
-  /** Time between the stop signal and SIGKILL, in milliseconds. */
+  /** Time between the stop signal and SIGKILL, in ms. */
   graceMs: number;
-  /** Time a start may take until it serves, in milliseconds. */
+  /** Longest time from a start until the service is ready, in ms. */
   readyWithinMs: number;
 };
 
@@ -27,7 +30,7 @@ export class ServiceStartError extends Error {
   readonly retryable = true;
   readonly service: string;
   readonly logFile: string;
-  /** States what happened, in a few words; the message adds the end of the log. */
+  /** What happened, in a few words; the message adds the end of the log. */
   readonly brief: string;
   constructor(service: string, why: string, logFile: string, cause?: unknown) {
     const tail = tailOf(logFile, 15);
@@ -40,7 +43,7 @@ export class ServiceStartError extends Error {
   }
 }
 
-/** Waits until the service serves; throws `ServiceStartError` when the process ends first or time is up. */
+/** Waits until the service is ready. Throws `ServiceStartError` when the process ends first or time is up. */
 export async function untilReady(options: {
   spec: ServiceSpec;
   child: GuardedChild;
@@ -59,7 +62,7 @@ export async function untilReady(options: {
     if (ended) throw new ServiceStartError(spec.name, `ended at start (${describeExit(ended)})`, logFile);
     try {
       await spec.probe(AbortSignal.any([signal, AbortSignal.timeout(5_000)]));
-      // Else somebody else answered at its address.
+      // If the process has ended, another one answered at its address.
       if (!ended) return;
     } catch (error) {
       signal.throwIfAborted();
@@ -77,7 +80,7 @@ export async function untilReady(options: {
 export type RunningService = { pid: number; exited: Promise<Exit>; stop(): Promise<void> };
 
 /**
- * Runs one service without supervision: resolves when it serves. It ends with `stop()`, when `signal` aborts,
+ * Runs one service without supervision and resolves when it is ready. It ends with `stop()`, when `signal` aborts,
  * or with this process, whichever comes first.
  */
 export async function startService(options: {
@@ -109,7 +112,7 @@ export function describeExit(exit: Exit): string {
   return exit.signal ? `killed by ${exit.signal}` : `exit status ${exit.code}`;
 }
 
-/** The last lines of a log, at most 8 kB of them; empty when there is none. */
+/** Returns the last lines of a log, at most 8 kB; empty when there is none. */
 export function tailOf(file: string, lines: number): string {
   let fd: number;
   try {

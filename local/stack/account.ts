@@ -6,22 +6,22 @@ import { silentLogger } from '@semblance/common/logging';
 import { AdminServiceClient } from '@semblance/proto/semblance/admin/v1/admin';
 import { readJson, writeJson } from './settings.ts';
 
-/** States what the first account starts with. */
+/** Balance of the first account, in micro-dollars. */
 const FIRST_BALANCE_MICROS = 100_000_000n;
 
 export type LocalAccount = { account_id: string; key_id: string; api_key: string };
 
 /**
- * The account of the local stack, named `local`, with 100 USD: made at the first start and kept in the state folder
- * with its key, which the control plane itself keeps only as a hash. Made anew when the control plane does not know
- * it (its database is another one now).
+ * Returns the account of the local stack, named `local`, with 100 USD. It is created at the first start and stored
+ * in the state folder with its key, of which the control plane stores only the hash. It is created again when the
+ * control plane does not know it, because its database is another one.
  */
 export async function localAccount(options: {
   stateDir: string;
   /** `host:port` of the control plane. */
   controlAddress: string;
   adminToken: string;
-  /** Folder of the control plane's certificate, with which it may be called; undefined: not encrypted. */
+  /** Folder of the control plane's certificate, for calls to it; undefined: the connection is not encrypted. */
   tlsDir?: string | undefined;
   signal?: AbortSignal;
 }): Promise<LocalAccount> {
@@ -36,7 +36,7 @@ export async function localAccount(options: {
     const present = readJson<LocalAccount>(file);
     if (present?.account_id && present.api_key) {
       try {
-        // Not `showAccount`, which recomputes the books: those of many jobs take minutes.
+        // `showAccount` would recompute the books, which takes minutes for many jobs.
         await call(client.listKeys.bind(client), { accountId: present.account_id }, settings);
         return present as LocalAccount;
       } catch (error) {

@@ -17,7 +17,7 @@ afterEach(() => {
   rmSync(stateDir, { recursive: true, force: true });
 });
 
-/** How each service's process is started, were these variables set where the stack is started. */
+/** Returns how each service's process would be started if these variables were set for the stack. */
 async function launches(set: Record<string, string>) {
   for (const [name, value] of Object.entries(set)) vi.stubEnv(name, value);
   const settings = await stackSettings({ ...set, SEMBLANCE_STATE_DIR: stateDir });

@@ -1,13 +1,13 @@
-/** States what any program may need of the environment it runs in. None of it is a credential. */
+/** Variables that any program may need from its environment. None of them is a credential. */
 const ORDINARY = /^(PATH|HOME|TMPDIR|LANG|LC_.*|TZ|XDG_.*|NODE_.*|LD_LIBRARY_PATH|(CUDA|NVIDIA|OMP|ORT)_.*)$/;
-/** States where traces go. */
+/** Variables that configure where traces are sent. */
 const TRACES = /^OTEL_/;
-/** States what the client of an S3 bucket finds its credentials by. */
+/** Variables from which the client of an S3 bucket reads its credentials. */
 const BUCKET = /^AWS_/;
 
 /**
- * The part of our environment that a service is given: what is ordinary, and the settings it reads itself. A password
- * of the database set for the stack thus reaches the control plane, and neither the gateway nor the agent.
+ * Returns the part of the environment that a service gets: the ordinary variables and the settings that it reads.
+ * So a database password set for the stack reaches the control plane, but neither the gateway nor the agent.
  * @param reads names of the service's own settings
  */
 export function environmentFor(reads: readonly string[], env: NodeJS.ProcessEnv): Record<string, string> {

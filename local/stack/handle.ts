@@ -3,9 +3,9 @@ import { rename, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { holderOf, isLocked } from '../process/lock.ts';
 
-/** Holds what `stack.json` says about a stack, for scripts and tests. Its fields are fixed. */
+/** Content of `stack.json`, for scripts and tests. Its fields are fixed. */
 export type StackHandle = {
-  /** Of the API, version included: `http://127.0.0.1:8080/api/v1`. */
+  /** URL of the API, version included: `http://127.0.0.1:8080/api/v1`. */
   base_url: string;
   api_key: string;
   account_id: string;
@@ -19,19 +19,23 @@ export type StackHandle = {
   services: Record<string, number>;
 };
 
-/** Folder of all that a stack keeps: `SEMBLANCE_STATE_DIR`, else `.semblance` where the command is given. */
+/**
+ * Returns the folder in which a stack stores everything: `SEMBLANCE_STATE_DIR`, or `.semblance` in the current
+ * folder.
+ */
 export function stateFolder(env: NodeJS.ProcessEnv): string {
   return resolve(env.SEMBLANCE_STATE_DIR || '.semblance');
 }
 
 export const handleFile = (stateDir: string) => join(stateDir, 'stack.json');
 /**
- * Returns where the admin command finds the control plane: `{control_address}`, `host:port`, and with TLS `tls_dir`.
+ * Returns the file by which the admin command finds the control plane: `{control_address}`, `host:port`, and with
+ * TLS `tls_dir`.
  */
 export const controlFile = (stateDir: string) => join(stateDir, 'control.json');
 export const lockFile = (stateDir: string) => join(stateDir, 'stack.lock');
 
-/** Replaces the handle in one step; only its owner may read it, for it holds keys. */
+/** Replaces the handle atomically. Only its owner may read it, because it contains keys. */
 export async function writeHandle(stateDir: string, handle: StackHandle): Promise<void> {
   const file = handleFile(stateDir);
   await writeFile(`${file}.unfinished`, `${JSON.stringify(handle, undefined, 2)}\n`, { mode: 0o600 });
@@ -43,8 +47,8 @@ export async function removeHandle(stateDir: string): Promise<void> {
 }
 
 /**
- * The stack that runs in a folder: undefined when none does, `starting` when one does that is not ready yet. A handle
- * that was left behind by a stack that died is not taken for one.
+ * Returns the stack that runs in a folder: undefined when there is none, `starting` while it is not ready. The
+ * handle that a dead stack left is ignored.
  */
 export function findRunning(
   stateDir: string,

@@ -1,4 +1,4 @@
-// The classes of @peculiar/x509 are put together by it.
+// @peculiar/x509 needs it for its classes.
 import 'reflect-metadata';
 import { webcrypto } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
@@ -22,9 +22,9 @@ const DAY_MS = 86_400_000;
 const PURPOSES = { server: '1.3.6.1.5.5.7.3.1', client: '1.3.6.1.5.5.7.3.2' };
 
 export interface CertificateOrder {
-  /** DNS names and addresses that it is for. */
+  /** DNS names and IP addresses of the certificate. */
   readonly names: readonly string[];
-  /** Default: an hour ago, since clocks differ. */
+  /** Default: an hour ago, because clocks differ. */
   readonly notBefore?: Date;
   /** Default: in ten years. */
   readonly notAfter?: Date;
@@ -32,7 +32,7 @@ export interface CertificateOrder {
   readonly purposes?: readonly (keyof typeof PURPOSES)[];
 }
 
-/** PEM, as the files of a Secret of type kubernetes.io/tls. */
+/** PEM texts, as in the files of a Secret of type kubernetes.io/tls. */
 export interface TlsFiles {
   readonly certificate: string;
   readonly key: string;
@@ -40,12 +40,12 @@ export interface TlsFiles {
 }
 
 export interface Authority {
-  /** PEM of its own certificate. */
+  /** PEM of the authority's own certificate. */
   readonly pem: string;
   issue(order: CertificateOrder): Promise<TlsFiles>;
 }
 
-/** An authority of its own, whose key is nowhere but in memory. */
+/** Creates an authority whose key exists only in memory. */
 export async function createAuthority(
   order: Pick<CertificateOrder, 'notBefore' | 'notAfter'> = {},
 ): Promise<Authority> {
@@ -100,7 +100,7 @@ export async function createAuthority(
   };
 }
 
-/** Writes the files into a folder, each at once. */
+/** Writes the files into a folder, each atomically. */
 export async function writeTlsFiles(dir: string, { certificate, key, authority }: TlsFiles): Promise<void> {
   await mkdir(dir, { recursive: true, mode: 0o700 });
   await writeAtomically(join(dir, 'tls.key'), key);
@@ -109,7 +109,7 @@ export async function writeTlsFiles(dir: string, { certificate, key, authority }
 }
 
 /**
- * A folder with a certificate for each service, in `dir`, all of one authority made for this start.
+ * Creates a folder in `dir` with a certificate for each service, all from one authority made for this start.
  * @returns the folder of each service
  */
 export async function serviceCertificates(dir: string): Promise<Record<Component, string>> {

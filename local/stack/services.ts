@@ -20,12 +20,15 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
   'gpu-agent': AGENT_FLAGS,
 };
 
-/** Each is asked for when it is needed: the passwords of our own servers are there once those have been started. */
+/**
+ * URLs of the servers. They are read only when needed, because the passwords of the stack's own servers exist only
+ * after the first start.
+ */
 export type Addresses = { postgresUrl(): string; natsUrl(): Promise<string>; kubeconfig: string };
 
 /**
- * Semblance's own four services, as they are run on one machine.
- * @param certificates folder of each component's; undefined: gRPC is not encrypted
+ * Describes Semblance's own four services as they run on one machine.
+ * @param certificates folder of each component's certificate; undefined: gRPC is not encrypted
  */
 export function ownServices(
   settings: StackSettings,
@@ -57,7 +60,7 @@ export function ownServices(
         };
         const { [name === 'gpu-agent' ? 'agent' : name]: tlsDir } = certificates ?? {};
         const env = {
-          // One folder set for the stack would be the certificate of one of its services.
+          // A SEMBLANCE_TLS_DIR set for the whole stack would give every service the certificate of one of them.
           ...environmentFor(Object.keys(shape), { ...process.env, SEMBLANCE_TLS_DIR: tlsDir }),
           ...(await environment()),
           ...health,
@@ -73,7 +76,8 @@ export function ownServices(
         await httpGet({ host: '127.0.0.1', port, path: '/readyz', signal });
       },
       stopSignal: 'SIGTERM',
-      // Longer than each gives itself, so that none is killed while it ends in order: the agent has 3 s + 12 s.
+      // Each service limits its own shutdown to less than this, so none is killed during it: the agent takes 3 s +
+      // 12 s.
       graceMs: 18_000,
       readyWithinMs: 60_000,
     };
@@ -92,7 +96,8 @@ export function ownServices(
     service('operator', operatorShape, ['kube-apiserver'], async () => ({
       ...kube,
       ...objects,
-      // One process at a time runs here, so the next one goes on leading without waiting for its Lease to lapse.
+      // Only one operator runs here at a time, so with the same identity its successor leads without waiting for
+      // the Lease to expire.
       SEMBLANCE_OPERATOR_IDENTITY: settings.agentName,
       SEMBLANCE_OPERATOR_LISTEN: listen.operator,
     })),
@@ -109,13 +114,16 @@ export function ownServices(
       SEMBLANCE_AGENT_NAME: settings.agentName,
       SEMBLANCE_AGENT_SLOTS: settings.agentSlots,
       SEMBLANCE_AGENT_WORK_DIR: join(settings.stateDir, 'agent'),
-      // Ctrl-C waits that long for a render at most; the job goes on at the next start.
+      // Ctrl-C waits at most this long for a render; the job continues at the next start.
       SEMBLANCE_AGENT_DRAIN_SECONDS: '3',
     })),
   ];
 }
 
-/** Returns what the agent signs outputs with: what was set, else a certificate of this stack's own. */
+/**
+ * Returns the agent's settings for signing outputs; empty when the user set them. Otherwise they name this stack's
+ * own certificate.
+ */
 async function signing(stateDir: string): Promise<Record<string, string>> {
   const { SEMBLANCE_PROVENANCE_CERTIFICATE: set, SEMBLANCE_PROVENANCE_KEY: key } = process.env;
   if (set || key) return {};

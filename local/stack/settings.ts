@@ -27,13 +27,13 @@ const PORTS = [
 ] as const;
 export type PortName = (typeof PORTS)[number];
 
-/** Holds where everything of one stack is and listens, decided once per start. */
+/** Places and addresses of everything in one stack, decided once per start. */
 export type StackSettings = {
   stateDir: string;
   ports: Record<PortName, number>;
-  /** `host:port` of what can be set by the user. */
+  /** `host:port` of the listeners that the user can set. */
   listen: { gateway: string; control: string; operator: string; agent: string };
-  /** Origin of the gateway as clients see it, and as this machine reaches it. */
+  /** Origins of the gateway: `publicUrl` as clients see it, `internalUrl` as this machine reaches it. */
   publicUrl: string;
   internalUrl: string;
   namespace: string;
@@ -43,9 +43,9 @@ export type StackSettings = {
   objectsUrl: string;
   agentName: string;
   agentSlots: string;
-  /** The services speak mutual TLS, with certificates made at each start. */
+  /** Whether the services use mutual TLS, with certificates made at each start. */
   tls: boolean;
-  /** Servers of the user's own, which are then not started here. */
+  /** Servers of the user, which the stack then does not start. */
   external: { kubeconfig?: string; postgresUrl?: string; natsUrl?: string };
 };
 
@@ -82,7 +82,8 @@ export async function stackSettings(env: NodeJS.ProcessEnv): Promise<StackSettin
     internalToken: env.SEMBLANCE_INTERNAL_TOKEN || secrets.internalToken,
     signingKey: env.SEMBLANCE_OBJECTS_SIGNING_KEY || secrets.signingKey,
     objectsUrl: env.SEMBLANCE_OBJECTS_URL || pathToFileURL(join(stateDir, 'objects')).href,
-    // In a cluster of one's own there is one local agent; in a shared one, stacks must not take each other's name.
+    // The stack's own cluster has one local agent. In a shared cluster the agents of several stacks need different
+    // names.
     agentName:
       env.SEMBLANCE_AGENT_NAME || (kubeconfig ? `local-${shortHash(hostname() + stateDir)}` : 'local'),
     agentSlots: env.SEMBLANCE_AGENT_SLOTS || String(Math.max(1, Math.floor(availableParallelism() / 2))),
@@ -101,7 +102,7 @@ function tlsOf({ SEMBLANCE_TLS: value }: NodeJS.ProcessEnv): boolean {
   return value === 'on';
 }
 
-/** `host:port` to connect to for a `host:port` to listen on. */
+/** Returns the `host:port` to connect to for a `host:port` to listen on. */
 export function reachable(listen: string): string {
   const at = listen.lastIndexOf(':');
   const host = listen.slice(0, at).replace(/^\[|\]$/g, '');
@@ -136,7 +137,7 @@ function secretsOf(file: string): Secrets {
   return secrets;
 }
 
-/** Returns what a state file says; undefined when there is none. One that is no JSON is a fault worth telling. */
+/** Reads a state file; undefined when it does not exist. @throws StackSettingsError when it is not JSON */
 export function readJson<T>(file: string): Partial<T> | undefined {
   let text: string;
   try {

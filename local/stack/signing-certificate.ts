@@ -1,4 +1,4 @@
-// The classes of @peculiar/x509 are put together by it.
+// @peculiar/x509 needs it for its classes.
 import 'reflect-metadata';
 import { webcrypto } from 'node:crypto';
 import { mkdir, readFile } from 'node:fs/promises';
@@ -20,22 +20,22 @@ export const KEY = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as co
 const DAY_MS = 86_400_000;
 const AUTHORITY_DAYS = 3_650;
 const SIGNER_DAYS = 365;
-/** A certificate with less time left is made anew. */
+/** Least remaining validity, in days; a certificate with less is replaced. */
 const LEAST_DAYS = 30;
-/** E-mail protection: the purpose that readers of C2PA manifests take without being told to. */
+/** OID of e-mail protection, the extended key usage that readers of C2PA manifests accept by default. */
 const PURPOSE = '1.3.6.1.5.5.7.3.4';
 
 export interface SigningCertificate {
-  /** PEM of the certificate that signs, and its private key. */
+  /** PEM files of the signing certificate and of its private key. */
   readonly certificateFile: string;
   readonly keyFile: string;
-  /** PEM of the authority; readers that are to trust the stack are given it. */
+  /** PEM file of the authority, for readers that should trust the stack. */
   readonly authorityFile: string;
 }
 
 /**
- * The certificate by which a stack on one machine signs C2PA manifests, issued by an authority of its own. Both are made
- * at the first start and kept in `dir`; nobody else trusts them.
+ * Returns the certificate with which a stack on one machine signs C2PA manifests, issued by its own authority. Both
+ * are made at the first start and stored in `dir`. Nobody else trusts them.
  */
 export async function signingCertificate(dir: string): Promise<SigningCertificate> {
   const file = (name: string) => join(dir, name);
@@ -71,7 +71,7 @@ export async function signingCertificate(dir: string): Promise<SigningCertificat
     },
     webcrypto,
   );
-  // The certificate is written last: without it, whatever is there is made anew.
+  // The certificate is written last, because without it everything else is made again.
   await writeAtomically(files.keyFile, await privatePem(keys.privateKey));
   await writeAtomically(files.certificateFile, `${certificate.toString('pem')}\n`);
   return files;
@@ -110,7 +110,7 @@ async function authorityOf(certificateFile: string, keyFile: string): Promise<Au
   return { certificate, key: keys.privateKey };
 }
 
-/** The certificate in a file, unless it is absent or soon over. */
+/** Reads a certificate; undefined when the file is absent or the certificate expires soon. */
 async function certificateIn(file: string): Promise<X509Certificate | undefined> {
   const pem = await pemOf(file);
   if (!pem) return undefined;
@@ -127,7 +127,7 @@ async function pemOf(file: string): Promise<string | undefined> {
   }
 }
 
-/** A key pair of the kind that all certificates of a stack have. */
+/** Generates a key pair of the type that all certificates of a stack use. */
 export function newKeys(): Promise<webcrypto.CryptoKeyPair> {
   return webcrypto.subtle.generateKey(KEY, true, ['sign', 'verify']);
 }
@@ -136,12 +136,12 @@ export async function privatePem(key: webcrypto.CryptoKey): Promise<string> {
   return `${PemConverter.encode(await webcrypto.subtle.exportKey('pkcs8', key), 'PRIVATE KEY')}\n`;
 }
 
-/** An hour back: the clock of whoever reads may be behind. */
+/** Returns the validity period. It begins an hour ago, because a reader's clock may be slow. */
 function validity(days: number): { notBefore: Date; notAfter: Date } {
   return { notBefore: new Date(Date.now() - 3_600_000), notAfter: new Date(Date.now() + days * DAY_MS) };
 }
 
-/** Positive, and unlikely ever to be had twice. */
+/** Returns a random serial number: positive and practically unique. */
 export function serial(): string {
   const bytes = Buffer.from(webcrypto.getRandomValues(new Uint8Array(16)));
   bytes[0] = ((bytes[0] ?? 0) & 0x3f) | 0x40;

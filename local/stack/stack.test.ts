@@ -84,14 +84,14 @@ describe('findRunning', () => {
 describe('npm start', () => {
   const scripts: RunningScript[] = [];
   afterEach(async () => {
-    // Also when a test failed half-way; its guard then ends the rest.
+    // This also runs when a test failed half-way; the script's guard then ends the rest.
     for (const script of scripts.splice(0)) {
       script.child.kill('SIGKILL');
       await script.exited;
     }
   });
 
-  /** As in a terminal, without what this test run itself sets. */
+  /** Starts the stack as in a terminal, without the variables that this test run sets. */
   const start = () => {
     const kept = Object.entries(process.env).filter(
       ([name]) => !/^(VITEST|SEMBLANCE_|KUBECONFIG)/.test(name),

@@ -49,24 +49,24 @@ export type Stack = {
   settings: StackSettings;
   /** Ends a service in order and starts it again. */
   restart(service: string, why: string): void;
-  /** Ends every process of the stack, in reverse order of its start; may be called more than once. */
+  /** Ends every process of the stack, in reverse order of their start. May be called more than once. */
   stop(): Promise<void>;
 };
 
 export type StackOptions = {
   env: NodeJS.ProcessEnv;
-  /** Ends the start; a stack that has started is ended with `stop`. */
+  /** Cancels the start. After the start, `stop` ends the stack. */
   signal: AbortSignal;
   onEvent?: (event: SupervisorEvent) => void;
-  /** Is told while the tools are built, which happens once. */
+  /** Called with the progress of the tool builds, which happen once. */
   report?: Report;
-  /** Is told whatever else a person should know. */
+  /** Called with other messages for a person. */
   say?: (line: string) => void;
 };
 
 /**
- * Brings up the whole of Semblance on this machine and resolves when a job can be submitted. `stack.json` is there
- * from then on until the stack ends, and always names the processes that run.
+ * Starts all of Semblance on this machine and resolves when a job can be submitted. From then until the stack ends,
+ * `stack.json` exists and names the running processes.
  *
  * @throws StackRunningError, StackSettingsError, ToolchainError, ServiceStartError; nothing is left running then
  */
@@ -109,7 +109,7 @@ async function run(
   signal.throwIfAborted();
 
   let handle: StackHandle | undefined;
-  // Restarts may follow closely; the last one to be written must be the last one that happened.
+  // Restarts may follow closely, so writes are queued: the file must end with the latest restart.
   let writing = Promise.resolve();
   const rewrite = () => {
     if (!handle) return;
@@ -193,7 +193,10 @@ async function run(
   }
 }
 
-/** PostgreSQL, NATS and the Kubernetes API: those of the user where given, else services of ours. */
+/**
+ * Prepares PostgreSQL, NATS and the Kubernetes API: the user's servers where given, otherwise services of the
+ * stack.
+ */
 async function infrastructure(
   options: StackOptions,
   settings: StackSettings,
@@ -253,7 +256,10 @@ async function infrastructure(
   return { services, addresses, cleanUp };
 }
 
-/** Says which cluster KUBECONFIG chooses, for resources are about to be made in it; one file, whatever it lists. */
+/**
+ * Announces which cluster KUBECONFIG selects, because resources will be created in it. Returns one kubeconfig file,
+ * merged if KUBECONFIG lists several.
+ */
 async function usersCluster(
   value: string,
   stateDir: string,

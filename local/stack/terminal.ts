@@ -1,12 +1,12 @@
 import { isAbsolute, relative } from 'node:path';
 import type { SupervisorEvent } from '../supervisor.ts';
 
-/** npm passes a Ctrl-C on to a process that has had it from the terminal: within this time both are one. */
+/** Time within which two SIGINTs count as one Ctrl-C, because npm forwards a Ctrl-C that the terminal also sent. */
 const ONE_CTRL_C_MS = 1_000;
 
 /**
- * Aborts at the first SIGINT, SIGTERM or SIGHUP. A second Ctrl-C ends this process at once; its guard then ends the
- * rest.
+ * Returns a signal that aborts at the first SIGINT, SIGTERM or SIGHUP. A second Ctrl-C ends this process at once;
+ * its guard then ends the rest.
  */
 export function endOnSignal(): AbortSignal {
   const ending = new AbortController();
@@ -22,7 +22,7 @@ export function endOnSignal(): AbortSignal {
   return ending.signal;
 }
 
-/** Tells a person when a service serves, ends, and serves again. */
+/** Returns a listener that tells a person when a service is ready, fails, or restarts. */
 export function eventPrinter(say: (line: string) => void): (event: SupervisorEvent) => void {
   return (event) => {
     const name = event.service.padEnd(14);
@@ -47,12 +47,12 @@ export function eventPrinter(say: (line: string) => void): (event: SupervisorEve
   };
 }
 
-/** Returns what went wrong, its causes, and what to do, in lines for a person. */
+/** Returns an error, its causes, and its stack unless it has a code, as lines for a person. */
 export function describeFailure(error: unknown): string {
   const lines: string[] = [];
   for (let one: unknown = error; one !== undefined; one = one instanceof Error ? one.cause : undefined) {
     const text = one instanceof Error ? one.message : String(one);
-    // A cause whose words the error has taken over already says nothing new.
+    // An error may already contain the message of its cause, which is then not repeated.
     if (text && !lines.some((line) => line.includes(text)))
       lines.push(lines.length === 0 ? text : `  because: ${text}`);
   }
@@ -61,7 +61,7 @@ export function describeFailure(error: unknown): string {
   return lines.filter(Boolean).join('\n');
 }
 
-/** A path as a person would type it here: relative when it lies below the current folder, else absolute. */
+/** Returns a path as a person would type it here: relative if it is below the current folder, otherwise absolute. */
 export function shown(path: string): string {
   const below = relative(process.cwd(), path);
   return below.startsWith('..') || isAbsolute(below) ? path : below;

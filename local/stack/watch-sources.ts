@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-/** Editors write a file in several steps, and people save several files. */
+/** Time to collect saves, because editors write a file in several steps and people save several files. */
 const SETTLE_MS = 200;
 const FOLDERS: readonly string[] = [
   'common',
@@ -16,7 +16,7 @@ const FOLDERS: readonly string[] = [
   'proto',
 ];
 
-/** Folders of the workspaces that a service stands on, itself included, by the dependencies of their manifests. */
+/** Returns the folders of the workspaces that a service depends on, by their package.json files, its own included. */
 export function foldersOf(service: string): string[] {
   const found = new Set<string>();
   const visit = (folder: string) => {
@@ -33,8 +33,8 @@ export function foldersOf(service: string): string[] {
 }
 
 /**
- * Tells which services stand on a source file that was saved.
- * @returns ends it
+ * Reports the services that depend on a saved source file.
+ * @returns a function that ends the watch
  */
 export function watchSources(
   services: readonly string[],

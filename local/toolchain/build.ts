@@ -16,7 +16,7 @@ import {
   type ToolName,
 } from './tools.ts';
 
-/** Leaves the machine usable while it compiles for minutes. */
+/** Niceness of the compiler, which keeps the machine usable during a build of minutes. */
 const NICENESS = 10;
 const UNFINISHED = '.unfinished-';
 
@@ -30,8 +30,8 @@ export type BuildOptions = {
 };
 
 /**
- * Builds tools into the cache, one after the other. Go's own module and build caches are used as the user has them
- * set up, so an interrupted build goes on where it was. A second process that wants the same waits for this one.
+ * Builds tools into the cache, one after the other. Go's module and build caches are used as the user configured
+ * them, so an interrupted build resumes. A second process that wants the same tools waits for this one.
  */
 export async function buildTools(options: BuildOptions): Promise<void> {
   const { tools, env, report, signal } = options;
@@ -45,7 +45,7 @@ export async function buildTools(options: BuildOptions): Promise<void> {
     },
   });
   try {
-    // Whoever held the lock may have built some of them.
+    // The former holder of the lock may have built some of them.
     const missing = tools.filter((tool) => !existsSync(cachedPath(tool, env)));
     if (missing.length > 0) {
       const names = missing.map((tool) => `${tool} ${pinnedVersion(tool)}`).join(', ');
@@ -74,13 +74,14 @@ async function build(tool: ToolName, options: BuildOptions, report: (step: Step)
   const unfinished = join(folder, `${UNFINISHED}${process.pid}-${basename(target)}`);
   const cwd = moduleFolder(tool);
   const env = buildEnvironment(options.env);
-  const flags = ['-trimpath', `-ldflags=${linkerFlags(tool)}`];
+  // The linker drops debug information (-s -w); making it first would be a tenth of the compiler's work.
+  const flags = ['-trimpath', '-gcflags=all=-dwarf=false', `-ldflags=${linkerFlags(tool)}`];
   const run = (args: string[], onLine: (line: string, from: 'stdout' | 'stderr') => void) =>
     runGo({ go, args, cwd, env, signal, onLine, what: `${tool} ${pinnedVersion(tool)}` });
 
   let done = 0;
   report({ phase: 'downloading', done, total: 0 });
-  // Lists what is not in the build cache yet; on the way Go downloads what the build needs, and nothing else.
+  // This lists the packages that are not in the build cache. Meanwhile Go downloads exactly what the build needs.
   let total = 0;
   await run(
     ['list', '-deps', ...flags, '-f', '{{if .Stale}}{{.ImportPath}}{{end}}', TOOLS[tool].package],
@@ -92,7 +93,7 @@ async function build(tool: ToolName, options: BuildOptions, report: (step: Step)
 
   done = 0;
   report({ phase: 'compiling', done, total });
-  // Also when no package is finished for a while: the largest takes half a minute, and time goes on.
+  // The largest package takes half a minute, so the elapsed time is reported even while no package is finished.
   const ticker = setInterval(
     () => report({ phase: done < total - 1 ? 'compiling' : 'linking', done, total }),
     1_000,
@@ -124,7 +125,10 @@ function progressOf(tools: ToolName[], index: number, begun: number): Progress {
   };
 }
 
-/** Returns what programs are told of versions by the linker: without it clients take kube-apiserver for 0.0. */
+/**
+ * Returns linker flags with the versions that the programs report. Without them clients take kube-apiserver for
+ * version 0.0.
+ */
 function linkerFlags(tool: ToolName): string {
   const { module } = TOOLS[tool];
   if (module === 'kubernetes') {
@@ -137,7 +141,7 @@ function linkerFlags(tool: ToolName): string {
     });
   }
   if (module === 'helm') {
-    // The Kubernetes that `helm template` and `helm lint` assume: that of its client, where 0.37 is 1.37.
+    // `helm template` and `helm lint` assume the Kubernetes version of helm's client: client-go 0.37 means 1.37.
     const goMod = readFileSync(join(moduleFolder(tool), 'go.mod'), 'utf8');
     const minor = /^\s*k8s\.io\/client-go v0\.(\d+)\./m.exec(goMod)?.[1];
     return [
@@ -157,13 +161,14 @@ function defined(packages: string[], values: Record<string, string | undefined>)
     .reduce((flags, flag) => `${flags} ${flag}`, '-s -w');
 }
 
-/** The user's settings, without those that would change what is built or for which machine. */
+/** Returns the user's environment without settings that would change what is built or for which machine. */
 function buildEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const { GOOS: _os, GOARCH: _arch, GOBIN: _bin, ...rest } = env;
   const goflags = (env.GOFLAGS ?? '')
     .split(/\s+/)
     .filter((flag) => flag && !/^-(mod|modfile|o|tags|buildmode|overlay)=/.test(flag));
-  return { ...rest, CGO_ENABLED: '0', GOWORK: 'off', GOFLAGS: goflags.join(' ') };
+  // Compilers live for seconds, so rare garbage collections save more time than the memory is worth.
+  return { GOGC: '400', ...rest, CGO_ENABLED: '0', GOWORK: 'off', GOFLAGS: goflags.join(' ') };
 }
 
 function runGo(options: {
@@ -177,7 +182,7 @@ function runGo(options: {
 }): Promise<void> {
   const { go, args, cwd, env, signal, what, onLine } = options;
   return new Promise((resolve, reject) => {
-    // Should we die, its next line of progress finds the pipe closed, and it dies of that.
+    // If this process dies, the child ends at its next line of progress, because the pipe is closed.
     const child = spawn(go, args, { cwd, env, signal, stdio: ['ignore', 'pipe', 'pipe'] });
     if (child.pid !== undefined) lowerPriority(child.pid);
     const tail: string[] = [];
@@ -208,6 +213,6 @@ function lowerPriority(pid: number): void {
   try {
     setPriority(pid, NICENESS);
   } catch {
-    // Already gone, or not allowed: it then builds at the usual priority.
+    // The child is already gone, or this is not permitted; then it builds at normal priority.
   }
 }

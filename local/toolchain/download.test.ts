@@ -19,7 +19,7 @@ import type { Progress } from './progress.ts';
 import { resolveTools } from './toolchain.ts';
 import { pinnedVersion, releasedPath } from './tools.ts';
 
-/** Downloads from a mirror on this machine, in the places where the projects publish. */
+/** The tests download from a local mirror, under the paths at which the projects publish. */
 const system = `${process.platform}-${process.arch === 'x64' ? 'amd64' : process.arch}`;
 const version = pinnedVersion('nats-server');
 const NATS = `/github.com/nats-io/nats-server/releases/download/v${version}`;
@@ -31,7 +31,7 @@ let folder: string;
 let server: Server;
 let env: NodeJS.ProcessEnv;
 let asked: string[];
-/** What is at a path, or what is done there. */
+/** Content or handler of each path. */
 let files: Map<string, Buffer | ((request: IncomingMessage, response: ServerResponse) => void)>;
 
 beforeEach(async () => {
@@ -61,7 +61,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** An archive of programs that say their names, as the projects pack theirs. */
+/** Packs programs that print their names, as the projects pack theirs. */
 function archive(inside: string, ...names: string[]): Buffer {
   const root = join(folder, 'pack');
   rmSync(root, { recursive: true, force: true });

@@ -10,7 +10,7 @@ import { lock } from '../process/lock.ts';
 import type { Report } from './progress.ts';
 import { cacheFolder, pinnedVersion, releasedPath, ToolchainError, type ToolName } from './tools.ts';
 
-/** An archive that a project publishes for this system and processor, with what it has to hash to. */
+/** An archive that a project publishes for this system and processor, with its expected hash. */
 export interface Release {
   readonly url: string;
   readonly algorithm: 'sha256' | 'sha512';
@@ -23,7 +23,7 @@ const TRIES = 3;
 const SYSTEMS: Readonly<Record<string, string>> = { linux: 'linux', darwin: 'darwin' };
 const PROCESSORS: Readonly<Record<string, string>> = { x64: 'amd64', arm64: 'arm64' };
 
-/** Nothing answers there, or it has no such file: what is wanted can still be built. */
+/** The server does not answer or does not have the file; the tool can still be built. */
 export class NoDownloadError extends Error {
   override readonly name = 'NoDownloadError';
   readonly code = 'no_download';
@@ -31,12 +31,12 @@ export class NoDownloadError extends Error {
 }
 
 /**
- * Fetches what projects release for this system into the cache: test binaries of Kubernetes from controller-tools,
- * nats-server and helm from their own releases. A download that was cut off goes on where it was.
- * @param options.env `SEMBLANCE_TOOLCHAIN_MIRROR`: address under which hosts and paths are looked up instead
- * @returns the tools that are there now; others are not released for this system
+ * Downloads the releases for this system into the cache: Kubernetes test binaries from controller-tools,
+ * nats-server and helm from their own releases. An interrupted download resumes.
+ * @param options.env `SEMBLANCE_TOOLCHAIN_MIRROR`: base URL under which hosts and paths are requested instead
+ * @returns the tools that are in the cache; the others have no release for this system
  * @throws NoDownloadError when nothing answers within seconds
- * @throws ToolchainError `download_refused` when a file is not the one that was published
+ * @throws ToolchainError `download_refused` when a file is not the published one
  */
 export async function downloadTools(options: {
   tools: readonly ToolName[];
@@ -56,7 +56,7 @@ export async function downloadTools(options: {
     await mkdir(dirname(archive), { recursive: true });
     const held = await lock(`${archive}.lock`, { signal });
     try {
-      // Whoever held the lock may have fetched it.
+      // The former holder of the lock may have fetched it.
       const wanted = members.filter((tool) => !existsSync(releasedPath(tool, env)));
       done.push(...members);
       if (wanted.length === 0) continue;
@@ -78,7 +78,7 @@ function platformName(): string | undefined {
   return system && processor ? `${system}-${processor}` : undefined;
 }
 
-/** Tools by the archive that has them. */
+/** Returns the wanted tools, grouped by their archive. */
 function groupsOf(tools: readonly ToolName[]) {
   const members = (...names: ToolName[]) => names.filter((name) => tools.includes(name));
   return [
@@ -114,7 +114,7 @@ async function releaseOf(
   return hash ? { url: url as string, algorithm: 'sha256', hash } : undefined;
 }
 
-/** The newest release that is not of a later minor version than the one that would be built. */
+/** Returns the newest release whose minor version is at most that of the pinned source. */
 export function envtestRelease(index: string, platform: string): Release | undefined {
   const { releases } = parse(index) as {
     releases: Record<string, Record<string, { hash: string; selfLink: string }>>;
@@ -132,7 +132,7 @@ export function envtestRelease(index: string, platform: string): Release | undef
   return found ? { url: found.selfLink, algorithm: 'sha512', hash: found.hash } : undefined;
 }
 
-/** Brings the archive into the cache, whole and as published. */
+/** Downloads the archive into the cache and verifies its hash. */
 async function fetchArchive(
   release: Release,
   path: string,
@@ -161,7 +161,7 @@ async function fetchArchive(
   );
 }
 
-/** Appends what is missing of the file; a server that does not resume sends it from the beginning. */
+/** Downloads the missing rest of the file; a server without support for ranges sends all of it. */
 async function fetchRest(
   url: string,
   path: string,
@@ -176,7 +176,7 @@ async function fetchRest(
   const stall = new AbortController();
   const limits = AbortSignal.any([stall.signal, ...(signal ? [signal] : [])]);
   const response = await get(url, env, limits, before > 0 ? { Range: `bytes=${before}-` } : {});
-  // It is there whole already: its checksum decides.
+  // The file is already complete; its checksum decides.
   if (response.status === 416) return void (await response.body?.cancel());
   if (!response.ok || !response.body) throw new NoDownloadError(`${url} answers ${response.status}`);
   const resumed = response.status === 206;
@@ -240,7 +240,7 @@ const asNoDownload = (url: string, error: unknown) =>
     ? error
     : new NoDownloadError(`cannot download ${url}: ${describeError(error)}`, { cause: error });
 
-/** Takes one program out of the archive by its name alone, so that no path in the archive matters. */
+/** Extracts one program by its base name, so that no path in the archive is trusted. */
 async function unpack(archive: string, tool: ToolName, target: string): Promise<void> {
   const { stdout } = await promisify(execFile)('tar', ['-tzf', archive], { maxBuffer: 1 << 24 });
   const member = stdout.split('\n').find((path) => path.split('/').at(-1) === tool);

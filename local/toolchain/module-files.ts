@@ -11,17 +11,17 @@ import { cacheFolder, ToolchainError } from './tools.ts';
 export type ModuleFiles = {
   readonly module: string;
   readonly version: string;
-  /** Of the module's zip: `h1:…`. */
+  /** Hash of the module's zip, as in a go.sum: `h1:…`. */
   readonly sum: string;
   readonly folder: string;
   readonly names: RegExp;
 };
 
 /**
- * Folder with files that a project publishes in its Go module, such as schemas. They are fetched once by Go, through
- * the proxy that this machine is set up with, and kept beside the tools that are built.
+ * Returns a folder with files that a project publishes in its Go module, such as schemas. Go fetches them once,
+ * through the proxy that this machine uses; they are cached beside the built tools.
  *
- * @throws ToolchainError when there is no Go, the module cannot be fetched or is not the one that is pinned
+ * @throws ToolchainError when there is no Go, or the module cannot be fetched or is not the pinned one
  */
 export async function moduleFiles(
   wanted: ModuleFiles,
@@ -53,7 +53,7 @@ export async function moduleFiles(
   }
 }
 
-/** Has Go fetch the module into its own cache. Gives its folder there. */
+/** Makes Go fetch the module into its cache, and returns the folder there. */
 async function fetched(wanted: ModuleFiles, cwd: string, env: NodeJS.ProcessEnv): Promise<string> {
   const name = `${wanted.module}@${wanted.version}`;
   const go = findOnPath('go', env.PATH);

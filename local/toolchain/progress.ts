@@ -1,8 +1,8 @@
-/** Holds what a build reports, every time something changes. */
+/** Progress of a build, reported at every change. */
 export type Progress = {
-  /** States what is built, such as `kube-apiserver 1.36.3`. */
+  /** Name and version of the tool, such as `kube-apiserver 1.36.3`. */
   what: string;
-  /** Its number among all that has to be built, from 1. */
+  /** Position among all builds, from 1. */
   step: number;
   steps: number;
   phase:
@@ -14,19 +14,22 @@ export type Progress = {
     | 'compiling'
     | 'linking'
     | 'built';
-  /** Packages; modules while downloading; bytes while fetching. */
+  /** Finished packages; modules while downloading; bytes while fetching. */
   done: number;
-  /** 0 while unknown. */
+  /** Total in the same unit; 0 while unknown. */
   total: number;
-  /** Milliseconds since this step began. */
+  /** Time since this step began, in ms. */
   elapsedMs: number;
-  /** Why it waits, which module arrives, and the like. */
+  /** Details, such as the reason of a wait or the arriving module. */
   detail?: string;
 };
 
 export type Report = (progress: Progress) => void;
 
-/** `Compiling kube-apiserver 1.36.3 (3 of 4): 812 of 1788 packages, 1 min 20 s, about 2 min left` */
+/**
+ * Returns a line such as `Compiling kube-apiserver 1.36.3 (3 of 4): 812 of 1788 packages, 1 min 20 s, about 2 min
+ * left`.
+ */
 export function describeProgress(progress: Progress): string {
   const { what, step, steps, phase, done, total, elapsedMs, detail } = progress;
   const name = steps > 1 ? `${what} (${step} of ${steps})` : what;
@@ -55,13 +58,16 @@ export function describeProgress(progress: Progress): string {
   }
 }
 
-/** From the pace so far; nothing before there is one (the first packages are small and would promise too much). */
+/**
+ * Extrapolates from the pace so far; undefined at first, because the first packages are small and would promise too
+ * much.
+ */
 function timeLeft({ done, total, elapsedMs }: Progress): string | undefined {
   if (done < total * 0.03 || elapsedMs < 5_000) return undefined;
   return `about ${describeDuration((elapsedMs / done) * (total - done), true)} left`;
 }
 
-/** `45 s`, `3 min 20 s`; rough: whole minutes from two on, else tens of seconds. */
+/** Returns `45 s` or `3 min 20 s`. `rough`: whole minutes from 90 s on, otherwise tens of seconds. */
 export function describeDuration(ms: number, rough = false): string {
   const seconds = Math.round(ms / 1000);
   if (rough)
@@ -72,8 +78,8 @@ export function describeDuration(ms: number, rough = false): string {
 }
 
 /**
- * Writes progress for people: one line that is rewritten on a terminal, elsewhere a line when the phase changes and
- * every ten seconds.
+ * Writes progress for people. On a terminal it rewrites one line; elsewhere it writes a line when the phase changes
+ * and every ten seconds.
  */
 export function progressPrinter(
   stream: NodeJS.WritableStream & { isTTY?: boolean; columns?: number },
@@ -84,7 +90,7 @@ export function progressPrinter(
     const line = describeProgress(progress);
     const key = `${progress.what} ${progress.phase}`;
     if (stream.isTTY) {
-      // A plan is written once and may wrap; what is rewritten must fit the line.
+      // A plan is written once and may wrap; a rewritten line must fit the width.
       const shown = ['planned', 'no-download'].includes(progress.phase)
         ? line
         : line.slice(0, Math.max(20, (stream.columns ?? 80) - 1));

@@ -37,7 +37,7 @@ function program(path: string, body: string): string {
   return path;
 }
 
-/** An environment of folders that exist only here; the shell's own tools stay reachable. */
+/** Returns an environment whose folders exist only in the test; the shell's own tools stay reachable. */
 function environment(extra: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv {
   const cache = join(folder, 'cache');
   return { PATH: join(folder, 'bin'), SEMBLANCE_CACHE_DIR: cache, SEMBLANCE_TOOLCHAIN: 'build', ...extra };
@@ -138,8 +138,8 @@ describe('without Go', () => {
 });
 
 /**
- * A `go` that does what the real one does as far as it can be seen from outside, in milliseconds: lists packages that
- * have to be compiled, names each on standard error while it is, and writes the program.
+ * Creates a `go` that acts outwardly like the real one, in milliseconds: it lists packages to compile, names each
+ * on standard error while compiling, and writes the program.
  */
 function fakeGo(body = ''): string {
   return program(
@@ -188,12 +188,12 @@ describe('building', () => {
 
     await resolveTools(['kube-apiserver', 'nats-server'], { env });
     expect(calls()).toHaveLength(4);
-    // Nothing but what was asked for, whole.
+    // The folder contains only the requested, complete program.
     expect(readdirSync(dirname(tools['nats-server']))).toEqual(['nats-server']);
   });
 
   it('is done by one of two processes that start at once', async () => {
-    // Its build lasts until somebody waits for it.
+    // The build lasts until another process waits for it.
     fakeGo(`while [ ! -e ${folder}/waited ]; do sleep 0.05; done`);
     const env = { ...process.env, ...environment() };
     const code = `

@@ -10,8 +10,8 @@ export type Found = { path: string; from: 'KUBEBUILDER_ASSETS' | 'PATH' | 'cache
 
 /**
  * Finds a tool without building anything: in the folder `KUBEBUILDER_ASSETS`, then on `PATH`, then in the cache.
- * Throws `ToolchainError` when the one found first is too old or cannot be run: passing over it silently would
- * leave its owner wondering which one is used.
+ * Throws `ToolchainError` when the first one found is too old or cannot be run; if it were skipped silently, its
+ * owner would wonder which one is used.
  */
 export async function findTool(tool: ToolName, env: NodeJS.ProcessEnv): Promise<Found | undefined> {
   const assets = env.KUBEBUILDER_ASSETS;
@@ -35,11 +35,12 @@ export async function findTool(tool: ToolName, env: NodeJS.ProcessEnv): Promise<
 }
 
 /**
- * Paths of the tools, each found or, once for all projects of this user, downloaded as its project releases it, or
- * built from Go modules. `SEMBLANCE_TOOLCHAIN=build` downloads nothing, `=download` builds nothing.
+ * Returns the paths of the tools. A tool that is not found is downloaded as its project releases it, or built from
+ * Go modules, once for all projects of this user. `SEMBLANCE_TOOLCHAIN=build` downloads nothing, `=download` builds
+ * nothing.
  *
- * @param options.report told what is built, how far it is and how long it takes
- * @throws ToolchainError `tool_missing` with the ways out when something is missing and there is no Go
+ * @param options.report called with the progress of builds and downloads
+ * @throws ToolchainError `tool_missing`, with the ways out, when a tool is missing and there is no Go
  */
 export async function resolveTools<Name extends ToolName>(
   names: readonly Name[],
@@ -56,7 +57,7 @@ export async function resolveTools<Name extends ToolName>(
     }),
   );
   if (missing.length > 0) {
-    // In the order of TOOLS, which is the order from quick to slow.
+    // The order of TOOLS is from quick to slow builds.
     const wanted = (Object.keys(TOOLS) as ToolName[]).filter((name) =>
       (missing as ToolName[]).includes(name),
     );
@@ -73,7 +74,7 @@ export async function resolveTools<Name extends ToolName>(
   return paths as Record<Name, string>;
 }
 
-/** Returns what could be downloaded, and why no more. */
+/** Returns the tools that could be downloaded, and why the others could not. */
 async function downloaded(
   tools: readonly ToolName[],
   env: NodeJS.ProcessEnv,

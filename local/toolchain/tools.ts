@@ -19,7 +19,7 @@ export type ToolName =
   | 'kube-proxy'
   | 'kubelet';
 
-/** States what the stack on one machine and `npm test` use; the rest is for a cluster with a real node. */
+/** Tools for the stack on one machine and `npm test`; the others are for a cluster with a real node. */
 export const SERVERS = [
   'nats-server',
   'etcd',
@@ -27,12 +27,12 @@ export const SERVERS = [
   'kubectl',
 ] as const satisfies readonly ToolName[];
 
-/** A tool, and the Go module beside this file that pins and builds it. */
+/** A tool, and the Go module under `modules` that pins and builds it. */
 type Tool = {
   module: 'kubernetes' | 'etcd' | 'nats-server' | 'helm' | 'coredns' | 'pause';
-  /** Go package of the command, as built from that module. */
+  /** Go package of the command, as it is built from that module. */
   package: string;
-  /** How it says its version, and the oldest one (major.minor) this project works with. */
+  /** Arguments that print the version, and the oldest supported version (major, minor). */
   version?: { args: string[]; oldest: [number, number] };
 };
 
@@ -46,10 +46,10 @@ export const TOOLS: Record<ToolName, Tool> = {
   'kube-apiserver': {
     module: 'kubernetes',
     package: 'k8s.io/kubernetes/cmd/kube-apiserver',
-    // CEL validation with ratcheting and selectable fields of custom resources, as the CRDs use them.
+    // The CRDs need CEL validation with ratcheting, and selectable fields of custom resources.
     version: { args: ['--version'], oldest: [1, 30] },
   },
-  // Any kubectl can show a custom resource, so none is refused.
+  // Any kubectl can show a custom resource, so every version is accepted.
   kubectl: { module: 'kubernetes', package: 'k8s.io/kubernetes/cmd/kubectl' },
   pause: { module: 'pause', package: '.' },
   helm: {
@@ -77,14 +77,14 @@ export class ToolchainError extends Error {
   }
 }
 
-/** Folder with the go.mod, go.sum and sources that a tool is built from. */
+/** Returns the folder with the go.mod, go.sum and sources from which a tool is built. */
 export function moduleFolder(tool: ToolName): string {
   return fileURLToPath(new URL(`./modules/${TOOLS[tool].module}`, import.meta.url));
 }
 
-/** The version that is built, such as `1.36.3`: that of the package's module in go.mod. */
+/** Returns the version that is built, such as `1.36.3`, from the first require in go.mod. */
 export function pinnedVersion(tool: ToolName): string {
-  // All of its source is here, so what it says is its version.
+  // All of its source is in this repository, so the hash of the source is its version.
   if (tool === 'pause') {
     const source = readFileSync(join(moduleFolder(tool), 'main.go'));
     return createHash('sha256').update(source).digest('hex').slice(0, 12);
@@ -95,7 +95,7 @@ export function pinnedVersion(tool: ToolName): string {
   return found;
 }
 
-/** Returns where built tools are kept: `SEMBLANCE_CACHE_DIR`, else the user's cache folder. */
+/** Returns the cache folder: `SEMBLANCE_CACHE_DIR`, or `semblance` in the user's cache folder. */
 export function cacheFolder(env: NodeJS.ProcessEnv): string {
   if (env.SEMBLANCE_CACHE_DIR) return env.SEMBLANCE_CACHE_DIR;
   const base =
@@ -103,20 +103,20 @@ export function cacheFolder(env: NodeJS.ProcessEnv): string {
   return join(base, 'semblance');
 }
 
-/** Path of a built tool; a file is only ever there whole. */
+/** Returns the path of a built tool; a file there is always complete. */
 export function cachedPath(tool: ToolName, env: NodeJS.ProcessEnv): string {
   const platform = `${process.platform}-${process.arch}`;
   return join(cacheFolder(env), 'toolchain', platform, `${TOOLS[tool].module}-${pinnedVersion(tool)}`, tool);
 }
 
-/** Path of a tool that was downloaded in place of the version that would be built. */
+/** Returns the path of a tool that was downloaded in place of the version that would be built. */
 export function releasedPath(tool: ToolName, env: NodeJS.ProcessEnv): string {
   const platform = `${process.platform}-${process.arch}`;
   const folder = `${TOOLS[tool].module}-${pinnedVersion(tool)}`;
   return join(cacheFolder(env), 'toolchain', platform, 'released', folder, tool);
 }
 
-/** Throws when the program cannot be run or is too old for this project; says where it was found. */
+/** Throws ToolchainError, with the path, when the program cannot be run or is too old for this project. */
 export async function checkVersion(tool: ToolName, path: string): Promise<void> {
   const wanted = TOOLS[tool].version;
   if (!wanted) return;

@@ -35,6 +35,6 @@ try {
   });
   await client.close();
 } catch (error) {
-  logger.fatal({ err: error }, `cannot bring the pools up to the values: ${describeError(error)}`);
+  logger.fatal({ err: error }, `cannot apply the pools of the values: ${describeError(error)}`);
   process.exitCode = 1;
 }

@@ -53,7 +53,7 @@ export function createLiveLinks(options: LiveLinksOptions): LiveLinks {
       claimTimeoutMs: options.claimTimeoutMs,
       onSnapshot(sessions, openedAt) {
         if (over.aborted) return;
-        logger.info({ agent, incarnation, sessions: sessions.length }, 'know the live sessions of the agent');
+        logger.info({ agent, incarnation, sessions: sessions.length }, 'read the live sessions of the agent');
         options.onSnapshot(place, sessions, openedAt);
       },
       onReport(session) {

@@ -45,7 +45,6 @@ export async function checkDirectory(
 interface Ran {
   readonly runs: readonly FirstRun[];
   readonly notes: readonly string[];
-  /** Why the models cannot be run. */
   readonly fault?: string;
 }
 

@@ -50,7 +50,6 @@ function tensor(outside: boolean, name = ''): readonly Part[] {
   return [[1, 2], [2, 1], ...(name ? [[8, name] as Part] : []), ...where];
 }
 
-/** Returns a node with one attribute. */
 const node = (...attribute: readonly Part[]): Part => [
   1,
   [

@@ -21,7 +21,7 @@ export function externalTensors(file: FileBytes): string[] {
     let external = false;
     for (const field of fields(file, start, end, 'a tensor')) {
       if (field.number === 8) name = text(file, field);
-      // Readers keep 32 bits of it.
+      // Readers keep only 32 bits of it.
       else if (field.number === 14) external = BigInt.asIntN(32, field.value) === EXTERNAL;
     }
     if (external) found.push([owner, name].filter(Boolean).join(' '));

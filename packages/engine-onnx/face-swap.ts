@@ -31,7 +31,7 @@ export interface PlacedFace {
   readonly opacity?: number;
 }
 
-/** The source identity: the swapper's form of the face, and the face itself for places where `builtin` swaps. */
+/** The source identity: the swapper's form of the face, and the face itself for swaps by `builtin`. */
 export interface Identity {
   readonly vector: Float32Array<ArrayBuffer> | undefined;
   readonly picture: Picture;
@@ -84,7 +84,7 @@ export class FaceSwap {
       faces.push({ width: face.width, five: await this.#fivePoints(picture, face, signal, log), mesh });
     }
     if (faces.length === 0) {
-      // builtin also finds faces that lie on their side, which common detectors do not.
+      // builtin also finds faces that lie on their side, which common detectors do not find.
       const meshes = await log.builtin('detector', 'blazeface', () =>
         this.#finder.find(picture, () => signal.throwIfAborted()),
       );
@@ -148,7 +148,7 @@ export class FaceSwap {
     const { template = 'arcface_128', size = 128 } = swapper.traits;
     const vector = identity.vector;
     if (!vector) throw new Error('the identity has no vector for this swapper');
-    // All at once, so that a model with a batch takes them in one run.
+    // All faces run at once, so that a model with a batch takes them in one run.
     const swapped = await log.onnx('swapper', swapper, () =>
       Promise.all(
         faces.map(async (face): Promise<[CropTransform, RgbImage]> => {
@@ -285,7 +285,8 @@ function boxOf(mesh: Face): FoundFace {
 }
 
 /**
- * Returns 1 at the centre of the picture, 0.6 in its corners: of two faces of equal size the central one is meant.
+ * Returns 1 at the centre of the picture and 0.6 in its corners, because of two equally large faces the central one
+ * is meant.
  */
 function centrality(picture: Picture, five: readonly Point[]): number {
   const nose = five[2] as Point;

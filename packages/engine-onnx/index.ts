@@ -19,9 +19,9 @@ import { Models } from './stages/models.ts';
  * encoder.
  */
 const PHOTO_SWAP_MEMORY_MIB = 1536;
-/** The same for a video of any length. */
+/** Peak resident memory of one video of any length beside the models, in MiB. */
 const VIDEO_MEMORY_MIB = 2048;
-/** Stages of which one is enough to improve a face swap over `builtin` alone. */
+/** Stages of which a single one already improves a face swap over `builtin` alone. */
 const SWAP_STAGES: readonly Stage[] = ['swapper', 'enhancer', 'detector', 'landmarks'];
 
 export interface OnnxEngineOptions extends EngineOptions {
@@ -89,7 +89,7 @@ async function openEngine(
   if (SWAP_STAGES.some((stage) => stages.has(stage))) offer('face-swap-image', PHOTO_SWAP_MEMORY_MIB);
   if (tools.available && stages.has('swapper')) offer('face-swap', VIDEO_MEMORY_MIB);
   if (tools.available && stages.has('lips')) offer('lip-sync', VIDEO_MEMORY_MIB);
-  // The contracts ensure that its other parts are present too.
+  // The contracts ensure that the other parts are present too.
   if (tools.available && stages.has('portrait-generator')) offer('motion-control', VIDEO_MEMORY_MIB);
   if (capabilities.length === 0) {
     const present = [...stages].join(', ');
@@ -122,7 +122,7 @@ async function openEngine(
         throw new RenderError('processing_failed', `The onnx engine has no capability ${capability}.`);
       if (capability === 'face-swap-image' || !media) return photoSwap(swap, request);
       const parts = { swap, finder, media, models: opened };
-      // The first video loads it, so that an engine for pictures starts without it.
+      // This code is loaded with the first video, so that an engine for pictures starts without it.
       if (capability === 'face-swap')
         return (await import('./video-swap.ts')).videoSwap({ ...parts, recogniser }, request);
       if (capability === 'lip-sync') return (await import('./lip-sync.ts')).lipSync(parts, request);

@@ -57,7 +57,7 @@ export async function lipSync(parts: LipParts, request: RenderRequest): Promise<
   const counts = { frames: 0, spoken: 0 };
   const flush = async (group: readonly FacedFrame[]): Promise<void> => {
     signal.throwIfAborted();
-    // In order, because the sound is read once.
+    // The windows are read in order, because the sound is read once.
     const windows: Float32Array<ArrayBuffer>[] = [];
     for (const { startUs } of group) windows.push(await mel.window(startUs / 1e6));
     await Promise.all(
@@ -123,7 +123,7 @@ async function drawMouth(
   const lips = models.need('lips');
   const mask = await log.onnx('lips', lips, () => speak(lips, picture, face, mel, signal));
   if (models.get('enhancer')) {
-    // The model draws 96 pixels, so only the drawn part is restored at the enhancer's size.
+    // The model draws only 96 pixels, so the drawn part is restored at the enhancer's size.
     const placed = await swap.place(picture, face, signal, log);
     await swap.enhanceFaces(picture, [placed], [mask], signal, log);
   }

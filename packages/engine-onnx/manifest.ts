@@ -62,7 +62,7 @@ export class ManifestError extends Error {
   }
 }
 
-/** Reads the manifest of a model directory. @throws ManifestError */
+/** @throws ManifestError */
 export async function readManifest(directory: string): Promise<readonly ManifestEntry[]> {
   const present: string[] = [];
   for (const name of MANIFEST_NAMES) {

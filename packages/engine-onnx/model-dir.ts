@@ -14,7 +14,7 @@ import { type OnnxSummary, type OnnxTensorInfo, readOnnxSummary } from './onnx-f
 export interface CheckedModel {
   readonly name: string;
   readonly file: string;
-  /** Real path. */
+  /** Path without symbolic links. */
   readonly path: string;
   readonly licence: string;
   readonly contract: Contract;
@@ -151,7 +151,7 @@ function checkEmap(last: OnnxTensorInfo | undefined): string[] {
   return there === needed ? [] : [`${found} with ${there} bytes of data, not ${needed}`];
 }
 
-/** Returns the faults of the models as a set, from the manifest. */
+/** Returns the faults of the models as a set, such as two models for a stage. */
 function checkTogether(entries: readonly ManifestEntry[]): string[] {
   const faults: string[] = [];
   const byStage = new Map<Stage, ManifestEntry[]>();

@@ -68,7 +68,6 @@ function flickering(frames: number, from = 0): Scene {
   };
 }
 
-/** Only a wall. */
 function wall(frames: number): Scene {
   const picture: Picture = { width: 64, height: 64, channels: 3, data: new Uint8Array(64 * 64 * 3).fill(90) };
   return { picture, frames, view: () => ({ x: 32, y: 32, zoom: 8 }) };
@@ -169,7 +168,7 @@ describe('Motion Transfer through LivePortrait', () => {
         generator: 'onnx live_portrait_generator',
       },
     });
-    // A lost face is searched again only every few frames.
+    // The tracker searches a lost face again only every few frames.
     expect(result.details.frames_without_face).toBeGreaterThanOrEqual(GONE);
     expect(result.details.frames_without_face).toBeLessThanOrEqual(GONE + 2);
     expect(result.units).toEqual({ unit: 'second', quantity: expect.closeTo(0.04 * (SHOWN + GONE + 2), 1) });
@@ -187,7 +186,8 @@ describe('Motion Transfer through LivePortrait', () => {
     const [before, after] = [await media.frames(path), await media.frames(result.outputPath)];
     expect(after.map(({ ptsUs }) => ptsUs)).toEqual(before.map(({ ptsUs }) => ptsUs));
 
-    // The result of the tiny models and of the formulas of LivePortrait's authors for the same pictures.
+    // The expected result: what the tiny models and the formulas of LivePortrait's authors give for the same
+    // pictures.
     const base = await rgb(still);
     const mesh = await rig.mesh(base);
     const look = (picture: Picture, crop: CropTransform): ReferenceMotion =>
@@ -221,7 +221,7 @@ describe('Motion Transfer through LivePortrait', () => {
         );
         return each.reduce((sum, value) => sum + value, 0) / each.length;
       });
-      // While the driver is away the last pose is held.
+      // The last pose is held while the driver is away.
       const wanted = Math.min(i, SHOWN - 1);
       const own = distances[wanted] as number;
       expect(own, `frame ${i}`).toBeLessThan(1.5);

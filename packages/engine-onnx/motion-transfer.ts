@@ -28,7 +28,7 @@ import { outlineMask } from './vision/face-mask.ts';
 
 /** Frames processed at once; their runs of one model are combined where its contract has a batch. */
 const AT_ONCE = 8;
-/** Progress when the driver's face is known in every frame. */
+/** Progress, 0–1, when the driver's face is known in every frame. */
 const TRACKED = 0.15;
 
 export interface MotionParts extends VideoParts {
@@ -90,7 +90,7 @@ export async function motionTransfer(parts: MotionParts, request: RenderRequest)
       if (frame.index > 0) gapUs = frame.ptsUs - lastUs;
       lastUs = frame.ptsUs;
       const data = animation.frame(frame);
-      // The error reaches the caller that waits for the writing; nobody listens here.
+      // The error reaches the caller that awaits the write, so it is ignored here.
       data.catch(() => undefined);
       waiting.push({ ptsUs: frame.ptsUs, data });
       if (waiting.length > AT_ONCE) await write();
@@ -137,7 +137,7 @@ interface Track {
   readonly unseen: number;
 }
 
-/** Tracks the driver's face once through the video, because only then its crop is known. */
+/** Tracks the driver's face once through the whole video, because its crop is known only then. */
 async function follow(
   { media, finder, request, log }: Work,
   driver: string,
@@ -176,7 +176,7 @@ class Animation {
   readonly #work: Work;
   readonly #parts: AnimationParts;
   readonly #pose: DrivenPose;
-  /** The pose of the frame before. Each pose depends on the one before, whatever runs at once. */
+  /** Settles when the frame before has its pose, because each pose depends on the one before. */
   #before: Promise<unknown> = Promise.resolve();
 
   constructor(work: Work, parts: AnimationParts) {

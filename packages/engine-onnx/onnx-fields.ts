@@ -11,9 +11,9 @@ const MAX_NAME = 4096;
 export interface Field {
   readonly number: number;
   readonly wire: number;
-  /** For a varint. */
+  /** Value of a varint. */
   readonly value: bigint;
-  /** For bytes, text and messages. */
+  /** Position of bytes, a text or a message in the file. */
   readonly start: number;
   readonly end: number;
 }

@@ -68,7 +68,7 @@ it('takes any bytes with an error of its own or an answer, soon', async () => {
   let refused = 0;
   for (let round = 0; round < 400; round++) {
     const bytes = whole.slice();
-    // The structures are near the start and the end; weights are between them.
+    // The structures are near the start and the end, the weights between them.
     for (let i = 0; i <= next(6); i++) {
       const at = next(2) ? next(400) : bytes.length - 1 - next(700);
       bytes[at] = next(256);
@@ -124,7 +124,7 @@ it('finds the emap behind 600 MB of other weights in a few megabytes of memory',
   const answer = JSON.parse(stdout) as { grown: number; first: number[]; inputs: number };
   expect(answer.first).toEqual([...EMAP.slice(0, 3)]);
   expect(answer.inputs).toBe(2);
-  // In kilobytes; the emap itself has one megabyte.
+  // The unit is kilobytes; the emap itself has one megabyte.
   expect(answer.grown).toBeLessThan(16 * 1024);
 });
 

@@ -21,7 +21,7 @@ export interface OnnxTensorInfo {
 }
 
 export interface OnnxSummary {
-  /** Without inputs that have an initializer, which models before IR version 4 list too. */
+  /** Excludes inputs with an initializer, which models before IR version 4 list too. */
   readonly inputs: readonly OnnxValueInfo[];
   readonly outputs: readonly OnnxValueInfo[];
   readonly lastInitializer: OnnxTensorInfo | undefined;

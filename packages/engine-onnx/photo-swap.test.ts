@@ -133,7 +133,7 @@ describe('a swap by the owner’s models gives the numbers that the models defin
 
 describe('what is not the face stays', () => {
   it('bit by bit outside of its outline, softly mixed inside of it', async () => {
-    // Without a detector, so that the outline is the same as in the reference.
+    // There is no detector, so that the outline is the same as in the reference.
     const engine = await rig.engine([
       arcface,
       inswapper,
@@ -205,7 +205,7 @@ describe('what is not the face stays', () => {
 
 describe('an enhancer', () => {
   it('works on the swapped face, to the share its options say', async () => {
-    // Gives a flat grey: 0.2 of [-1, 1].
+    // It gives a flat grey: 0.2 in the range [-1, 1].
     const enhancer = (blend: number): GivenModel => ({
       contract: 'gfpgan_1.3',
       bytes: tinyEnhancer(512, 0, 0.2),
@@ -252,7 +252,7 @@ describe('what the directory has no model for, builtin makes, and the result say
     const { outputPath, details } = await rig.swap(engine, { inputs: { image, face: rig.face } });
     expect(details).toMatchObject({ faces: 1, detector: 'onnx scrfd_2.5g' });
     const [before, after] = [await rgb(image), await rgb(outputPath)];
-    // By the template, the crop of 128 pixels extends from (27, 55) to (485, 513).
+    // The template places the crop of 128 pixels from (27, 55) to (485, 513).
     let [left, top, right, bottom] = [SIDE, SIDE, 0, 0];
     for (let y = 0; y < SIDE; y++) {
       for (let x = 0; x < SIDE; x++) {

@@ -47,7 +47,7 @@ const settings = z.object({
   modelDir: z.string({ error: 'SEMBLANCE_MODEL_DIR is not set: it says where the models are' }),
   providers,
   devices,
-  /** A GPU was lost: continuing on the CPU would be slow work that nobody asked for. */
+  /** Set after the loss of a GPU. Continuing on the CPU would be slow work that nobody asked for. */
   gpuOnly: z.literal('on').optional(),
 });
 

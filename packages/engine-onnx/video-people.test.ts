@@ -20,7 +20,7 @@ afterAll(() => media.close());
 it('Video Swap through the models knows a person again after a cut, and leaves alone the one beside her', async () => {
   const [group, admiral] = [await readPicture(join(DEMO, 'sample6.jpg')), await readPicture(ADMIRAL)];
   const uniform: Scene = { picture: admiral, frames: 2, view: () => ({ x: 250, y: 480, zoom: 2.2 }) };
-  // The woman on the right alone, both women, and the other one alone.
+  // The views show the woman on the right alone, both women, and the other woman alone.
   const views = [
     { x: 1660, y: 455, zoom: 0.9 },
     { x: 1420, y: 480, zoom: 0.8 },

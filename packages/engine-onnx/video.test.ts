@@ -35,7 +35,7 @@ let clip: string;
 beforeAll(async () => {
   media = await openMediaRig();
   clip = media.path('clip.mp4');
-  // Half the portrait's size, with sound, drifting slowly.
+  // The clip has half the portrait's size and a sound, and drifts slowly.
   await promisify(execFile)('ffmpeg', [
     ...['-v', 'error', '-loop', '1', '-i', rig.image, '-f', 'lavfi', '-i', 'sine=300:sample_rate=48000'],
     ...['-t', '1.2', '-r', '25', '-vf', "crop=480:480:x='min(32,20*t)':y=16,scale=320:320,format=yuv420p"],
@@ -144,7 +144,7 @@ describe('Video Swap through the models', () => {
     ];
     expect(after).toHaveLength(30);
     const colour = referenceColour(unit(referenceEmbedding(await rgb(rig.face), FIVE)));
-    // The tiny swapper, in hyperswap's way: original × 0.4 plus a colour, evenly over the middle of the face.
+    // The tiny swapper works like hyperswap: original × 0.4 plus an even colour over the middle of the face.
     const nose: [number, number, number, number] = [150, 185, 175, 210];
     for (const index of [0, 9, 10, 29]) {
       const [was, is] = [before[index] as Picture, after[index] as Picture];
@@ -193,7 +193,7 @@ describe('Video Swap through the models', () => {
 });
 
 it('works out the same face in a frame as in a picture', async () => {
-  // Checks the reference by which the frames are judged.
+  // This checks the reference by which the frames are judged.
   const source = await rgb(rig.face);
   const colour = referenceColour(unit(referenceEmbedding(source, FIVE)));
   const half = { mean: [0.5, 0.5, 0.5], deviation: [0.5, 0.5, 0.5], denormalise: true };
@@ -232,7 +232,7 @@ describe('Lip Sync through wav2lip', () => {
     const light = after.map(
       (picture, i) => mean(picture, MOUTH, 1) - 0.5 * mean(before[i] as Picture, MOUTH, 1),
     );
-    // The sound begins at 0.5 s; a frame is drawn from the 0.2 s after it.
+    // The sound begins at 0.5 s, and a frame is drawn from the 0.2 s of sound after it.
     for (let i = 0; i < 7; i++) expect(light[i]).toBeLessThan(15);
     for (let i = 13; i < 30; i++) expect(light[i]).toBeGreaterThan(60);
     for (let i = 8; i < 13; i++) expect(light[i + 1] as number).toBeGreaterThan((light[i] as number) - 1);

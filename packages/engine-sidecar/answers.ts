@@ -76,7 +76,7 @@ function checkedLimits(
   return { limits: Object.fromEntries(limits.filter(([, value]) => value > 0)) };
 }
 
-/** The answer of a finished render, whose file has not been taken yet. */
+/** The answer of a finished render, before its file is taken. */
 export type CheckedResult = Omit<RenderResult, 'outputPath'> & { readonly outputFile: string };
 
 /** Reads the answers of one render in order. */

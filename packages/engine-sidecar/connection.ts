@@ -86,7 +86,7 @@ export function connect(socket: string, times: SidecarTimes): Connection {
           if (signal.aborted) throw signal.reason;
           if (error instanceof ContractError || isTooLarge(error) || hopeless(error)) throw error;
           const waited = Math.floor((performance.now() - began) / 1_000);
-          // A sidecar that has only just been started is not worth a log line.
+          // A sidecar that was only just started is not worth a log line.
           if (waited >= Math.max(2, told * 2)) {
             told = waited;
             console.warn(`waiting for the sidecar at ${socket} (${waited} s): ${describeError(error)}`);
@@ -122,7 +122,10 @@ export function connect(socket: string, times: SidecarTimes): Connection {
   };
 }
 
-/** The client's own refusal of a message beyond the limit has the same code as an engine that is out of resources. */
+/**
+ * Returns whether the client itself refused a message beyond the limit. The code is the same as of an engine that
+ * is out of resources.
+ */
 export function isTooLarge(error: unknown): boolean {
   const { code, details = '' } = error as ServiceError;
   return code === status.RESOURCE_EXHAUSTED && /larger than max/i.test(details);

@@ -26,7 +26,7 @@ export interface ExchangeDir {
 export interface Exchange {
   /** Makes the folder of one render and copies the inputs, so that the sidecar touches none of the agent's files. */
   open(id: string, inputs: Readonly<Record<string, string>>): Promise<ExchangeDir>;
-  /** Removes everything: what a killed process left, or at the end. */
+  /** Removes everything: at the end, or what a killed process left. */
   clear(): Promise<void>;
 }
 
@@ -37,7 +37,7 @@ export function createExchange(socket: string): Exchange {
 
   async function openRoot(): Promise<void> {
     await mkdir(root, { recursive: true });
-    // A link here would redirect the removal of files.
+    // A link in this place would redirect the removal of files.
     if (!(await lstat(root)).isDirectory()) throw new ContractError(`${root} is not a directory`);
     await chmod(root, 0o770);
   }
@@ -75,7 +75,10 @@ export function createExchange(socket: string): Exchange {
   };
 }
 
-/** Writable for a common group, whatever the umask, because the two containers may run as different users. */
+/**
+ * Makes a folder writable for a common group, whatever the umask, because the two containers may run as different
+ * users.
+ */
 async function folder(path: string): Promise<void> {
   await mkdir(path);
   await chmod(path, 0o770);
@@ -105,7 +108,7 @@ async function take(from: string, to: string, signal: AbortSignal): Promise<stri
   }
 }
 
-/** Returns the path of an open file; its name where the system does not tell. */
+/** Returns the path of an open file; the real path of `name` where the system does not tell. */
 async function pathOf(fd: number, name: string): Promise<string> {
   return readlink(`/proc/self/fd/${fd}`).catch(() => realpath(name));
 }

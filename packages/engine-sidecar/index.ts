@@ -9,9 +9,10 @@ import { renderBySidecar } from './render-call.ts';
 /**
  * Creates the client of an engine that is a separate program on a Unix socket (proto/semblance/engine/v1).
  *
- * It lives as long as one connection. When the sidecar goes, the client has `ended`, and its host starts another
- * one, which waits for the sidecar to come back. So a missing sidecar is handled like a crashed engine process.
- * @param hopeless errors of its start after which it is not tried again; default: none
+ * The client lives as long as one connection. When the sidecar goes, the client has `ended`, and its host starts
+ * another one, which waits for the sidecar to come back. So a missing sidecar is handled like a crashed engine
+ * process.
+ * @param hopeless errors of the start after which the client does not try again; default: none
  */
 export function createSidecarEngine(
   options: EngineOptions,

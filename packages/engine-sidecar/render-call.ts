@@ -12,7 +12,7 @@ import { type CheckedResult, ContractError, createAnswerReader } from './answers
 import { type Connection, isTooLarge, type SidecarTimes } from './connection.ts';
 import type { Exchange } from './exchange.ts';
 
-/** Temporary faults; an engine that ends during a render may answer CANCELLED. */
+/** Codes of temporary faults. An engine that ends during a render may answer CANCELLED. */
 const MOMENTARY: readonly (status | undefined)[] = [
   status.UNAVAILABLE,
   status.ABORTED,
@@ -25,8 +25,8 @@ export interface RenderCallOptions {
   readonly exchange: Exchange;
   readonly times: SidecarTimes;
   /**
-   * Called when the sidecar goes on with a render that is over. It still occupies the place, so the sidecar must
-   * get nothing new.
+   * Called when the sidecar goes on with a render that is over. The render still occupies its place, so the sidecar
+   * must get nothing new.
    */
   readonly onStuck: (reason: string) => void;
 }
@@ -65,10 +65,11 @@ export async function renderBySidecar(
     throw signal.aborted ? signal.reason : error;
   } finally {
     await dir.remove().catch((error: unknown) => {
-      // A render that goes on may write as fast as files are removed; the next client removes the rest.
+      // A render that goes on may write as fast as its files are removed, so the next client removes the rest.
       if (stuck === undefined) throw error;
     });
-    // Called in the same turn in which the render settles, so that the host first learns that it is over.
+    // This runs in the same turn in which the render settles, so that the host first learns that the render is
+    // over.
     if (stuck !== undefined) options.onStuck(stuck);
   }
 }
@@ -81,7 +82,7 @@ async function answered(
 ): Promise<CheckedResult> {
   const reader = createAnswerReader(capability, onProgress);
   const stream = connection.client.render({ renderId, capability, parameters: { ...parameters }, ...files });
-  // An iterator that has ended takes no more errors.
+  // After its end the iterator takes no more errors.
   stream.on('error', () => {});
   let hung = false;
   const silence = setTimeout(() => {
@@ -115,8 +116,7 @@ async function answered(
 /**
  * Waits until the sidecar has stopped working on the render, or is dead.
  * @returns false when it goes on beyond its time. After a cancel this is not judged here: the client's host
- * measures
- *   that time and kills the client. Either way the next client offers nothing before the sidecar is done.
+ * measures that time and kills the client. Either way the next client offers nothing before the sidecar is done.
  */
 async function gone(
   connection: Connection,
@@ -126,7 +126,7 @@ async function gone(
 ): Promise<boolean> {
   const began = performance.now();
   for (;;) {
-    // Measured before the question, because a slow answer does not prove that a render goes on.
+    // The time is measured before the call, because a slow answer does not prove that the render goes on.
     const waited = signal.aborted ? 0 : performance.now() - began;
     try {
       const { running } = await connection.health();

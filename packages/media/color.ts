@@ -38,7 +38,7 @@ const TRANSFERS: ReadonlySet<string> = new Set([
 
 const UNSTATED: ReadonlySet<string> = new Set(['unknown', 'reserved', 'unspecified']);
 
-/** Returns whether this matrix can be read without a converter: known, unstated, or RGB. */
+/** Returns whether this matrix can be read without a converter: it is known, not stated, or RGB. */
 export function isResolvable(space: string): boolean {
   return KNOWN_MATRICES.has(space) || UNSTATED.has(space) || space === 'gbr';
 }
@@ -53,8 +53,8 @@ export function assumedMatrix({ height, width }: Size): string {
 }
 
 /**
- * Returns the colours of the decoded frames: as stored, with missing values as players assume them (so that they
- * stay true when the size changes), and standard dynamic range when a high one is converted.
+ * Returns the colours of the decoded frames: as stored, or of standard dynamic range if a high one is converted.
+ * Missing values are filled in as players assume them, so that they stay true when the size changes.
  */
 export function resolveColor(
   stored: ColorTags,

@@ -7,8 +7,8 @@ import type { Kit } from './kit.ts';
 import type { Sound } from './probe.ts';
 
 /**
- * Yields mono sound from the start of the file's picture, or of the sound itself without a picture: silence where
- * it begins later or pauses, cut where it begins earlier. @throws RenderError
+ * Yields mono sound from the start of the file's picture, or of the sound itself without a picture. Earlier sound
+ * is cut; a later start and pauses become silence. @throws RenderError
  */
 export async function* decodeAudio(
   kit: Kit,

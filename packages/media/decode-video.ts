@@ -9,7 +9,7 @@ import { prefetch } from './prefetch.ts';
 import type { Probed, VideoDetails } from './probe.ts';
 import type { DecodeOptions, Size, VideoFrame, VideoInfo } from './types.ts';
 
-/** Offset of all times in the pipe, where none may be negative. */
+/** Offset of all times in the pipe, in microseconds, because none may be negative there. */
 const PIPE_OFFSET_US = 1_000_000_000;
 /** Least distance of two frames to which a file gives the same time, in microseconds. */
 const LEAST_DISTANCE_US = 1_000;
@@ -33,7 +33,7 @@ export async function* decodeVideo(
   const { signal } = options;
   const size = options.size ?? { width: info.video.width, height: info.video.height };
   if (size.width % 2 || size.height % 2) throw new RangeError('frames have even sides');
-  // Frames without times are counted from the first.
+  // A video without times is decoded from its start, because its frames are counted.
   const seekUs = options.fromUs === undefined || video.untimed ? 0 : video.zeroUs + options.fromUs;
   const seeks = seekUs > 0;
   const args = [
@@ -56,7 +56,8 @@ export async function* decodeVideo(
   const room = memory && ((size: number) => memory.take(size));
   for await (const frame of prefetch(readNut(kit.patient(tool, tool.stdout), bytes, room), AHEAD)) {
     if (index === 0 && video.untimed) offsetUs = frame.ptsUs;
-    // The first frame is shown from the beginning: content before it could not be decoded, or was only sound.
+    // The first frame is shown from the beginning, because content before it could not be decoded, or was only
+    // sound.
     const ptsUs = index === 0 && !seeks ? 0 : Math.max(frame.ptsUs - offsetUs, last + LEAST_DISTANCE_US);
     if (ptsUs > kit.limits.maxDurationSec * 1e6 || index >= kit.limits.maxFrames) {
       throw new RenderError(
@@ -74,7 +75,7 @@ export async function* decodeVideo(
   if (failure) throw failure;
   if (seeks) return;
   if (index === 0) throw unsupported('No picture of the video can be decoded: it is damaged.', exit.stderr);
-  // A packet may contain a single field, two of which make a frame.
+  // The share is below a half, because a packet may contain one field of a frame.
   if (index < info.video.frameCount * LEAST_SHARE) {
     throw unsupported(
       `The video is damaged: only ${index} of ${info.video.frameCount} frames can be decoded.`,
@@ -87,7 +88,10 @@ export async function* decodeVideo(
 const seekArgs = (seekUs: number) =>
   seekUs > 0 ? ['-noaccurate_seek', '-seek_timestamp', '1', '-ss', (seekUs / 1e6).toFixed(6)] : [];
 
-/** Far more than any honest file needs: 4K with tone mapping on a busy core takes about 30 s per second. */
+/**
+ * CPU limit in seconds, far above the need of any honest file: 4K with tone mapping on a busy core takes about 30 s
+ * per second.
+ */
 const decodeCpuSec = (durationSec: number) => Math.ceil(120 + 60 * durationSec);
 
 function filters(kit: Kit, video: VideoDetails, info: VideoInfo, size: Size): string {

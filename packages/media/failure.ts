@@ -2,8 +2,8 @@ import { EngineInterruptedError, RenderError } from '@semblance/engine-api/engin
 import type { ToolExit } from './sandbox.ts';
 
 /**
- * Returns the temporary fault that ended a tool: another process killed it, as the kernel does for want of memory,
- * or the disk is full. The work may succeed at another time or place. Returns undefined for any other end.
+ * Returns the temporary fault that ended a tool: another process killed it, such as the kernel when memory runs
+ * out, or the disk is full. The work may succeed at another time or place. Returns undefined for any other end.
  */
 export function interrupted(exit: ToolExit, program = 'ffmpeg'): EngineInterruptedError | undefined {
   const fault = (what: string) => new EngineInterruptedError(what, { cause: causeOf(exit) });
@@ -15,8 +15,8 @@ export function interrupted(exit: ToolExit, program = 'ffmpeg'): EngineInterrupt
 }
 
 /**
- * Returns why a tool that examined an input was ended; undefined when it ended by itself. Only CPU time says
- * something about the input: on an overloaded machine every tool stands still.
+ * Returns why a tool that examined an input was ended; undefined when it ended by itself. Only the CPU limit says
+ * something about the input, because on an overloaded machine every tool stands still.
  */
 export function stopped(exit: ToolExit, what: string): RenderError | EngineInterruptedError | undefined {
   if (exit.ended === undefined) return interrupted(exit);
@@ -29,8 +29,8 @@ export function stopped(exit: ToolExit, what: string): RenderError | EngineInter
 }
 
 /**
- * Returns why a tool did not finish decoding an input; undefined when it did, or when damage in the file ended it,
- * which is judged by how much was decoded.
+ * Returns why a tool did not finish decoding an input; undefined if it did. Also undefined if damage in the file
+ * ended it, because the decoded share then decides.
  */
 export function unfinished(exit: ToolExit, what: string): RenderError | EngineInterruptedError | undefined {
   const end = stopped(exit, what);

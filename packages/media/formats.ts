@@ -1,4 +1,4 @@
-/** Accepted formats: the containers that uploads accept, and the usual codecs in them. */
+/** The accepted formats: the containers that uploads accept, and the usual codecs in them. */
 import { resolve } from 'node:path';
 
 const words = (...lines: string[]): string[] => lines.join(' ').split(' ');
@@ -9,7 +9,6 @@ export const DEMUXERS: readonly string[] = words(
   'mp3 wav flac aac aiff amr amrnb amrwb',
 );
 
-/** Sound decoders by ffmpeg's names. */
 const SOUND_DECODERS = words(
   'aac aac_latm mp3 mp3float mp2 mp2float mp1 mp1float ac3 eac3 dca truehd opus libopus',
   'vorbis libvorbis flac alac amrnb amrwb libopencore_amrnb libopencore_amrwb speex libspeex wmav2',
@@ -17,14 +16,12 @@ const SOUND_DECODERS = words(
   'pcm_s32be pcm_f32le pcm_f32be pcm_f64le pcm_f64be pcm_alaw pcm_mulaw pcm_bluray pcm_dvd',
 );
 
-/** Picture decoders by ffmpeg's names. */
 const PICTURE_DECODERS = words(
   'h264 hevc mpeg4 mpeg1video mpeg2video mpegvideo msmpeg4 msmpeg4v2 h263 h263p',
   'vp8 vp9 libvpx libvpx-vp9 libdav1d libaom-av1 av1 theora mjpeg prores dnxhd',
   'dvvideo rawvideo ffv1 huffyuv ffvhuff utvideo qtrle',
 );
 
-/** Decoders by ffmpeg's names. */
 export const DECODERS: readonly string[] = [...PICTURE_DECODERS, ...SOUND_DECODERS];
 
 /** Accepted picture codecs by ffmpeg's names; the name of one differs from that of its decoder. */
@@ -34,17 +31,17 @@ export const PICTURES: ReadonlySet<string> = new Set([...PICTURE_DECODERS, 'msmp
 export const SOUND: ReadonlySet<string> = new Set([...SOUND_DECODERS, 'dts', 'amr_nb', 'amr_wb']);
 
 /**
- * Subtitle decoders. ffprobe opens one for every track it finds and fails if it may not. None is fed data, because
- * no such track is selected.
+ * Subtitle decoders. ffprobe opens one for every track that it finds, and fails if it may not open it. None gets
+ * data, because no such track is selected.
  */
 const SUBTITLES = words(
   'srt subrip ass ssa mov_text webvtt text dvbsub dvdsub pgssub xsub cc_dec libzvbi_teletextdec subviewer stl microdvd',
 );
 
 /**
- * Decoders of cover pictures and of unused tracks. As with subtitles, ffprobe must be allowed to open them to
- * describe a file; an ffmpeg without them goes on. None is fed data: they are not among the decoders that analyse
- * streams, and a track of theirs is refused when it is selected.
+ * Decoders of cover pictures and of unused tracks. ffprobe must be allowed to open them to describe a file, as with
+ * subtitles; an ffmpeg without them goes on. None gets data: they are not among the decoders that analyse streams,
+ * and selecting a track of theirs is refused.
  */
 const SPARE = words(
   'png bmp gif tiff webp apng jpeg2000 libopenjpeg jpegls',
@@ -59,7 +56,7 @@ export const COPIED_AUDIO: ReadonlySet<string> = new Set(words('aac mp3 ac3 eac3
 const MAX_STREAMS = 128;
 
 /**
- * Returns the options before an input that restrict ffmpeg and ffprobe to that one file. The path is a `file:`
+ * Returns the options before an input that restrict ffmpeg and ffprobe to this one file. The path is a `file:`
  * address, so it cannot be taken for an option or another protocol.
  */
 export function inputArgs(path: string): string[] {
@@ -67,8 +64,8 @@ export function inputArgs(path: string): string[] {
 }
 
 /**
- * Returns the same for an ffprobe that decodes nothing, which may open more decoders. The demuxer uses the list for
- * all kinds to analyse streams and ignores those of one kind.
+ * Returns these options for an ffprobe that decodes nothing and so may open more decoders. The demuxer uses the
+ * list for all kinds to analyse streams and ignores those of one kind.
  */
 export function lookArgs(path: string): string[] {
   const opened = [...OPENED, ...SPARE].join(',');
@@ -84,7 +81,8 @@ const limitArgs = () => [
 ];
 
 /**
- * Returns the limit of a decoder's pictures: a little more than the accepted size, for the padding that codecs add.
+ * Returns the limit of a decoder's pictures. It is a little above the accepted size, for the padding that codecs
+ * add.
  */
 export const maxPixelsArgs = (maxPixels: number) => [
   '-max_pixels',

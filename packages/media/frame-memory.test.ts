@@ -16,7 +16,7 @@ it('gives out the same memory again, of the size that is asked for', () => {
   expect(small.buffer).toBeInstanceOf(SharedArrayBuffer);
   memory.give(small);
   memory.give(large);
-  // Memory that is part of something else, or visible to one thread only, is not accepted.
+  // Memory that is part of a larger one, or visible to one thread only, is not accepted.
   memory.give(new Uint8Array(10));
   memory.give(new Uint8Array(new SharedArrayBuffer(20), 10));
   expect(memory.take(10)).toBe(small);

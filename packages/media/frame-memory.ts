@@ -1,7 +1,7 @@
 /**
- * Reusable memory for the frames of one video. New memory for each frame would be cleared by the system and counted
- * by the garbage collector of every thread that it passes, which then runs every few frames. This memory is shared,
- * so frames move between threads without a copy.
+ * Reusable memory for the frames of one video. The system would clear new memory for each frame. The garbage
+ * collector of every thread that a frame passes would count it, and then run every few frames. This memory is
+ * shared, so frames move between threads without a copy.
  */
 export class FrameMemory {
   readonly #free: Uint8Array[] = [];
@@ -13,7 +13,7 @@ export class FrameMemory {
     return this.#free.splice(at, 1)[0] as Uint8Array;
   }
 
-  /** Returns an unused frame. Frames from elsewhere are left to the system. */
+  /** Takes an unused frame back. Frames from elsewhere are left to the system. */
   give(frame: Uint8Array): void {
     if (frame.buffer instanceof SharedArrayBuffer && frame.length === frame.buffer.byteLength) {
       this.#free.push(frame);

@@ -4,7 +4,7 @@ import { type MediaRig, openMediaRig } from '@semblance/testkit/media/clips';
 import { mutate, randomFrom, seedFiles, tryFile } from '@semblance/testkit/media/fuzz';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-/** A few runs each time; `node test/fuzz/media.ts` runs any number. */
+/** A few runs per test; `node test/fuzz/media.ts` does any number. */
 const RUNS = 10;
 let rig: MediaRig;
 beforeAll(async () => {

@@ -46,7 +46,7 @@ const MAX_PROBE_TEXT = 1 << 20;
 export const unsupported = (message: string, cause?: unknown) =>
   new RenderError('unsupported_format', message, cause === undefined ? undefined : { cause });
 
-/** Reads the headers of a file. @throws RenderError */
+/** @throws RenderError */
 export async function readHeaders(launcher: Launcher, path: string, signal: AbortSignal): Promise<RawProbe> {
   const args = ['-v', 'error', '-print_format', 'json', '-show_entries', ENTRIES, ...lookArgs(path)];
   await using tool = await launcher.start('ffprobe', args, { signal, wallSec: 300, limits: { cpuSec: 60 } });

@@ -11,9 +11,9 @@ export interface Launcher {
   readonly threads: number;
   readonly memoryMib: number;
   readonly stallSec: number;
-  /** Nice value of the tools. Default: ours. */
+  /** Nice value of the tools. Default: that of this process. */
   readonly nice?: number | undefined;
-  /** Starts a tool that is gone when the block that holds it (`await using`) is left. */
+  /** Starts a tool. It ends when the block that holds it (`await using`) is left. */
   start(program: 'ffmpeg' | 'ffprobe', args: readonly string[], options: StartOptions): Promise<HeldTool>;
   /** Yields chunks as they arrive; kills a tool that sends none for `stallSec` while one is wanted. */
   patient(tool: Tool, chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array>;
@@ -22,8 +22,8 @@ export interface Launcher {
 export interface StartOptions {
   readonly signal: AbortSignal;
   /**
-   * Seconds after which the tool is killed, several times its CPU limit, which catches files that take too long.
-   * Absent for tools whose reader or writer sets the pace.
+   * Seconds after which the tool is killed, to catch files that take too long; several times its CPU limit. Absent
+   * for tools whose reader or writer sets the pace.
    */
   readonly wallSec?: number;
   readonly limits?: Partial<ChildLimits>;
@@ -60,7 +60,7 @@ export function createLauncher(base: Omit<Launcher, 'start' | 'patient'>): Launc
     async *patient(tool, chunks) {
       const iterator = chunks[Symbol.asyncIterator]();
       let asking = false;
-      // One timer for all chunks, because a frame may have twenty of them.
+      // One timer serves all chunks, because a frame may have twenty of them.
       const timer = setTimeout(() => {
         if (asking) tool.kill();
       }, base.stallSec * 1000);

@@ -58,7 +58,7 @@ describe('the length of a finished video', () => {
       'varying.mp4',
       `${numberedFrames({ frames: 4 })} -vf settb=1/1000,setpts=40*N*N -fps_mode vfr -c:v libx264 -bf 0 -enc_time_base 1:1000`,
     );
-    // At 0, 40, 160 and 360 ms.
+    // The frames are at 0, 40, 160 and 360 ms.
     const { frames, durationMs } = await measured(file);
     expect(frames).toBe(4);
     expect(durationMs).toBeGreaterThan(360);

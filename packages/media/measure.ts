@@ -10,7 +10,7 @@ export type OnDecoded = (seconds: number) => void;
 
 /**
  * Decodes a finished video and returns its length from the first frame to the end of the last one. Longer sound
- * does not count, because the charge is for what was rendered. The file may come from any engine, so nothing is
+ * does not count, because the charge is for the rendered picture. Any engine may have made the file, so nothing is
  * assumed about its container or time base.
  */
 export function measure(
@@ -66,7 +66,7 @@ async function span(
     first = Math.min(first, time);
     last = Math.max(last, time);
     end = Math.max(end, time + (duration > 0 ? duration : 0));
-    // The size of a tick is known last.
+    // The size of a tick is known last, so this field is in seconds.
     const seconds = Number(fields.get('best_effort_timestamp_time'));
     if (!onDecoded || !Number.isFinite(seconds)) continue;
     firstSeconds ??= seconds;
@@ -76,7 +76,7 @@ async function span(
   signal.throwIfAborted();
   const moment = interrupted(exit);
   if (moment) throw moment;
-  // Not every container states how long the last frame is shown; it then counts as the mean one.
+  // Some containers do not state how long the last frame is shown; it then gets the mean length.
   if (end <= last && frames > 1) end = last + (last - first) / (frames - 1);
   const durationMs = Math.round((end - first) * secondsPerTick * 1000);
   if (exit.code !== 0 || !(durationMs > 0)) {

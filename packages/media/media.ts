@@ -10,7 +10,7 @@ import { openWriter } from './writer.ts';
 
 export { findMediaTools, type MediaTools } from './tools.ts';
 
-/** Half an hour of at most 4K at 60 frames a second. */
+/** Half an hour of at most 4K at 60 frames per second. */
 const DEFAULT_MEDIA_LIMITS: MediaLimits = {
   maxDurationSec: 1_800,
   maxPixels: 4_096 * 2_304,
@@ -43,7 +43,9 @@ export interface MediaStatus {
 
 export interface OpenMedia extends Media {
   readonly status: MediaStatus;
-  /** Length and frames of a finished video of any origin, as decoded. @throws RenderError processing_failed */
+  /**
+   * Returns length and frames of a finished video of any origin, as decoded. @throws RenderError processing_failed
+   */
   readonly measure: (path: string, signal: AbortSignal, onDecoded?: OnDecoded) => Promise<WrittenVideo>;
   /** Ends the guard process. All decoding and writing must have ended before. */
   close(): Promise<void>;
@@ -61,7 +63,7 @@ export function createMedia(options: MediaOptions): OpenMedia {
     stallSec: options.stallSec ?? 60,
     nice: options.nice,
   });
-  // Decoding needs more information about a file than engines receive.
+  // Kept here because decoding needs more information about a file than engines receive.
   const known = new WeakMap<MediaInfo, Probed>();
   const remember = async (probed: Promise<Probed>) => {
     const result = await probed;

@@ -15,7 +15,7 @@ export interface Whole {
   /** The encoded picture, in NUT. */
   readonly video: string;
   readonly sound: (Sound & { readonly path: string }) | undefined;
-  /** MP4 to write. */
+  /** Path of the MP4 to write. */
   readonly to: string;
   readonly frames: number;
   readonly lastFrameUs: number;
@@ -35,7 +35,7 @@ export async function finishFile(kit: Kit, whole: Whole): Promise<WrittenVideo> 
     return await attempt(kit, whole, COPY);
   } catch (error) {
     if (!(error instanceof RenderError)) throw error;
-    // Some sound that MP4 could carry is stored in a way that cannot be copied, or is damaged.
+    // Some sound that MP4 could carry is damaged, or stored in a way that cannot be copied.
     return attempt(kit, whole, ENCODE);
   }
 }

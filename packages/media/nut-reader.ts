@@ -16,7 +16,7 @@ interface Stream {
 }
 
 export interface NutFrame {
-  /** Microseconds. */
+  /** Presentation time, in microseconds. */
   readonly ptsUs: number;
   readonly data: Uint8Array;
 }
@@ -183,7 +183,7 @@ function parseMainHeader(fields: Fields): Stream {
     for (let field = 7; field < count; field++) fields.v();
     if (repeat <= 0) throw new NutError('an empty run of frame codes');
     for (let step = 0; repeat > 0 && codes.length < 256; ) {
-      // The letter N begins a start code, so it is no frame code and does not count.
+      // The letter N begins a start code, so it cannot be a frame code and is not counted.
       if (codes.length === 0x4e) codes.push({ flags: FLAG.invalid, ptsDelta, sizeMul, sizeLsb, reserved });
       else {
         codes.push({ flags, ptsDelta, sizeMul, sizeLsb: sizeLsb + step++, reserved });

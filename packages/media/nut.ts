@@ -1,6 +1,6 @@
 /**
  * The part of the NUT container (https://ffmpeg.org/~michael/nut.txt) that carries one stream of raw pictures
- * between ffmpeg and us. It keeps the time of every frame, which a bare rawvideo pipe loses.
+ * between ffmpeg and this process. It keeps the time of every frame, which a bare rawvideo pipe loses.
  */
 
 export const NUT_ID = Buffer.from('nut/multimedia container\0', 'latin1');
@@ -68,15 +68,16 @@ export function nutHeader(width: number, height: number): Buffer {
     ...[3, 1, ...varint(65536)],
     ...[1, 1, ...varint(1_000_000)],
     ...oneCode(FLAG.invalid, 1),
-    // Frame code 1, the only one in use: every field is written out.
+    // Frame code 1 is the only one in use, and writes out every field.
     ...oneCode(FLAG.key | FLAG.codedPts | FLAG.sizeMsb | FLAG.checksum, 1),
     ...oneCode(FLAG.invalid, 253),
-    // No elided frame headers; ffmpeg requires this statement.
+    // There are no elided frame headers; ffmpeg requires this statement.
     0,
   ];
   const stream = [
     ...[0, 0, 4, ...Buffer.from('I420', 'latin1')],
-    // Time base, shift of the short form of times (0: never short), largest distance, delay, flags, no extra data.
+    // The fields are time base, shift of the short form of times (0: never short), largest distance, delay, flags,
+    // no extra data.
     ...[0, 0, ...varint(1_000_000), 0, 0, 0],
     ...[...varint(width), ...varint(height), 1, 1, 0],
   ];
@@ -85,7 +86,7 @@ export function nutHeader(width: number, height: number): Buffer {
 
 /** Returns the bytes before the pixels of a frame. */
 export function nutFrameHeader(ptsUs: number, size: number): Buffer {
-  // ffmpeg reads no frame further from a syncpoint than the largest distance, so each frame has its own.
+  // ffmpeg reads no frame that is further from a syncpoint than the largest distance, so each frame has its own.
   const syncpoint = packet(STARTCODES.syncpoint, [...varint(ptsUs), 0]);
   // With a shift of 0 the long form of a time is the time plus one.
   return Buffer.concat([syncpoint, withChecksum([1, ...varint(ptsUs + 1), ...varint(size)])]);

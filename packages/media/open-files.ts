@@ -5,7 +5,7 @@ import { type PacketTimes, scanPackets } from './packets.ts';
 
 /** Everything read from a file so far. */
 export interface OpenFile {
-  /** ffmpeg's name of it. */
+  /** ffmpeg's name of the container format. */
   readonly container: string;
   readonly startTime: string | undefined;
   readonly streams: readonly RawStream[];
@@ -15,7 +15,7 @@ export interface OpenFile {
 const REMEMBERED = 16;
 
 /**
- * Reads files' headers and times, each once while the file is unchanged: a render asks for the picture of its
+ * Reads files' headers and times, each once while the file is unchanged. A render asks for the picture of its
  * input, for its sound, and for both again when it writes. @throws RenderError
  */
 export function createFileReader(

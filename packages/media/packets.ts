@@ -12,18 +12,19 @@ export interface PacketTimes {
   readonly endUs: number;
   readonly durationUs: number;
   readonly variable: boolean;
-  /** Some packets have no display time but only a decoding time, as in AVI. */
+  /** Whether some packets have no display time but only a decoding time, as in AVI. */
   readonly untimed: boolean;
 }
 
-/** Least step back, in seconds, that means that a file's times begin again. */
+/** Smallest step back, in seconds, after which the times of a file count as begun again. */
 const BEGINS_AGAIN_SEC = 0.5;
-/** Number of packets with such a step before it counts, because single times may be damaged. */
+/** Number of packets with such a step that are needed, because single times may be damaged. */
 const BEGINS_AGAIN_PACKETS = 3;
 
 /**
  * Reads the times of one stream's packets without decoding them, because headers may be wrong.
- * @throws RenderError also when times begin again: frames would be shown on top of each other and not be counted
+ * @throws RenderError also when times begin again, because frames would be shown on top of each other and not be
+ * counted
  */
 export async function scanPackets(
   launcher: Launcher,
@@ -50,7 +51,7 @@ export async function scanPackets(
     if (!fields.has('size') || fields.get('size') === '0' || fields.get('flags')?.includes('D')) continue;
     packets++;
     const duration = Number(fields.get('duration')) || 0;
-    // Packets are decoded in file order, whatever the order of display.
+    // Packets are decoded in file order, which may differ from the order of display.
     if (Number(fields.get('dts')) * toUs < decoded.last * toUs - BEGINS_AGAIN_SEC * 1e6) early++;
     if (early >= BEGINS_AGAIN_PACKETS) throw beginsAgain(isVideo ? 'video' : 'sound');
     shown.add(Number(fields.get('pts')), duration, isVideo);
@@ -68,12 +69,12 @@ export async function scanPackets(
   const untimed = shown.count < packets;
   const span = untimed ? decoded : shown;
   const sorted = Float64Array.from(span.times).sort();
-  // A bare stream may have no times; they are counted while decoding.
+  // A bare stream may have no times; its frames are counted while decoding.
   let { first, last, end } = span.count > 0 ? span : { first: 0, last: 0, end: 0 };
   const mean =
     span.count > 1 && last > first ? (last - first) / (span.count - 1) : statedDistance(stream, toUs);
   if (span.count === 0) last = (packets - 1) * mean;
-  // Not every container states how long the last frame is shown; it then counts as the mean one.
+  // Some containers do not state how long the last frame is shown; it then gets the mean length.
   if (isVideo && !(end > last)) end = last + mean;
   end = Math.max(end, last);
   const late = untimed && shown.count > 0 ? shown.first - first : 0;
@@ -115,8 +116,8 @@ function statedDistance(stream: RawStream, toUs: number): number {
 }
 
 /**
- * Returns whether distances differ by more than two ticks, or by two milliseconds for ticks finer than the
- * precision of files.
+ * Returns whether distances differ by two ticks or more, or by more than two milliseconds if ticks are finer than
+ * the precision of files.
  */
 function isVariable(sorted: Float64Array, toUs: number): boolean {
   let least = Number.POSITIVE_INFINITY;

@@ -1,9 +1,9 @@
-/** Takes up to `ahead` items before they are requested. Leaving early also leaves the source. */
+/** Takes up to `ahead` items before they are requested. A reader that leaves early also ends the source. */
 export async function* prefetch<T>(source: AsyncGenerator<T>, ahead: number): AsyncGenerator<T> {
   const waiting: Promise<IteratorResult<T>>[] = [];
   const ask = () => {
     const next = source.next();
-    // A failure is reported in its turn, or not at all when the reader leaves before.
+    // A failure is reported in its turn, or not at all if the reader leaves before.
     next.catch(() => {});
     waiting.push(next);
   };

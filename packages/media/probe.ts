@@ -13,14 +13,13 @@ export interface VideoDetails {
   readonly stream: number;
   /** Time in the file at which the output begins, in microseconds. */
   readonly zeroUs: number;
-  /** The file has no frame times; the first decoded frame is the beginning. */
+  /** Whether the file has no frame times. The first decoded frame is then the beginning. */
   readonly untimed: boolean;
   readonly quarterTurns: 0 | 1 | 2 | 3;
   readonly mirrored: boolean;
   /** As stored, before rotation and pixel aspect. */
   readonly coded: Size;
   readonly interlaced: boolean;
-  /** Colours as stored. */
   readonly storedColor: ColorTags;
   readonly pixelFormat: string;
   /** High dynamic range: PQ or HLG. */
@@ -119,8 +118,8 @@ async function probeVideo(kit: Kit, file: OpenFile, signal: AbortSignal): Promis
 }
 
 /**
- * Returns the audible track. One that cannot be decoded is refused now, before its picture is made. One with an
- * unknown codec is refused instead of dropped, unless there is another track.
+ * Returns the audible track. A track that cannot be decoded is refused here, before its picture is made. A track
+ * with an unknown codec is refused instead of dropped, unless there is another one.
  */
 function pickSound(file: OpenFile): RawStream | undefined {
   const stream = pickStream(file.streams, 'audio');
@@ -166,8 +165,8 @@ function describeVideo(
       `The colours of the video are stored in a way (${storedColor.space}) that cannot be read here.`,
     );
   }
-  // Sound that begins before the picture is kept, and the first frame is shown from the beginning. Less than one
-  // frame distance is padding of encoders, and is cut.
+  // Sound that begins before the picture is kept, and the first frame is shown from the beginning. A lead of less
+  // than one frame is padding of encoders, and is cut.
   const lead = audioStartUs === undefined ? 0 : times.startUs - audioStartUs;
   const frameUs = times.durationUs / Math.max(1, times.packets);
   return {
@@ -202,7 +201,7 @@ function orientation(matrix: string | undefined): { quarterTurns: 0 | 1 | 2 | 3;
 function refuseCutOff(stream: RawStream, file: OpenFile, times: PacketTimes, what: string): void {
   const claimed = Number(stream.duration);
   const has = times.durationUs / 1e6;
-  // These two state no length; ffprobe's value is a guess from their rate.
+  // These two formats state no length; ffprobe guesses it from their rate.
   if (!(claimed > 0) || file.container === 'mp3' || file.container === 'aac') return;
   if (has < claimed - Math.max(1, claimed * 0.05)) {
     throw unsupported(
@@ -223,7 +222,7 @@ function refuseLarge(kit: Kit, { width, height }: Size): void {
 
 const microseconds = (seconds: string | undefined) => Math.round((Number(seconds) || 0) * 1e6);
 
-/** Returns the width of a pixel over its height; 1 when the file states none or nonsense. */
+/** Returns the width of a pixel over its height; 1 if the file states none or an absurd one. */
 function aspect(ratio: string | undefined): number {
   const [num = 0, den = 0] = (ratio ?? '').split(':').map(Number);
   const value = num / den;

@@ -25,7 +25,7 @@ async function fate(path: string, media = rig.media): Promise<string | number> {
     return (await all(media.decodeVideo(path, info, { signal: rig.signal }))).length;
   } catch (error) {
     if (error instanceof RenderError) {
-      // A sentence for a person, without ffmpeg jargon and without our paths.
+      // The message is a sentence for a person, without ffmpeg's jargon and without internal paths.
       expect(error.message).toMatch(/^[A-Z].*\.$/);
       expect(error.message).not.toContain(rig.dir);
       return error.code;
@@ -209,7 +209,8 @@ describe('refused as too large', () => {
     const file = await text('grows.m2v', Buffer.concat([small, large]));
     const limited = rig.withOptions({ limits: { maxPixels: 64 * 48 } });
     expect(await fate(file, limited)).toBe('input_too_large');
-    // When allowed, frames have the size at the start of the file; this codec loses one when the size changes.
+    // When the growth is allowed, frames have the size at the start of the file. This codec loses one when the size
+    // changes.
     expect(await fate(file)).toBe(9);
   });
 });
@@ -235,10 +236,10 @@ describe('taken', () => {
       const attached = '-disposition:v:0 attached_pic';
       const song = `${beeps(1)} ${picture} -map 1:v -map 0:a`;
       const files = [await rig.make(`${kind}.mp3`, `${song} ${attached} -c:a libmp3lame`)];
-      // ffmpeg does not write these two into FLAC.
+      // ffmpeg does not write these two kinds into FLAC.
       if (!['bmp', 'gif'].includes(kind))
         files.push(await rig.make(`${kind}.flac`, `${song} ${attached} -c:a flac`));
-      // Players know these as covers in MP4.
+      // Players know these kinds as covers in MP4.
       if (['png', 'bmp', 'mjpeg'].includes(kind))
         files.push(await rig.make(`${kind}.m4a`, `${song} ${attached} -c:a aac -f ipod`));
       for (const file of files) {

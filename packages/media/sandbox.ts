@@ -5,9 +5,10 @@ import { lowerPriority } from '@semblance/common/process/lower-priority';
 import type { MediaTools } from './tools.ts';
 
 /**
- * Waits until the guard knows the process, so that none outlives us; then drops its rights and becomes the tool.
- * Limits that a system lacks are skipped (macOS has none on address space). At the soft CPU limit the kernel sends
- * a signal of its own, which distinguishes it from a kill; at the hard one it sends SIGKILL.
+ * Shell script that waits until the guard knows the process, so that none outlives this one. It then sets the
+ * limits and becomes the tool. Limits that a system lacks are skipped (macOS has none on address space). At the
+ * soft CPU limit the kernel sends a signal of its own, which distinguishes it from a kill; at the hard one it sends
+ * SIGKILL.
  */
 const WRAPPER = `IFS= read -r go <&3 || exit 125
 exec 3<&-
@@ -23,16 +24,16 @@ const STDERR_KEPT = 8_192;
 
 export interface ChildLimits {
   readonly cpuSec: number;
-  /** Address space. */
+  /** Largest address space, in MiB. */
   readonly memoryMib: number;
-  /** Largest file that it may write. */
+  /** Largest file that the tool may write, in MiB. */
   readonly fileMib: number;
 }
 
 export interface ToolExit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
-  /** Cause of an early end: killed by us, or the CPU limit. Undefined for any other end. */
+  /** Cause of an early end: killed by this process, or the CPU limit. Undefined for any other end. */
   readonly ended: 'killed' | 'cpu' | undefined;
   /** The last text that the tool wrote to standard error. */
   readonly stderr: string;
@@ -65,7 +66,7 @@ interface ProgramLimits {
   readonly guard: Guard;
   /** When it aborts, the process is killed. */
   readonly signal: AbortSignal;
-  /** Nice value of the process. Default: ours. */
+  /** Nice value of the process. Default: that of this process. */
   readonly nice?: number | undefined;
   /** Whether its standard input is written. */
   readonly feed?: boolean;
@@ -90,7 +91,8 @@ export async function startProgram(options: ProgramOptions): Promise<Tool> {
     {
       detached: true,
       cwd: '/',
-      // Nothing of our environment: no secrets, and no variables that control ffmpeg, such as FFREPORT.
+      // The tool gets nothing of this environment: no secrets, and no variables that control ffmpeg, such as
+      // FFREPORT.
       env: { PATH: process.env.PATH, LC_ALL: 'C', AV_LOG_FORCE_NOCOLOR: '1', ...libraryPath() },
       stdio: [options.feed ? 'pipe' : 'ignore', 'pipe', 'pipe', 'pipe'],
     },
@@ -123,7 +125,7 @@ export async function startProgram(options: ProgramOptions): Promise<Tool> {
   try {
     await guard.watch(pid, 'SIGTERM');
   } catch (cause) {
-    // It still waits, and nobody would own it.
+    // The process still waits at its gate, and no guard would end it.
     kill();
     await exited;
     throw new Error(`cannot start ${file}`, { cause });
@@ -148,7 +150,7 @@ function exitOf(child: ChildProcess): Promise<Omit<ToolExit, 'ended'>> {
   });
   return new Promise((resolve) => {
     child.once('exit', (code, signal) => {
-      // Its last output may still be in the pipe.
+      // The last output may still be in the pipe.
       const done = () => resolve({ code, signal, stderr });
       if (child.stderr?.readableEnded === false) child.stderr.once('close', done);
       else done();
@@ -165,6 +167,6 @@ function killGroup(pgid: number): void {
   try {
     process.kill(-pgid, 'SIGKILL');
   } catch {
-    // It is already gone.
+    // The group is already gone.
   }
 }

@@ -12,7 +12,7 @@ import {
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 const RATE = 16_000;
-/** A frame at 25 per second, in seconds. */
+/** Length of a frame at 25 per second, in seconds. */
 const FRAME = 0.04;
 let rig: MediaRig;
 beforeAll(async () => {
@@ -66,7 +66,7 @@ describe('sound and picture', () => {
     const { info, written } = await rig.copy(earlier, rig.path('earlier-copy.mp4'));
     for (const file of [earlier, rig.path('earlier-copy.mp4')]) {
       expect(Math.abs(((await lags(file))[0] ?? 0) + 0.3)).toBeLessThan(FRAME);
-      // No sound is lost: the first frame is shown from the beginning.
+      // No sound is lost, because the first frame is shown from the beginning.
       expect(beepTimes(await rig.samples(file, RATE), RATE)[0]).toBeCloseTo(0.5, 1);
       expect((await rig.frames(file)).slice(0, 3).map(({ ptsUs }) => ptsUs)).toEqual([0, 340_000, 380_000]);
     }

@@ -93,7 +93,7 @@ export async function findIsolation(path: string | undefined): Promise<readonly 
       // A temporary fault is no answer: treating it as one would run tools with the network.
       const lack = exhausted(error);
       if (lack) throw lack;
-      // This one is not allowed here; the next one may be.
+      // The kernel forbids this kind, but may allow the next one.
     }
   }
   return [];

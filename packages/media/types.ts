@@ -127,10 +127,7 @@ export interface Media {
   ): AsyncIterable<Float32Array>;
 }
 
-/**
- * Returns the size of an output whose shorter side is `shorter` pixels: same aspect, even, never larger than
- * `from`.
- */
+/** Width and height in pixels. */
 export interface Size {
   readonly width: number;
   readonly height: number;

@@ -107,7 +107,7 @@ describe('frames', () => {
 });
 
 describe('a picture', () => {
-  /** White in the upper left quarter of what a player shows. */
+  /** A picture that is white in the upper left quarter of what a player shows. */
   const corner = '-f lavfi -i "color=black:s=96x64:r=25:d=0.2,drawbox=w=48:h=32:color=white:t=fill"';
   const quarters = ({ width, height, data }: { width: number; height: number; data: Uint8Array }) =>
     [0.25, 0.75]
@@ -117,8 +117,8 @@ describe('a picture', () => {
       .map((luma) => (luma > 128 ? 1 : 0))
       .join('');
 
-  // The first two rows of the matrix (ISO 14496-12, 8.3.2), the shown size of 96 × 64, and the position of the
-  // white quarter.
+  // Each row has the first two rows of the matrix (ISO 14496-12, 8.3.2), the shown size of 96 × 64, and the
+  // position of the white quarter.
   it.each([
     ['as it is', [1, 0, 0, 1], '96x64', '1000'],
     ['turned right', [0, 1, -1, 0], '64x96', '0100'],
@@ -131,7 +131,7 @@ describe('a picture', () => {
   ] as const)('to be shown %s stands upright', async (_how, [a, b, c, d], size, expected) => {
     const file = await rig.make('corner.mp4', `${corner} -c:v libx264`);
     const bytes = await readFile(file);
-    // After size, type, version, times, track, duration, layer and volume of the track header.
+    // The matrix follows size, type, version, times, track, duration, layer and volume in the track header.
     const matrix = bytes.indexOf('tkhd') + 4 + 40;
     for (const [i, value] of [a, b, 0, c, d, 0].entries()) bytes.writeInt32BE(value * 65_536, matrix + 4 * i);
     await writeFile(file, bytes);

@@ -14,14 +14,14 @@ import { probeSound, type Sound } from './probe.ts';
 import type { ToolExit } from './sandbox.ts';
 import type { VideoWriter, WriterOptions } from './types.ts';
 
-/** Frames held besides the one that the encoder is taking. */
+/** Number of frames held besides the one that the encoder is taking. */
 const QUEUE = 2;
-/** Visually lossless, at about the size of phone videos. */
+/** x264's rate factor: visually lossless, at about the size of phone videos. */
 const CRF = 19;
 
 /**
- * Opens an encoder: H.264 in MP4. The picture goes into a separate file first. `finish` adds the sound and the
- * length of the last frame, which is known only at the end, measures the result and gives it its name.
+ * Opens an encoder for H.264 in MP4. The picture goes into a separate file first. `finish` adds the sound and the
+ * length of the last frame, which is known only at the end. It then measures the result and gives it its name.
  */
 export async function openWriter(kit: Kit, options: WriterOptions): Promise<VideoWriter> {
   const { path, signal, width, height } = options;
@@ -43,7 +43,7 @@ function encoderArgs(kit: Kit, options: WriterOptions, to: string): string[] {
   const rate = Math.min(Math.max(options.frameRate, 1), 240);
   return [
     ...['-hide_banner', '-nostdin', '-loglevel', 'error', '-protocol_whitelist', 'pipe', '-copyts'],
-    // The stream is described completely, so ffmpeg must not hold frames back to analyse it.
+    // The stream is described completely, so ffmpeg need not hold frames back to analyse it.
     ...['-probesize', '32', '-analyzeduration', '0', '-f', 'nut', '-i', 'pipe:0'],
     ...[
       '-vf',
@@ -52,7 +52,7 @@ function encoderArgs(kit: Kit, options: WriterOptions, to: string): string[] {
     ...['-fps_mode', 'passthrough', '-enc_time_base', `1:${TICKS_PER_SECOND}`],
     // Without B-frames, frames are stored in the order, with the times and lengths, in which they are shown.
     ...['-c:v', 'libx264', '-preset', 'veryfast', '-crf', String(CRF), '-bf', '0', '-pix_fmt', 'yuv420p'],
-    // The encoder would take the time base for the rate, and choose the level by it.
+    // Without `fps` the encoder would take the time base for the rate, and choose the level by it.
     ...['-x264-params', `fps=${Math.round(rate * 1000)}/1000`, '-threads', String(kit.threads)],
     // MP4 needs the length of the last frame; NUT does not.
     ...['-map_metadata', '-1', '-f', 'nut', '-write_index', '0', `file:${to}`],
@@ -100,7 +100,7 @@ class Mp4Writer implements VideoWriter {
     this.frames++;
     const header = nutFrameHeader(this.lastUs, data.length);
     const { memory } = this.options;
-    // A copy, so that the caller may reuse its buffer at once.
+    // Without `memory` this is a copy, so that the caller may reuse its buffer at once.
     const sent = memory ? this.sendOwned(header, data, memory) : this.send(Buffer.concat([header, data]));
     this.inFlight.push(sent);
     if (this.inFlight.length > QUEUE) await this.inFlight.shift();
@@ -169,7 +169,7 @@ class Mp4Writer implements VideoWriter {
     memory.give(data);
   }
 
-  /** Never rejects: the next call throws the error. */
+  /** Never rejects; the next call throws the error. */
   private async send(bytes: Uint8Array): Promise<void> {
     const timer = setTimeout(() => this.tool.kill(), this.kit.stallSec * 1000);
     const error = await new Promise<Error | null | undefined>((resolve) => {

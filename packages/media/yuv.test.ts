@@ -16,7 +16,7 @@ const pixel = (fill: readonly [number, number, number], range: 'tv' | 'pc', spac
 ];
 
 describe('a region as RGB', () => {
-  // Full red, green, blue and white in the standards, 8 bits.
+  // Full red, green, blue and white in the standards, with 8 bits.
   it.each([
     ['bt709', 'tv', [63, 102, 240], [255, 0, 0]],
     ['bt709', 'tv', [173, 42, 26], [0, 255, 0]],
@@ -68,7 +68,7 @@ describe('RGB into a region', () => {
         seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31;
         return seed / 2 ** 31;
       };
-      // Colours that exist in RGB: medium luma, chroma near grey.
+      // These colours exist in RGB: medium luma, chroma near grey.
       for (let i = 0; i < frame.data.length; i++) {
         frame.data[i] = i < 64 * 48 ? 90 + Math.floor(random() * 70) : 104 + Math.floor(random() * 48);
       }

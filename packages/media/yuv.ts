@@ -196,7 +196,7 @@ function toRgbTables(frame: Planes, color: Colors): ToRgb {
   return made;
 }
 
-/** Returns the factors of brightness and both colour values: y0 + yr·R + yg·G + yb·B, and 128 + ur·R + … for U, V. */
+/** Returns the factors of luma and both chroma values: y0 + yr·R + yg·G + yb·B, and 128 + ur·R + … for U, V. */
 export function fromRgbFactors(frame: Pick<VideoFrame, 'width' | 'height'>, color: Colors) {
   const { kr, kb, kg, y0, ySpan, cSpan } = facts(frame, color);
   const yScale = ySpan / 255;

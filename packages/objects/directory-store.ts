@@ -17,7 +17,7 @@ import { TemporaryFiles } from './temporary-files.ts';
 import { writeAll, writeStream } from './write-stream.ts';
 
 const SWEEP_EVERY_MS = 60_000;
-/** Names of the folders and files with objects; everything else belongs to others. */
+/** Names of the folders and of the files with objects; the store ignores all others. */
 const SHARD = /^[0-9a-f]{2}$/;
 const NAME = /^[0-9a-f]{64}$/;
 
@@ -31,18 +31,17 @@ export interface DirectoryStoreOptions {
   readonly internalUrl?: string;
 }
 
-/** An object opened for reading. Replaced or deleted meanwhile, it still reads the old content. */
+/** An object opened for reading. It still reads the old content after the object is replaced or deleted. */
 export interface OpenObject extends ObjectInfo {
-  /** Changes with every write; no quotes. */
+  /** Changes with every write; contains no quotes. */
   readonly version: string;
   readonly storedAt: Date;
-  /** Returns bytes start to end, both included. Ending or destroying the stream closes the object. */
+  /** Returns the bytes from `start` to `end`, both included. Ending or destroying the stream closes the object. */
   createReadStream(range?: { start: number; end: number }): ReadStream;
-  /** For when no stream was made. */
+  /** Closes the object when no stream was made. */
   close(): Promise<void>;
 }
 
-/** A page of a list. */
 export interface ObjectsPage {
   readonly objects: readonly StoredObject[];
   /** Value of `after` for the next page; undefined for the last page. */
@@ -67,7 +66,7 @@ export class DirectoryStore extends LinkSigner implements ObjectStore {
     mkdirSync(tmp, { recursive: true, mode: 0o770 });
     mkdirSync(join(options.folder, 'objects'), { recursive: true, mode: 0o770 });
     this.#temporary = new TemporaryFiles(tmp);
-    // Leftovers cost only space; a failed sweep is repeated a minute later.
+    // Leftovers cost only space, so a failed sweep is just repeated a minute later.
     const sweep = () => {
       this.#sweeping = this.#temporary.sweep().catch(() => 0);
     };
@@ -79,7 +78,7 @@ export class DirectoryStore extends LinkSigner implements ObjectStore {
     const target = this.#pathOf(key);
     options.signal?.throwIfAborted();
     if (options.signal) addAbortSignal(options.signal, source);
-    // Errors of the source before it is read must not be unhandled.
+    // An error of the source before it is read must not be unhandled.
     source.on('error', () => {});
     const path = this.#temporary.newPath();
     try {
@@ -142,14 +141,14 @@ export class DirectoryStore extends LinkSigner implements ObjectStore {
     await rm(this.#pathOf(key), { force: true });
   }
 
-  /** Reads the end of every file; slow on purpose. Damaged and foreign files are skipped. */
+  /** Reads the end of every file, and is slow on purpose. Damaged and foreign files are skipped. */
   async *list(prefix: string): AsyncGenerator<StoredObject> {
     for await (const { object } of this.#files()) if (object?.key.startsWith(prefix)) yield object;
   }
 
   /**
-   * Returns the part of the list in the next `files` files, and where to go on.
-   * @param after end of the part before
+   * Returns the objects with a prefix among the next `files` files, and where to go on.
+   * @param after `next` of the page before
    */
   async listPage(
     prefix: string,

@@ -1,21 +1,21 @@
 import type { FileHandle } from 'node:fs/promises';
 
 /**
- * Metadata at the end of an object's file, so that bytes and metadata appear in one rename and no crash can
- * separate them: JSON, its length (4 bytes, big endian) and a mark (4 bytes).
+ * Metadata at the end of an object's file: JSON, its length (4 bytes, big endian) and a mark (4 bytes). Bytes and
+ * metadata appear in one rename, so no crash can separate them.
  */
 export interface Footer {
   readonly key: string;
   readonly contentType: string;
   /** Random, new with each write: the strong validator of HTTP. */
   readonly version: string;
-  /** Unix milliseconds. */
+  /** Unix time in milliseconds. */
   readonly storedAt: number;
 }
 
 const MARK = Buffer.from('SMB1');
 const TAIL_BYTES = 8;
-/** Enough for the longest key and content type, so one read usually suffices. */
+/** Fits the longest key and content type, so one read usually suffices. */
 const READ_BYTES = 2048;
 
 export class DamagedObjectError extends Error {

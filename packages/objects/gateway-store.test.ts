@@ -123,7 +123,8 @@ it('takes no success for a body that it has not sent to its end', async () => {
 });
 
 it('reads no more of a source than the gateway takes, but for what is on the way', async () => {
-  // Takes nothing until told to; data read meanwhile are in our buffers and the kernel's.
+  // The gateway takes nothing until `take` is called; data read meanwhile are in buffers of this process and the
+  // kernel.
   let take = () => {};
   const store = await storeBefore((request, response) => {
     take = () => request.resume();
@@ -139,7 +140,7 @@ it('reads no more of a source than the gateway takes, but for what is on the way
   });
   const putting = store.put('api/x', source, { contentType: 'image/png' });
   let seen = -1;
-  // Until it reads no further.
+  // This waits until the source is read no further.
   while (seen !== made) {
     seen = made;
     await delay(200);

@@ -15,9 +15,12 @@ import {
   type StoredObject,
 } from './store.ts';
 
-/** Lifetime of links that this store follows itself: one request, and clocks that differ by minutes. */
+/**
+ * Lifetime of links that this store follows itself, in seconds: enough for one request, and for clocks that differ
+ * by minutes.
+ */
 const OWN_LINK_SECONDS = LONGEST_INTERNAL_SECONDS / 2;
-/** Largest object of an S3 API; this interface has no limit of its own. */
+/** Largest object of an S3 API, in bytes; this interface has no limit of its own. */
 const MAX_BYTES = 5 * 2 ** 40;
 
 const page = z.object({
@@ -30,7 +33,7 @@ const page = z.object({
 export interface GatewayStoreOptions {
   /** Origin at which this process reaches the gateway. */
   readonly url: string;
-  /** The same key as the gateway's. */
+  /** The signing key of the gateway. */
   readonly signingKey: Buffer;
   /** Origin at which clients reach the gateway. */
   readonly publicUrl: string;
@@ -41,8 +44,8 @@ export interface GatewayStoreOptions {
 }
 
 /**
- * The directory store of a gateway, for a process that does not share its folder: every use is a request with a
- * link signed here. It does not repeat requests; callers do, by `retryable`.
+ * The directory store of a gateway, for a process that does not share its folder. Every use is a request with a
+ * link signed here. Failed requests are not repeated here; callers do so, by `retryable`.
  */
 export class GatewayStore extends LinkSigner implements ObjectStore {
   readonly #options: GatewayStoreOptions;
@@ -91,7 +94,7 @@ export class GatewayStore extends LinkSigner implements ObjectStore {
     if (answer.status !== 204 || stateOf(answer) !== 'absent') throw this.#refusal('delete', key, answer);
   }
 
-  /** Page by page, in short requests, so that the gateway may restart between two of them. */
+  /** Lists page by page, in short requests, so that the gateway may restart between two of them. */
   async *list(prefix: string): AsyncGenerator<StoredObject> {
     if (!isKeyPrefix(prefix)) throw new RangeError('no key of an object begins so');
     let after: string | undefined;
@@ -122,7 +125,10 @@ export class GatewayStore extends LinkSigner implements ObjectStore {
     }
   }
 
-  /** Only the gateway's answer about the object is final; any other answer at that address may change. */
+  /**
+   * Returns the error for a refusal. Only the gateway's answer about the object is final; other answers at that
+   * address may change.
+   */
   #refusal(what: string, key: string, answer: Answer): Error {
     const state = stateOf(answer);
     if (state === 'absent') return new ObjectNotFoundError(`nothing is stored under ${key}`);
@@ -140,7 +146,7 @@ export class GatewayStore extends LinkSigner implements ObjectStore {
   }
 }
 
-/** Written by hand, because `pipeline` would fail the request with the error of the source and the reverse. */
+/** Sends a source without `pipeline`, which would fail the request with the error of the source and the reverse. */
 function sendAll(
   source: Readable,
   request: Writable,

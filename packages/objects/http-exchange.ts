@@ -7,9 +7,9 @@ import {
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https';
 import { ObjectStoreError } from './store.ts';
 
-/** Larger than a page of a list of the longest possible keys. */
+/** Longest answer, in bytes: above a page of a list of the longest possible keys. */
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
-/** Further requests wait for one of these to end. */
+/** Most open connections; further requests wait for one of them to end. */
 const MAX_SOCKETS = 64;
 
 export interface Answer {
@@ -26,8 +26,9 @@ export interface SendOptions {
 }
 
 /**
- * Makes single requests to one origin, with streamed bodies and short answers. A connection serves one request,
- * because the other side may close a kept one in the moment of its reuse and fail the request for no reason.
+ * Makes single requests to one origin, with streamed bodies and short answers. A connection serves only one
+ * request. The other side may close a kept connection at the moment of its reuse, and so fail a request for no
+ * reason.
  */
 export class HttpExchange {
   readonly #origin: string;
@@ -35,7 +36,7 @@ export class HttpExchange {
   readonly #agent: HttpAgent;
   readonly #request: typeof requestHttp;
 
-  /** @param options.idleMs longest silence, including connecting */
+  /** @param options.idleMs longest silence, including connecting, in ms */
   constructor(options: { readonly origin: string; readonly idleMs: number }) {
     this.#origin = options.origin;
     this.#idleMs = options.idleMs;
@@ -45,7 +46,7 @@ export class HttpExchange {
     this.#request = secure ? requestHttps : requestHttp;
   }
 
-  /** @throws ObjectStoreError without an answer; the signal's reason; the error of `write` */
+  /** @throws ObjectStoreError if there is no answer; the signal's reason; the error of `write` */
   async send(method: string, path: string, options: SendOptions = {}): Promise<Answer> {
     const { headers = {}, signal, write } = options;
     signal?.throwIfAborted();

@@ -17,14 +17,14 @@ export abstract class LinkSigner {
     this.#options = options;
   }
 
-  /** Rejects with a RangeError when it is no key of an object. */
+  /** Rejects with a RangeError if the key is no key of an object. */
   async signGet(key: string, options: SignedLinkOptions): Promise<string> {
     checkKey(key);
     const link = signLink(this.#options.signingKey, { method: 'GET', key, expires: expiryOf(options) });
     return this.#originFor(options) + link;
   }
 
-  /** Rejects with a RangeError when it is no key of an object. */
+  /** Rejects with a RangeError if the key is no key of an object. */
   async signPut(
     key: string,
     options: SignedLinkOptions & { contentType: string; maxBytes: number },

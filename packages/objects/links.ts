@@ -5,23 +5,26 @@ import { isKeyPrefix } from './store.ts';
 /** Path at the gateway under which the directory store's objects are served. */
 export const FILES_PATH = '/files';
 
-/** `DELETE` and `LIST` are for services of the installation only; nobody else ever gets such a link. */
+/**
+ * Methods of links. `DELETE` and `LIST` are for services of the installation only; nobody else ever gets such a
+ * link.
+ */
 export type LinkMethod = 'GET' | 'PUT' | 'DELETE' | 'LIST';
 
-/** Longest lifetime of links for `DELETE` and `LIST`, which are made for one request. */
+/** Longest lifetime of links for `DELETE` and `LIST`, in seconds. Such links are made for one request. */
 export const LONGEST_INTERNAL_SECONDS = 600;
 
 /** What a link permits. A GET link also permits HEAD. */
 export interface LinkGrant {
   readonly method: LinkMethod;
-  /** LIST: the prefix of the keys. */
+  /** Key of the object; LIST: prefix of the keys. */
   readonly key: string;
-  /** Unix seconds. */
+  /** Expiry in Unix seconds. */
   readonly expires: number;
-  /** PUT: the content type of the object, and its largest size. */
+  /** PUT only: content type of the object, and its largest size in bytes. */
   readonly contentType?: string;
   readonly maxBytes?: number;
-  /** LIST: the end of the page before; absent for the first page. */
+  /** LIST only: the end of the page before; absent for the first page. */
   readonly after?: string;
 }
 
@@ -49,7 +52,7 @@ export function signLink(signingKey: Buffer, grant: LinkGrant): string {
  * Checks a link's signature in constant time, then its expiry.
  *
  * @param method of the request; HEAD counts as GET
- * @param key the path below `/files/`, as received; LIST: the prefix in the query
+ * @param key the path below `/files/`, as received; for LIST the prefix in the query
  */
 export function verifyLink(
   signingKey: Buffer,
@@ -72,7 +75,7 @@ export function verifyLink(
   if (method === 'LIST') grant = { ...grant, after: query.get('after') ?? '' };
   const presented = Buffer.from(signature, 'base64url');
   const expected = signatureOf(signingKey, grant);
-  // The encoded forms are compared too: base64url has spare bits, and a link has one spelling.
+  // The encoded forms are compared too, because base64url has spare bits and a link must have only one spelling.
   const same =
     presented.length === expected.length &&
     timingSafeEqual(presented, expected) &&
@@ -99,7 +102,10 @@ function signatureOf(signingKey: Buffer, grant: LinkGrant): Buffer {
   return createHmac('sha256', keyObject(signingKey)).update(text).digest();
 }
 
-/** Creating a key object costs several times as much as signing with it, so it is cached. */
+/**
+ * Returns the cached key object of a signing key, because creating one costs several times as much as signing with
+ * it.
+ */
 function keyObject(signingKey: Buffer): KeyObject {
   let key = keys.get(signingKey);
   if (!key) {

@@ -18,7 +18,7 @@ export interface OpenObjectStoreOptions {
 }
 
 export type OpenedObjectStore = ObjectStore & {
-  /** Present when the store is another server: checks whether it is usable. @throws StoreFault */
+  /** Checks whether the store is usable; present if the store is another server. @throws StoreFault */
   check?(signal: AbortSignal, answerMs: number): Promise<void>;
   close(): Promise<void>;
 };

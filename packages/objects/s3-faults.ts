@@ -16,7 +16,7 @@ const REFUSALS = [
   // A code of Versity's server.
   'XAdminUserNotFound',
 ];
-/** Error codes for a bucket in another region, of AWS and of others. */
+/** Error codes of AWS and of other servers for a bucket in another region. */
 const ELSEWHERE = ['PermanentRedirect', 'AuthorizationHeaderMalformed', 'IllegalLocationConstraintException'];
 
 /** Describes the SDK's error for the person who wrote the settings. */

@@ -11,13 +11,13 @@ import {
   type StoredObject,
 } from './store.ts';
 
-/** Two parts in flight and one being filled limit an upload's memory to about 24 MiB. */
+/** Bytes of a part. Two parts in flight and one being filled limit an upload's memory to about 24 MiB. */
 const PART_BYTES = 8 * 1024 * 1024;
 const PARTS_IN_FLIGHT = 2;
 
 /**
- * Loaded on first use, because the SDK is larger than anything else in the services, and most use a directory
- * store.
+ * Loads the SDK on first use, because it is larger than anything else in the services, and most of them use a
+ * directory store.
  */
 async function loadSdk() {
   const [s3, { Upload }, { getSignedUrl }] = await Promise.all([
@@ -78,7 +78,7 @@ export class S3Store implements ObjectStore {
     const stop = (reason: Error) => {
       source.destroy();
       counter.destroy(reason);
-      // Ends a request that waits for no more bytes; the SDK deletes the stored parts.
+      // This ends a request that waits for no more bytes; the SDK deletes the stored parts.
       upload.abort().catch(() => {});
     };
     const onAbort = () => stop(signal?.reason as Error);
@@ -141,7 +141,7 @@ export class S3Store implements ObjectStore {
     for await (const { Contents = [] } of pages) {
       for (const { Key, Size = 0, LastModified } of Contents) {
         const key = Key?.slice(own.length);
-        // Other content of the bucket under this prefix has no key of ours.
+        // The bucket may have other content under this prefix, without a key of the store.
         if (key === undefined || !isObjectKey(key) || !LastModified) continue;
         yield { key, sizeBytes: Size, storedAt: LastModified };
       }
@@ -171,8 +171,8 @@ export class S3Store implements ObjectStore {
   }
 
   /**
-   * Asks the bucket for the name of an object.
-   * @param answerMs longest wait
+   * Asks the bucket for the name of one object.
+   * @param answerMs longest wait, in ms
    * @throws StoreFault with the remedy
    */
   async check(signal: AbortSignal, answerMs: number): Promise<void> {

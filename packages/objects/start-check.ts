@@ -11,14 +11,14 @@ const ANSWER_MS = 5_000;
 const SAY_AGAIN_MS = 60_000;
 
 export interface StartCheck {
-  /** Check for `/readyz`; empty when the store is no other server. */
+  /** Check for `/readyz`; empty if the store is not another server. */
   readonly ready: Readonly<Record<string, () => void>>;
   close(): void;
 }
 
 /**
- * Tries the object store until it was reached once. A service is not ready before, so settings that cannot work are
- * never rolled out. Later an unreachable store fails only the requests that need it.
+ * Tries the object store until it was reached once. A service is not ready before that, so settings that cannot
+ * work are never rolled out. Later an unreachable store fails only the requests that need it.
  *
  * When the store refuses the credentials, the error ends the process as `createRefusals` says.
  */

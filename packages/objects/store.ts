@@ -1,7 +1,6 @@
 import type { Readable } from 'node:stream';
 import { isObjectKey } from '@semblance/common/object-key';
 
-/** There is no object under the key. */
 export class ObjectNotFoundError extends Error {
   override readonly name = 'ObjectNotFoundError';
   readonly code = 'object_not_found';
@@ -41,8 +40,8 @@ export interface SignedPut {
  */
 export interface ObjectStore {
   /**
-   * Stores a stream under a key and replaces the former object; visible only when complete. Memory is bounded for
-   * any length. When the source fails or the signal aborts, nothing is stored.
+   * Stores a stream under a key and replaces the former object. The new object is visible only when it is complete.
+   * Memory is bounded for any length. When the source fails or the signal aborts, nothing is stored.
    */
   put(
     key: string,
@@ -54,8 +53,8 @@ export interface ObjectStore {
   /** Idempotent: deleting a missing object succeeds. */
   delete(key: string): Promise<void>;
   /**
-   * Yields every object whose key begins with the prefix, in no order, read step by step. Objects stored or deleted
-   * meanwhile may or may not be among them.
+   * Yields every object whose key begins with the prefix, in no order, read step by step. Objects that are stored
+   * or deleted meanwhile may or may not be among them.
    */
   list(prefix: string): AsyncIterable<StoredObject>;
   signGet(key: string, options: SignedLinkOptions): Promise<string>;
@@ -65,16 +64,18 @@ export interface ObjectStore {
   ): Promise<SignedPut>;
 }
 
-/** The store cannot be reached or does not do what it is asked; another try may succeed. */
+/** The store cannot be reached, or does not do as asked; another try may succeed. */
 export class ObjectStoreError extends Error {
   override readonly name = 'ObjectStoreError';
   readonly code = 'object_store_unavailable';
   readonly retryable = true;
 }
 
-/** Why a store is unusable, for the person who set it up. */
+/** The reason why a store is unusable, for the person who set it up. */
 export class StoreFault extends ObjectStoreError {
-  /** The store refuses our credentials: only others help, which a process gets at its start. */
+  /**
+   * Whether the store refuses the credentials. Only other credentials help, and a process reads them at its start.
+   */
   readonly refused: boolean;
 
   constructor(message: string, options: ErrorOptions & { refused?: boolean } = {}) {

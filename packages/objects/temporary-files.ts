@@ -8,9 +8,9 @@ import { join } from 'node:path';
 const FOREIGN_IDLE_MS = 15 * 60_000;
 
 /**
- * Names of files that are being written, and the removal of those whose writer died. A name identifies the writing
- * process (machine and process namespace, pid, start time), so the next process on the same machine can remove a
- * killed one's files at once. On shared volumes, files of other machines are removed by age.
+ * Names files that are being written, and removes those whose writer died. A name identifies the writing process
+ * (machine and process namespace, pid, start time), so the next process on the same machine can remove a killed
+ * one's files at once. On shared volumes, files of other machines are removed by age.
  */
 export class TemporaryFiles {
   readonly #folder: string;

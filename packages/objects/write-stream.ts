@@ -1,7 +1,7 @@
 import type { FileHandle } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 
-/** Bytes that are gathered for one write: few system calls, little memory. */
+/** Bytes gathered for one write, which needs few system calls and little memory. */
 const BATCH_BYTES = 512 * 1024;
 
 /** Bytes after which writing back to disk starts in the background, so that the sync at the end is short. */
@@ -22,7 +22,7 @@ export async function writeStream(handle: FileHandle, source: Readable): Promise
   const flush = async () => {
     await running;
     running = writeAll(handle, batch);
-    // Awaited before the next batch; an error in between must not be unhandled.
+    // The next batch awaits it; until then its error must not be unhandled.
     running.catch(() => {});
     unsynced += batched;
     batch = [];
@@ -52,7 +52,10 @@ export async function writeStream(handle: FileHandle, source: Readable): Promise
   return total;
 }
 
-/** writev may stop short (a signal, a nearly full disk), so this repeats until everything is written or it fails. */
+/**
+ * Writes all buffers. writev may stop short (a signal, a nearly full disk), so it is repeated until everything is
+ * written or it fails.
+ */
 export async function writeAll(handle: FileHandle, buffers: Buffer[]): Promise<void> {
   let rest = buffers;
   while (rest.length > 0) {

@@ -1,15 +1,15 @@
-"""Speaks passages of text with espeak-ng and says when each phoneme begins.
+"""Speaks passages of text with espeak-ng and reports when each phoneme begins.
 
-espeak-ng's program gives no times; its library tells them through a callback. It is under the GPL (version 3 or later):
-this script is the only thing that loads it, in a process of its own, and talks to its user through pipes alone.
+espeak-ng's program gives no times; its library reports them through a callback. The library is under the GPL (version 3
+or later). So only this script loads it, in a process of its own that communicates through pipes alone.
 
-    espeak.py --voices        names of the voices, one a line
+    espeak.py --voices        prints the names of the voices, one per line
     espeak.py NAME [OPTION=NUMBER ...]
                               speaks each line of standard input, a JSON string, with the voice NAME; options are `rate`
-                              (words a minute), `pitch` (0 to 99) and `pause` (0 for none after the last word)
+                              (words per minute), `pitch` (0 to 99) and `pause` (0 for none after the last word)
 
-For each line: a line of JSON {"rate", "samples", "phonemes": [[name in IPA, first sample], ...]}, then the samples, mono,
-16 bits, little-endian. Text is text: neither SSML nor phoneme names in brackets are understood.
+The answer to each line is a line of JSON {"rate", "samples", "phonemes": [[name in IPA, first sample], ...]}, then the
+samples: mono, 16 bits, little-endian. Text is plain: SSML and phoneme names in brackets have no meaning.
 """
 import ctypes
 import json
@@ -19,7 +19,7 @@ RETRIEVAL, PHONEME_EVENTS, PHONEME_IPA, DONT_EXIT = 1, 0x0001, 0x0002, 0x8000
 CHARS_UTF8, POS_CHARACTER, END_PAUSE = 1, 1, 0x1000
 PARAMETERS = {"rate": 1, "pitch": 3}
 EVENT_LIST_TERMINATED, EVENT_PHONEME = 0, 7
-# No passage needs a quarter of it; what goes on for longer is cut off.
+# Longest sound of a passage, in seconds; the rest is cut off. No passage needs a quarter of it.
 LONGEST = 600
 
 
@@ -61,7 +61,7 @@ if RATE <= 0:
 
 
 def has_voice(name):
-    # Names of languages are not all names of voices.
+    # The name may be that of a language without a voice of the same name.
     by_language = ctypes.byref(Voice(languages=name))
     return lib.espeak_SetVoiceByName(name) == 0 or lib.espeak_SetVoiceByProperties(by_language) == 0
 
@@ -71,11 +71,11 @@ if sys.argv[1] == "--voices":
     voices = lib.espeak_ListVoices(None)
     names, i = [], 0
     while voices[i]:
-        # A priority, then the language's name.
+        # `languages` is a priority byte, then the name of the language.
         names.append(voices[i].contents.languages[1:].split(b"\0")[0])
         i += 1
     for name in names:
-        # There are some that it lists and does not find.
+        # espeak-ng lists some voices that it does not find.
         if has_voice(name):
             print(name.decode())
     sys.exit(0)
@@ -112,7 +112,7 @@ def set_voice():
 for line in sys.stdin.buffer:
     samples.clear()
     phonemes.clear()
-    # Some voices have a noise that goes on where it was: a passage must not depend on those before it.
+    # The noise in some voices continues from the passage before, so each passage sets the voice anew.
     set_voice()
     text = json.loads(line).encode("utf-8", "ignore") + b"\0"
     if lib.espeak_Synth(text, len(text), 0, POS_CHARACTER, 0, flags, None, None) != 0:

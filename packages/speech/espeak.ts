@@ -16,9 +16,7 @@ const MAX_HEAD = 4 << 20;
 /** Most samples of one passage: the length limit of a script, and one more piece. */
 const MAX_SAMPLES = 48_000 * 610;
 
-/**
- * Lead time of stops, in seconds: espeak-ng reports a stop at its release, while its closure is the silence before.
- */
+/** Lead time of stops, in seconds. espeak-ng reports a stop at its release, but its closure is the silence before. */
 const STOP_LEAD: Readonly<Record<string, number>> = {
   p: 0.045,
   b: 0.02,
@@ -34,11 +32,11 @@ export interface PhonemeReading {
   readonly soundOf: (name: string) => Sound | undefined | null;
   /** Time before its event at which the closure of a stop begins, in seconds. */
   readonly leadOf: (name: string, sound: Sound | undefined) => number;
-  /** Share of its time that the sound before a closure keeps. */
+  /** Share of its length that the sound before a closure keeps. */
   readonly kept: number;
 }
 
-/** Names in brackets mean a change of language. */
+/** Default reading. A name in brackets is a change of language. */
 const READING: PhonemeReading = {
   soundOf: (name) => (name.startsWith('(') ? null : soundOfIpa(name)),
   leadOf: (_name, sound) => STOP_LEAD[sound ?? ''] ?? 0,
@@ -50,12 +48,12 @@ export interface EspeakManner {
   /** Words per minute, and pitch from 0 to 99. */
   readonly rate?: number;
   readonly pitch?: number;
-  /** Whether the pause of a sentence also follows its last word, as by default. */
+  /** Whether the pause of a sentence also follows its last word; default true. */
   readonly endPause?: boolean;
   readonly reading?: PhonemeReading;
 }
 
-/** After the release of a voiceless stop only breath follows, and the lips already move. */
+/** Length of the release of a voiceless stop, in seconds. Only breath follows, and the lips already move. */
 const RELEASE = 0.015;
 
 interface Head {
@@ -101,7 +99,7 @@ export function openEspeak(
         const answer = await readAnswer(reader, reading);
         signal.throwIfAborted();
         if (answer) return answer;
-        // A tool that closed its output is about to end, and its exit status matters.
+        // A tool that closed its output is about to end, so its exit status is awaited.
         const end = setTimeout(() => tool.kill(), 1_000);
         const exit = await tool.exited;
         clearTimeout(end);

@@ -14,13 +14,13 @@ import {
   WALL_SEC,
 } from './synthesiser.ts';
 
-/** More than flite reports about the sounds of any passage. */
+/** Longest output; no passage's report of sounds is as long. */
 const MAX_OUTPUT = 1 << 20;
 
 /**
  * Creates a speaker of English with flite: one process per passage, with the text in a file.
  * @param voice flite's name
- * @param stretch of all durations; default: the voice's own
+ * @param stretch factor on all durations; default: the voice's own
  */
 export function openFlite(
   voice: string,
@@ -84,7 +84,7 @@ function utterance(said: string, wav: Buffer): Utterance {
 
 /**
  * Reads `name:end` of each sound; every sound begins at the end of the one before.
- * @param seconds of the sound, because diphone voices end in the middle of the last reported silence
+ * @param seconds length of the sound, because diphone voices end in the middle of the last reported silence
  */
 export function readDurations(said: string, seconds: number): Phone[] {
   const lines = said

@@ -8,7 +8,7 @@ import { SYMBOL, writingOfLetter } from './writings.ts';
 export interface Part {
   readonly text: string;
   readonly voice: Voice;
-  /** A paragraph ends with it. */
+  /** Whether a paragraph ends with it. */
   readonly endsParagraph: boolean;
 }
 
@@ -19,7 +19,7 @@ export interface SharedScript {
   readonly leftOut: readonly string[];
 }
 
-/** Rows of letters and digits, with the marks between them. */
+/** Matches rows of letters and digits, with the marks between them. */
 const WORDS = /[\p{L}\p{N}](?:[\p{L}\p{M}\p{N}'’]|\u200C|\u200D)*/gu;
 const LETTER = /[\p{L}\p{N}]/u;
 /** Most letters named in a message. */
@@ -35,9 +35,9 @@ interface Run {
 }
 
 /**
- * Assigns the text to voices: the chosen voice speaks everything that it can read, another one the other words. A
- * script with words that no voice reads is refused, because the paid result would lack them. A single letter, as in
- * a formula, is left out.
+ * Assigns the text to voices. The chosen voice speaks everything that it can read, and other voices speak the other
+ * words. A script with words that no voice reads is refused, because the paid result would lack them. A single
+ * letter, as in a formula, is left out.
  * @throws RenderError `processing_failed`
  */
 export function shareOut(tools: SpeechTools, chosen: Voice, passages: readonly Passage[]): SharedScript {
@@ -60,7 +60,7 @@ export function shareOut(tools: SpeechTools, chosen: Voice, passages: readonly P
   return { parts, leftOut: [...leftOut].map(([letter, writing]) => `${letter} (${writing})`) };
 }
 
-/** Cuts a text where another voice must read on; letters that no voice reads are dropped. */
+/** Cuts a text where the voice must change; letters that no voice reads are dropped. */
 function piecesOf(tools: SpeechTools, own: Voice, text: string) {
   const cuts: { readonly from: number; readonly voice: Voice }[] = [{ from: 0, voice: own }];
   const unread: { readonly run: Run; readonly letters: readonly string[] }[] = [];
@@ -73,7 +73,7 @@ function piecesOf(tools: SpeechTools, own: Voice, text: string) {
       unread.push({ run, letters });
       readable = without(readable, run, letters);
     } else if (voiceId(voice) !== voiceId(cuts.at(-1)?.voice ?? own)) {
-      // A closing sign stays with its word, an opening one goes to the next.
+      // A closing sign stays with its word; an opening sign goes to the next word.
       const space = text.slice(end, run.at).search(/\s/);
       cuts.push({ from: space < 0 ? run.at : end + space, voice });
     }
@@ -85,7 +85,10 @@ function piecesOf(tools: SpeechTools, own: Voice, text: string) {
   return { pieces, unread };
 }
 
-/** Returns words, cut where their writing changes; letters of several writings belong to those before them. */
+/**
+ * Returns words, cut where their writing system changes. A letter of several writing systems belongs to the letters
+ * before it.
+ */
 function runsOf(text: string): Run[] {
   const out: Run[] = [];
   for (const { 0: word, index } of text.matchAll(WORDS)) {
@@ -112,7 +115,7 @@ function readerOf(tools: SpeechTools, run: Run): Voice | undefined {
   return voice && lettersOf(run).every((letter) => reads(voice, letter)) ? voice : undefined;
 }
 
-/** Replaces these letters of a run and their marks by spaces. */
+/** Replaces these letters of a run, and their marks, by spaces. */
 function without(text: string, { at, text: own }: Run, letters: readonly string[]): string {
   const rest = own.replace(/(\p{L}|\p{N})[\p{M}\u200C\u200D]*/gu, (sign, letter: string) =>
     letters.includes(letter) ? ' '.repeat(sign.length) : sign,

@@ -4,7 +4,7 @@ import { toAscii } from './ascii.ts';
 import { asciiDigit, cleanText, passagesOf } from './script-text.ts';
 import { writingOf } from './writings.ts';
 
-/** Visible letters and digits, digits as 0 to 9 and all in their plain form. */
+/** Returns the visible letters and digits: digits as 0 to 9, all in their plain form. */
 const letters = (text: string): string =>
   [
     ...text

@@ -5,7 +5,7 @@ export interface Passage {
   readonly text: string;
   /** Unicode name of the writing system of most of its letters; undefined for digits and signs only. */
   readonly writing: string | undefined;
-  /** A paragraph ends with it. */
+  /** Whether a paragraph ends with it. */
   readonly endsParagraph: boolean;
 }
 
@@ -16,7 +16,7 @@ const PASSAGE_LENGTH = 400;
  * them.
  */
 const LONGEST_WORD = 40;
-/** Pictographs, and the frame around a keycap; digits, # and * are emoji only with that frame. */
+/** Matches pictographs, and the frame around a keycap. Digits, # and * are emoji only with that frame. */
 const PICTURES = /\p{Extended_Pictographic}|\p{Regional_Indicator}|\p{Emoji_Modifier}|\u20E3/gu;
 /**
  * Matches invisible characters: direction marks, tags, variation selectors, word joiners. The two joiners of
@@ -37,12 +37,12 @@ const IDLE_JOINERS =
  */
 const RESHAPED =
   /[\u017F\u01C4-\u01CC\u01F1-\u01F3\u02B0-\u02B8\u02E0-\u02E4\u03D0-\u03D6\u03F0-\u03F9\u1D2C-\u1D6A\u1D78\u1D9B-\u1DBF\u2090-\u209C\u2102-\u2149\u2160-\u2188\u249C-\u24E9\u2C7C\u2C7D\u3038-\u303A\u309F\u30FF\uFB00-\uFDFB\uFE70-\uFEFC\uFF10-\uFF19\uFF21-\uFF3A\uFF41-\uFF5A\uFF66-\uFF9F\u{1D400}-\u{1D7FF}\u{1E030}-\u{1E06D}\u{1EE00}-\u{1EEBB}\u{1F110}-\u{1F129}\u{1F130}-\u{1F149}]/gu;
-/** Matches framed numbers, each a word of its own: ② and ③ in a row are not 23. */
+/** Matches framed numbers. Each is a word of its own: ② and ③ in a row are not 23. */
 const FRAMED =
   /[\u2460-\u249B\u24EA\u3220-\u3229\u3251-\u325F\u3280-\u3289\u32B1-\u32BF\u{1F100}-\u{1F10A}]/gu;
 /** Matches signs that stand for letters: framed letters of Korean or Japanese, units in one square, radicals, ₨. */
 const SIGNS_OF_LETTERS = /\p{S}/gu;
-/** Matches spoken signs of full width. Those that only make a pause do so in their own form. */
+/** Matches spoken signs of full width. Signs that only make a pause need no change. */
 const WIDE_SIGNS = /[＃＄％＆＊＋＜＝＞＠]|(?<=\p{Nd})[．，：](?=\p{Nd})/gu;
 /** Matches spaces of all kinds, controls, and placeholders. */
 const SPACES = /[\p{Cc}\p{Zs}\p{Zl}\uFFFC\uFFFD]|[\p{Co}\p{Cn}]/gu;
@@ -87,7 +87,7 @@ export function asciiDigit(digit: string): string {
   return String((code - first) % 10);
 }
 
-/** Cuts a script into passages, in order; everything that can be spoken is in one. */
+/** Cuts a script into passages, in order. Everything that can be spoken is in one of them. */
 export function passagesOf(script: string): Passage[] {
   const out: Passage[] = [];
   for (const paragraph of cleanText(script).split(/\n+/)) {
@@ -126,7 +126,7 @@ function cut(sentence: string): string[] {
     const pause = Math.max(...[...head.matchAll(/[,;:،、，；：—–-]\s/g)].map(({ index }) => index + 2), 0);
     const space = head.lastIndexOf(' ') + 1;
     let at = pause > PASSAGE_LENGTH / 3 ? pause : space > PASSAGE_LENGTH / 3 ? space : PASSAGE_LENGTH;
-    // Never between the halves of a character, nor before a mark that belongs to it.
+    // The cut must not be between the halves of a character, nor before a mark that belongs to it.
     while (at > 1 && /^[\uDC00-\uDFFF]|^\p{M}|^\u200D/u.test(rest.slice(at))) at--;
     out.push(rest.slice(0, at));
     rest = rest.slice(at);
@@ -149,7 +149,7 @@ function breakWords(text: string): string {
           parts.push(part);
           part = '';
         }
-        // Keeps the first marks of a letter with too many; it is no letter any more.
+        // A letter with too many marks keeps only the first ones; it is no letter any more.
         part += segment.slice(0, LONGEST_WORD);
       }
       return [...parts, part].filter((piece) => piece !== '').join(' ');

@@ -8,7 +8,7 @@ describe('a sound of speech', () => {
     ['uː', 'uw'],
     ['ɪə', 'ih'],
     ['õ', 'ow'],
-    // Sounds of two symbols.
+    // These sounds have two symbols.
     ['aɪ', 'ay'],
     ['əʊ', 'ow'],
     ['oʊ', 'ow'],
@@ -17,7 +17,7 @@ describe('a sound of speech', () => {
     // A c with a cedilla is not a c.
     ['ç', 'y'],
     ['c', 'k'],
-    // The lips are rounded or not as in the language.
+    // Rounded and unrounded lips are kept apart, as in the language.
     ['œ', 'ao'],
     ['y', 'uw'],
     ['ɯ', 'ih'],

@@ -96,7 +96,10 @@ const PAIRS: readonly (readonly [RegExp, Sound])[] = [
   [/^j[uʊ]/, 'yu'],
 ];
 
-/** @param name flite's name; undefined for silence */
+/**
+ * @param name flite's name
+ * @returns undefined for silence
+ */
 export function soundOfArpabet(name: string): Sound | undefined {
   return KNOWN.has(name) ? (name as Sound) : undefined;
 }
@@ -106,7 +109,7 @@ export function soundOfArpabet(name: string): Sound | undefined {
  * @returns undefined for silence
  */
 export function soundOfIpa(name: string): Sound | undefined {
-  // A c with a cedilla is a sound of its own, not a c with a mark.
+  // A c with a cedilla is a sound of its own and not a c with a mark.
   const plain = name
     .normalize('NFD')
     .replace(/c\u0327/g, '\u00E7')

@@ -5,13 +5,13 @@ import { PROGRAM_NAMES } from './speech-tools.ts';
 import type { Synthesiser, SynthesiserOptions, Utterance } from './synthesiser.ts';
 import { type Voice, voiceId } from './voices.ts';
 
-/** Synthesisers that are kept, because a script may change the voice at every word. */
+/** Number of synthesisers that are kept, because a script may change the voice at every word. */
 const MAX_KEPT = 3;
 
 /** Keeps the synthesisers of the voices that spoke last. */
 export class Speaker {
   readonly #options: SynthesiserOptions;
-  /** By voice, the last speaker at the end. */
+  /** Synthesisers by voice; the last speaker is at the end. */
   readonly #kept = new Map<string, Synthesiser>();
 
   constructor(options: Omit<SynthesiserOptions, 'guard'>) {

@@ -2,7 +2,7 @@
 export interface SpeechTools {
   readonly available: true;
   readonly flite: { readonly file: string; readonly voices: readonly string[] } | undefined;
-  /** Names of its voices, and the interpreter of its script. */
+  /** espeak-ng: names of its voices, and the Python interpreter of its script. */
   readonly espeak: { readonly python: string; readonly voices: ReadonlySet<string> } | undefined;
   /** Arguments before a command that run it without a network; empty where the kernel forbids that. */
   readonly isolate: readonly string[];

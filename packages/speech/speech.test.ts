@@ -32,7 +32,7 @@ async function say(script: string, options: Partial<SpeakOptions> = {}): Promise
   const path = join(directory, 'out.wav');
   const signal = new AbortController().signal;
   const spoken = await speakScript({ script, path, directory, tools, signal, ...options });
-  // Nothing else is left on disk.
+  // No other file is left.
   expect(await readdir(directory)).toEqual(['out.wav']);
   const file = await readFile(path);
   const samples = new Int16Array(file.buffer.slice(file.byteOffset + 44, file.byteOffset + file.length));
@@ -89,7 +89,7 @@ describe('speech', () => {
   it('takes neither markup nor commands nor options out of a script', async () => {
     const marker = join(dir, 'marker');
     for (const voiceId of ['slt', 'espeak-ng/en-us']) {
-      // SSML would be silent for 9 s; phonemes in brackets and \u0001 are espeak-ng’s own.
+      // SSML would be silent for 9 s. Phonemes in brackets and \u0001 are commands of espeak-ng.
       const said = await say(
         `<break time="9s"/>[[m'a:m]] \u0001200S $(touch ${marker}) \`touch ${marker}\` -h | > ${marker}`,
         { voiceId },

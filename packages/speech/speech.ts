@@ -22,15 +22,15 @@ const PARAGRAPH_PAUSE_SEC = 0.6;
  */
 const LEAD_SEC = 0.2;
 const TAIL_SEC = 0.4;
-/** Level of every passage, as a share of full scale; voices differ by 10 dB. */
+/** RMS level of every passage, as a share of full scale. Without it voices differ by 10 dB. */
 const LEVEL = 0.11;
 const PEAK = 0.89;
 
 export interface SpokenScript {
   readonly seconds: number;
-  /** From 0 to the end, including silences. */
+  /** Sounds from 0 to the end, including silences. */
   readonly phones: readonly Phone[];
-  /** The chosen voice, and voices that spoke letters which it cannot read. */
+  /** Names of the chosen voice, and of voices that spoke letters which it cannot read. */
   readonly voice: string;
   readonly otherVoices: readonly string[];
   /** Single letters that no voice reads, with the names of their writing systems. */
@@ -41,7 +41,7 @@ export interface SpokenScript {
 export interface SpeakOptions {
   readonly script: string;
   readonly voiceId?: string | undefined;
-  /** BCP 47; a hint. */
+  /** BCP 47 tag, used as a hint. */
   readonly language?: string | undefined;
   /** WAV file to write, 16 bits, mono, {@link SAMPLE_RATE}. */
   readonly path: string;
@@ -49,17 +49,15 @@ export interface SpeakOptions {
   readonly directory: string;
   readonly tools: SpeechTools;
   readonly signal: AbortSignal;
-  /** @param fraction spoken part of the script */
+  /** @param fraction spoken part of the script, 0–1 */
   readonly onProgress?: (fraction: number) => void;
 }
 
 /**
  * Speaks a script into a file, passage by passage. Apart from the list of sounds, memory does not grow with its
  * length.
- * @throws RenderError `processing_failed` when there is nothing to say, no voice reads all of its words, there is
- * no such
- *   voice, or it fails;
- *   `input_too_large` when it takes longer than {@link MAX_SPEECH_SEC}
+ * @throws RenderError `processing_failed` if there is nothing to say, no voice reads all of its words, there is no
+ * such voice, or it fails; `input_too_large` if it takes longer than {@link MAX_SPEECH_SEC}
  */
 export async function speakScript(options: SpeakOptions): Promise<SpokenScript> {
   const { script, tools, signal, directory, path } = options;
@@ -143,7 +141,7 @@ async function append(
   if (file.seconds > from) phones.push({ sound: undefined, start: from, end: file.seconds });
 }
 
-/** Returns the loudness of a part of levelled speech; 1 is that of the whole. */
+/** Returns the loudness of a part of levelled speech, relative to that of the whole. */
 function loudness(samples: Int16Array, from: number, to: number): number {
   const part = samples.subarray(Math.floor(from), Math.ceil(to));
   const sum = part.reduce((total, sample) => total + sample * sample, 0);
@@ -158,7 +156,7 @@ export function levelled(samples: Int16Array): Int16Array {
   for (const sample of samples) {
     const size = Math.abs(sample);
     if (size > peak) peak = size;
-    // Pauses do not count.
+    // Samples of pauses do not count.
     if (size > 300) {
       sum += sample * sample;
       count++;

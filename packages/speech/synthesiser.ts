@@ -5,7 +5,6 @@ import type { ToolExit } from '@semblance/media/sandbox';
 import type { Phone } from './sounds.ts';
 import type { SpeechTools } from './speech-tools.ts';
 
-/** The result of one call of a synthesiser. */
 export interface Utterance {
   readonly sampleRate: number;
   /** Mono. */
@@ -21,7 +20,7 @@ export interface Synthesiser {
   close(): Promise<void>;
 }
 
-/** Most that one passage may cost: a hundred times the usual. */
+/** Limits of one passage: a hundred times what it usually needs. */
 export const LIMITS = { cpuSec: 60, memoryMib: 1024, fileMib: 64 } as const;
 export const WALL_SEC = 120;
 

@@ -9,7 +9,6 @@ import { FLITE_VOICES, PROGRAM_NAMES } from './speech-tools.ts';
 
 const run = promisify(execFile);
 
-/** The script that uses espeak-ng's library. */
 const ESPEAK_SCRIPT = join(import.meta.dirname, 'espeak.py');
 
 /**
@@ -64,7 +63,7 @@ async function findEspeak(path: string | undefined): Promise<NonNullable<SpeechT
   }
 }
 
-/** Ignores the environment and this machine's own packages. */
+/** Python ignores its environment and this machine's own packages. */
 export const ESPEAK_ARGS = ['-I', '-S', '-B', ESPEAK_SCRIPT] as const;
 
 function messageOf(error: unknown): string {

@@ -36,7 +36,7 @@ const WORDS: Readonly<Record<string, string>> = {
   Kannada: 'ಮನ',
   Malayalam: 'മനം',
 };
-/** Names of Chinese letters, which the page about Avatar mentions. */
+/** This voice spells Chinese letters by name, as the page about Avatar mentions. */
 const SPELLED = ['ja Han'];
 /** The name of a letter has more sounds, and its code point more than twice as many. */
 const MAX_SOUNDS_A_LETTER = 4;
@@ -50,7 +50,7 @@ beforeAll(async () => {
   python = found.espeak.python;
 });
 
-/** Returns names of sounds; in brackets, languages to which it changes. */
+/** Returns the names of the sounds. Names in brackets are languages to which the voice changes. */
 function sounds(voice: string, word: string): string[] {
   const out = execFileSync(python, [...ESPEAK_ARGS, voice], { input: `${JSON.stringify(word)}\n` });
   const head = JSON.parse(out.subarray(0, out.indexOf(0x0a)).toString()) as { phonemes: [string, number][] };

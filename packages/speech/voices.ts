@@ -7,7 +7,7 @@ import { writingOfLetter } from './writings.ts';
 /** One voice of one synthesiser. */
 export interface Voice {
   readonly program: 'flite' | 'espeak-ng';
-  /** The program's name of it. */
+  /** The program's name of the voice. */
   readonly name: string;
 }
 
@@ -46,7 +46,7 @@ const BY_WRITING: Readonly<Record<string, string>> = {
 
 /**
  * Writing systems that a voice reads besides Latin, by espeak-ng's name of its language. Systems whose letters it
- * only spells by name or number are not included, even if the language uses them: Kurdish in Arabic letters,
+ * only spells by name or number are left out, even if the language uses them: Kurdish in Arabic letters,
  * Azerbaijani and Turkmen in Cyrillic ones, Korean and Hakka in Chinese ones. Japanese is included, because it
  * cannot be cut out of its sentences.
  */
@@ -68,7 +68,7 @@ export const WRITTEN_IN: Readonly<Record<string, readonly string[]>> = {
   am: ['Ethiopic'],
   ja: ['Hiragana', 'Katakana', 'Han'],
   ko: ['Hangul'],
-  // The first of them takes Chinese characters for English words with numbers.
+  // `cmn` takes Chinese characters for English words with numbers.
   cmn: ['Bopomofo'],
   'cmn-latn-pinyin': ['Han', 'Bopomofo'],
   yue: ['Han'],
@@ -117,7 +117,7 @@ const OTHER_NAMES: Readonly<Record<string, string>> = {
 
 export interface Choice {
   readonly voice: Voice;
-  /** The hint did not name a language that can be spoken. */
+  /** Whether the hint named no language that can be spoken. */
   readonly languageUnknown: boolean;
 }
 
@@ -127,8 +127,8 @@ export function voiceId({ program, name }: Voice): string {
 }
 
 /**
- * Returns the voice of a script. A `voice_id` is obeyed or refused; a `language` is a hint. Without either, or with
- * an unknown hint, the letters of the script decide.
+ * Returns the voice of a script. A `voice_id` is obeyed or refused; a `language` is only a hint. Without either, or
+ * with an unknown hint, the letters of the script decide.
  * @throws RenderError `processing_failed` for a voice that does not exist
  */
 export function chooseVoice(
@@ -147,7 +147,7 @@ export function chooseVoice(
   };
 }
 
-/** Returns the voice of one passage: the chosen one, or, for letters that it cannot read, one that can. */
+/** Returns the voice of one passage: the chosen one, or another one if it cannot read the letters. */
 export function voiceFor(tools: SpeechTools, chosen: Voice, { writing }: Passage): Voice {
   if (writing === undefined || readsWriting(chosen, writing)) return chosen;
   return voiceOfWriting(tools, writing) ?? chosen;
@@ -166,7 +166,7 @@ export function voiceOfWriting({ espeak }: SpeechTools, writing: string): Voice 
 export function reads(voice: Voice, letter: string): boolean {
   const writing = writingOfLetter(letter);
   if (voice.program === 'flite') {
-    // Of the letters that writings share, modifiers have no sound.
+    // Among the letters that writing systems share, modifiers have no sound.
     return /[a-z0-9]/i.test(toAscii(letter)) || (writing === undefined && /\p{Lm}/u.test(letter));
   }
   return writing === undefined || readsWriting(voice, writing);
@@ -198,7 +198,10 @@ function namedVoice(tools: SpeechTools, id: string): Voice {
   );
 }
 
-/** flite speaks English, because it sounds most natural; espeak-ng speaks its accents. */
+/**
+ * Returns the voice of a language. flite speaks English, because it sounds most natural; espeak-ng speaks its
+ * accents.
+ */
 function voiceOf({ flite, espeak }: SpeechTools, language: string): Voice {
   const [standard] = flite?.voices ?? [];
   const plainEnglish = language === 'en-us' || !espeak?.voices.has(language);

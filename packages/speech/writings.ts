@@ -59,14 +59,15 @@ export function writingOf(text: string): string | undefined {
     if (name === 'Hiragana' || name === 'Katakana') japanese += count;
     if (count > most) [best, most] = [name, count];
   }
-  // Japanese mixes three of them; its syllables distinguish it from Chinese.
+  // Japanese mixes three writing systems; its syllables distinguish it from Chinese.
   if (japanese > 0 && (best === 'Han' || best === 'Katakana')) return 'Hiragana';
   return best;
 }
 
 /**
- * Returns the writing system of one letter or digit; undefined when several share it. {@link SYMBOL} is a number
- * that no voice says, such as ❶ (½ is made of digits); `Unknown` is a writing system without a known name.
+ * Returns the writing system of one letter or digit; undefined if several share it. {@link SYMBOL} is returned for
+ * a number that no voice says, such as ❶ (½ is made of digits), and `Unknown` for a writing system without a known
+ * name.
  */
 export function writingOfLetter(letter: string): string | undefined {
   if (OF_NO_WRITING.test(letter)) {

@@ -64,7 +64,7 @@ describe('vowels of known pitch and formants', () => {
         expect(pitch / middle(voice)).toBeGreaterThan(0.98);
         expect(pitch / middle(voice)).toBeLessThan(1.02);
       }
-      // A gliding pitch shows formants between harmonics too.
+      // A gliding pitch also shows formants between harmonics.
       const gliding = vowel({ hz, formants, seconds: 2, glide: 0.12 });
       const factor = formantFactor(spectrum(gliding, 150), spectrum(converted(gliding, voice), 150));
       expect(factor / voice.formantShift).toBeGreaterThan(0.97);
@@ -76,7 +76,7 @@ describe('vowels of known pitch and formants', () => {
     const voice = voiceNamed('calm-alto');
     const out = converted(vowel({ hz: 100, formants: VOWELS.a, seconds: 1 }), voice).subarray(RATE / 2);
     const period = RATE / middle(voice);
-    // Over several periods that are nearly a whole number of samples.
+    // The comparison is over several periods that are nearly a whole number of samples.
     const counts = Array.from({ length: 12 }, (_, i) => i + 1);
     const count = counts.reduce((a, b) =>
       Math.abs(b * period - Math.round(b * period)) < Math.abs(a * period - Math.round(a * period)) ? b : a,

@@ -18,7 +18,7 @@ const named = (id: string): Voice => {
   if (!voice) throw new Error(`no voice ${id}`);
   return voice;
 };
-/** A voice that changes nothing where nothing is voiced. */
+/** A voice that changes only voiced sound. */
 const plain: Voice = { ...named('clear-soprano'), timbre: [] };
 let sentence: Int16Array;
 beforeAll(async () => {
@@ -120,7 +120,8 @@ describe('limits', () => {
     const out = converted(sound, loud);
     for (const [i, value] of sound.entries()) {
       const made = out[i] as number;
-      // At most eight times as loud, with the same sign and within full scale; exact below the rounding.
+      // The result is at most eight times as loud, with the same sign and within full scale, and exact below the
+      // rounding.
       if (Math.sign(made) !== Math.sign(value)) throw new Error(`${value} became ${made}`);
       if (Math.abs(value) < 3_000) expect(Math.abs(made - 10 ** (18 / 20) * value)).toBeLessThanOrEqual(0.5);
       else expect(Math.abs(made)).toBeGreaterThan(23_000);
@@ -147,7 +148,7 @@ describe('limits', () => {
   });
 
   it('keeps going for ten minutes: nothing is lost, nothing drifts', () => {
-    // A rate that costs a third of the usual one.
+    // This rate costs a third of the usual one.
     const rate = 16_000;
     const said = resample(sentence, RATE, rate);
     const mark = noise(0.1, 0.1, 5);
@@ -170,7 +171,7 @@ describe('limits', () => {
         given += made.length;
       }
       if (k < 2) continue;
-      // The whole turn before this one.
+      // This is the whole turn before the current one.
       const heard = out.subarray(latency, latency + turn.length);
       const markAt = turn.length - rate / 20 - mark.length;
       if (Buffer.compare(bytes(heard.subarray(markAt, markAt + mark.length)), bytes(mark)) !== 0) {
@@ -182,7 +183,7 @@ describe('limits', () => {
       if (k === 2) reference = levels;
       for (const [i, level] of levels.entries()) {
         const own = levelDb(turn.subarray(i * window, (i + 1) * window));
-        // Where the sentence is audible, it is as loud as the first time. A tone whose only harmonic lies below the
+        // Audible parts of the sentence are as loud as the first time. A tone whose only harmonic lies below the
         // new pitch (the voice of a closed mouth, at "five") loses 8 dB.
         if (own > -40) expect(Math.abs(level - (reference[i] as number)), `turn ${k}, ${i}`).toBeLessThan(4);
         if (own > -40) expect(level - own, `turn ${k}, ${i}`).toBeGreaterThan(-12);

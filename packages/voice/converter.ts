@@ -10,7 +10,7 @@ const FULL = 32_768;
 const ROUND_FROM = 0.85;
 /** Length of voice over which loudness is compared, in seconds. */
 const LOUDNESS_SEC = 0.3;
-/** Prior of the loudness: the voice's own power, as if heard for a while at this level. */
+/** Prior of the loudness: the voice's own power, as if it had been heard at this level for a while. */
 const PRIOR_POWER = 1e-4;
 /** Largest correction of loudness, as a factor. */
 const MAX_GAIN = 2;
@@ -18,13 +18,13 @@ const MAX_GAIN = 2;
 export interface VoiceConverterOptions {
   /** Sample rate in Hz, from {@link LOWEST_RATE} to {@link HIGHEST_RATE}. */
   readonly sampleRate: number;
-  /** Without a voice, samples pass unchanged. */
+  /** Voice to convert to. Without one, samples pass unchanged. */
   readonly voice?: Voice | undefined;
 }
 
 /** Converts one stream of mono sound with a fixed amount of memory, however long the stream is. */
 export interface VoiceConverter {
-  /** Delay of the output. */
+  /** Delay of the output, in samples. */
   readonly latencySamples: number;
   /**
    * Takes any number of samples and returns as many: silence for the first `latencySamples` of a stream, then its
@@ -81,7 +81,7 @@ class Stream {
   readonly #output: Float64Array;
   readonly #plain: Float32Array;
   readonly #forget: number;
-  /** Power of the input voice, and of its conversion without the correction of loudness. */
+  /** Power of the input voice, and of its conversion without the loudness correction. */
   #powerIn: number;
   #powerOut: number;
   /** Energy of both since the last step. */
@@ -117,7 +117,7 @@ class Stream {
     return out;
   }
 
-  /** Measures loudness where there is only a voice. */
+  /** Measures the loudness if there is a voice. */
   #compare(count: number): void {
     if (!this.#shifter.voiced) return;
     const [plain, output] = [this.#plain, this.#output];
@@ -147,7 +147,7 @@ class Stream {
 /** Converts to 16 bits. Peaks near full scale are rounded off, which is less audible than clipping. */
 function toSample(value: number): number {
   const size = Math.abs(value);
-  // Like Math.round, which takes longer: the value is made positive, so that truncating rounds down.
+  // This is faster than Math.round. The value is made positive, so that truncating rounds down.
   if (size <= ROUND_FROM) return ((value * FULL + FULL + 0.5) | 0) - FULL;
   const room = 1 - ROUND_FROM;
   const round = ROUND_FROM + room * Math.tanh((size - ROUND_FROM) / room);

@@ -3,9 +3,9 @@ import type { ModelVoices } from './rvc/model-voices.ts';
 import type { RvcModels } from './rvc/rvc-models.ts';
 
 /**
- * Returns the converter to a voice: the model that it names, if this node has it, otherwise `builtin`.
- * @param node its models; undefined: it has none
- * @returns `engine`, the name of the converter: `builtin`, `onnx <model>`, or `none` when sound passes unchanged
+ * Returns the converter to a voice: the model that it names if this node has it, otherwise `builtin`.
+ * @param node the node's models; undefined if it has none
+ * @returns `engine`, the name of the converter: `builtin`, `onnx <model>`, or `none` if sound passes unchanged
  */
 export function engineFor(
   voice: Voice | undefined,

@@ -1,22 +1,23 @@
 import type { Kernels } from './kernels/kernels.ts';
 import type { Ring } from './ring.ts';
 
-/** Frequency above which friction lies. */
+/** Frequency above which friction lies, in Hz. */
 const CROSSOVER_HZ = 4_000;
 /** Length of the filter that separates the bands, in seconds. */
 const FILTER_SEC = 0.001;
 /**
- * Power above the crossover relative to the power below: up to the first value it is voice, from the second on
- * friction.
+ * Power above the crossover relative to the power below. Up to the first value the sound is voice, from the second
+ * on it is friction.
  */
 const VOICE = 0.1;
 const FRICTION = 0.5;
-/** Sample rate below which there is no band to separate. */
+/** Sample rate below which there is no band to separate, in Hz. */
 const LEAST_RATE = 12_000;
 
 /**
- * Removes friction from sound whose pitch will be shifted: z and v are voice and hiss at once, and a hiss cut into
- * periods buzzes. Content above 4 kHz is removed as far as it is strong relative to the content below.
+ * Removes friction from sound whose pitch will be shifted. Sounds like z and v are voice and hiss at once, and a
+ * hiss cut into periods buzzes. Content above 4 kHz is removed as far as it is strong relative to the content
+ * below.
  */
 export class Friction {
   /** Largest delay of the result, in samples. */
@@ -55,7 +56,7 @@ export class Friction {
     this.lag = this.#reach + 2 * hop;
   }
 
-  /** Must be called when the sound has `end` samples, a hop after the call before. */
+  /** Separates one hop. Must be called when the sound has `end` samples, a hop after the call before. */
   part(end: number): void {
     const [hop, reach] = [this.#hop, this.#reach];
     const first = end - reach - hop;
@@ -74,7 +75,7 @@ export class Friction {
   #takeOut(block: Float32Array, before: number, here: number, after: number): void {
     const hop = this.#hop;
     for (let i = 0; i < hop; i++) {
-      // From the middle of one block to that of the next.
+      // The share changes from the middle of one block to that of the next.
       const x = (i + 0.5) / hop - 0.5;
       const share = x < 0 ? here + (before - here) * -x : here + (after - here) * x;
       const low = this.#lowBefore[i] as number;

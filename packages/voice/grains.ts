@@ -2,9 +2,9 @@ import { sincTable } from './interpolation.ts';
 import type { Kernels } from './kernels/kernels.ts';
 import type { Ring } from './ring.ts';
 
-/** More than ever overlap: the longest grains at the shortest distance. */
+/** Most grains at once; even the longest grains at the shortest distance are fewer. */
 const MOST = 40;
-/** Steps of the table of window rises. */
+/** Number of steps in the table of window rises. */
 const STEPS = 1024;
 const RISE = Float64Array.from({ length: STEPS + 2 }, (_, i) => 0.5 - 0.5 * Math.cos((Math.PI * i) / STEPS));
 
@@ -14,7 +14,7 @@ export interface Grain {
   readonly at: number;
   /** Position of its mark in the sound. */
   readonly mark: number;
-  /** Rise before the mark, end after it, and fall at the end. */
+  /** Length of the rise before the mark, of the part after it, and of the final fall. */
   readonly rise: number;
   readonly end: number;
   readonly fall: number;
@@ -23,7 +23,7 @@ export interface Grain {
 
 /**
  * The grains that sound at the moment. Each is read at its own speed, which moves the formants: a faster grain is
- * shorter and its spectrum wider. It is read while it sounds, so its end need not exist when it begins.
+ * shorter and has a wider spectrum. A grain is read while it sounds, so its end need not exist when it begins.
  */
 export class Grains {
   readonly #kernels: Kernels;
@@ -34,7 +34,7 @@ export class Grains {
   readonly #grains: Grain[] = [];
 
   /**
-   * @param voice in the memory of the kernels
+   * @param voice sound in the memory of the kernels
    * @param speed input samples per output sample
    */
   constructor(kernels: Kernels, voice: Ring, speed: number) {
@@ -46,7 +46,6 @@ export class Grains {
     this.#rises.set(RISE);
   }
 
-  /** Whether any grain sounds. */
   get isSounding(): boolean {
     return this.#grains.length > 0;
   }
@@ -56,7 +55,7 @@ export class Grains {
     this.#grains.push(grain);
   }
 
-  /** Adds the sounding grains to `count` samples from `first` on, which lie in the memory of the kernels. */
+  /** Adds the sounding grains to `count` samples from number `first` on. `out` lies in the memory of the kernels. */
   render(out: Float64Array, first: number, count: number): void {
     let kept = 0;
     for (const grain of this.#grains) {

@@ -1,14 +1,14 @@
-/** Samples from which one interpolated value is made. */
+/** Number of samples from which one interpolated value is made. */
 export const TAPS = 16;
-/** Positions between two samples for which there are weights. */
+/** Number of positions between two samples for which there are weights. */
 export const PHASES = 256;
-/** Distance of the first of the {@link TAPS} samples before the position. */
+/** Distance from the first of the {@link TAPS} samples to the position. */
 export const BEFORE = TAPS / 2 - 1;
 
 /**
  * Returns the weights of a windowed sinc (squared cosine), one row of {@link TAPS} for each position between two
  * samples.
- * @param speed input samples per output sample: above 1 the band is narrowed against aliasing
+ * @param speed input samples per output sample; above 1 the band is narrowed against aliasing
  */
 export function sincTable(speed: number): Float32Array {
   const cut = Math.min(1, 1 / speed);

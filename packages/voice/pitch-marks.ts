@@ -2,7 +2,7 @@ import type { Ring } from './ring.ts';
 
 /** Search range of a mark around its expected position, as a share of a period. */
 const SEARCH = 0.2;
-/** The comparison extends half a period on each side of a mark, but at most this far after it, in seconds. */
+/** Longest reach of the comparison after a mark, in seconds; otherwise it extends half a period on each side. */
 const AFTER_SEC = 0.005;
 /** Step of the first, rough pass, in seconds. */
 const ROUGH_SEC = 1 / 12_000;
@@ -10,9 +10,9 @@ const ROUGH_SEC = 1 / 12_000;
 const KEPT = 64;
 
 /**
- * Marks, one in each period of a voice, at the same phase: the first on an extreme of the wave, each further one
- * where the sound is most similar to that around the one before, interpolated by a parabola. Praat does the same
- * ("Sound & Pitch: To PointProcess (cc)"), here only forwards.
+ * Marks in a voice, one per period, all at the same phase. The first is on an extreme of the wave. Each further one
+ * is where the sound is most similar to that around the mark before, interpolated by a parabola. Praat does the
+ * same ("Sound & Pitch: To PointProcess (cc)"), here only forwards.
  */
 export class PitchMarks {
   readonly #sound: Ring;
@@ -27,7 +27,9 @@ export class PitchMarks {
     this.#rough = Math.max(1, Math.round(ROUGH_SEC * sampleRate));
   }
 
-  /** Begins anew at the largest sample from `from` up to but not including `to`. @returns its position */
+  /**
+   * Starts again with a mark at the largest sample from `from` up to but not including `to`. @returns its position
+   */
   begin(from: number, to: number): number {
     let at = from;
     let largest = -1;

@@ -1,6 +1,6 @@
-/** Costs in units of clarity, for steps of 10 ms. */
+/** Value of "no voice", in units of clarity. Costs are for steps of 10 ms. */
 const UNVOICED_CLARITY = 0.5;
-/** Cost per octave of a lower candidate: of a period and its double with equal clarity, the shorter is right. */
+/** Cost per octave of a lower candidate. Of a period and its double with equal clarity, the shorter is right. */
 const OCTAVE = 0.06;
 /** Cost of an octave leap between two steps, and of a beginning or end of voice. */
 const LEAP = 0.5;
@@ -48,7 +48,7 @@ export class PitchPath {
   step(hz: Float64Array, clarity: Float64Array, count: number, power: number): number {
     this.#loudest = Math.max(power, this.#loudest * this.#forget);
     const loud = this.#loudest > 0 ? power / this.#loudest : 0;
-    // In silence no voice is certain; well above it only clarity decides.
+    // In silence no voice is certain; well above it, only clarity decides.
     const quiet = Math.max(0, 1 - loud / SILENCE);
     this.#nextOctaves[0] = 0;
     this.#nextScores[0] = UNVOICED_CLARITY + quiet + this.#best(0, false);
@@ -74,7 +74,7 @@ export class PitchPath {
     return chosen;
   }
 
-  /** Returns the best path from any candidate of the frame before. */
+  /** Returns the score of the best path from any candidate of the frame before. */
   #best(octave: number, voiced: boolean): number {
     if (this.#count === 0) return 0;
     let best = (this.#scores[0] as number) - (voiced ? ONSET * this.#scale : 0);

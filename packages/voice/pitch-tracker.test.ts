@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { Kernels } from './kernels/kernels.ts';
 import { PitchTracker } from './pitch-tracker.ts';
 
-/** Calls back for each frame with the number of samples so far. @param most samples per call */
+/** Calls back for each frame with the number of samples so far. @param most largest number of samples per call */
 function follow(
   tracker: PitchTracker,
   sound: Int16Array,

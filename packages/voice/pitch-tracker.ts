@@ -12,19 +12,18 @@ const BAND_HZ = 1_500;
 const FILTER_SEC = 0.0028;
 /** Frequency below which rumble and offset are removed, in Hz. */
 const RUMBLE_HZ = 45;
-/** Time between two frames, and over which periods are compared, in seconds. */
+/** Time between two frames, and length over which periods are compared, in seconds. */
 const HOP_SEC = 0.004;
 const WINDOW_SEC = 0.02;
 /** Most candidates of a frame. */
 const CANDIDATES = 6;
-/** Least clarity of a candidate. */
 const LEAST_CLARITY = 0.3;
-/** Least power of a voice (75 dB below full scale); hum of converters and codecs is quieter. */
+/** Least power of a voice (75 dB below full scale). Hum of converters and codecs is quieter. */
 const LEAST_POWER = 3e-8;
 
 /** The pitch around one moment. */
 export interface PitchFrame {
-  /** 0 without a voice. */
+  /** Pitch in Hz; 0 without a voice. */
   hz: number;
   /** Similarity of neighbouring periods, up to 1. */
   clarity: number;
@@ -33,15 +32,15 @@ export interface PitchFrame {
 /**
  * Finds the pitch of a stream of speech, one frame per 4 ms, each from the 39 ms of sound before it. The candidates
  * are the peaks of the normalised square difference function (McLeod and Wyvill, "A smarter way to find pitch",
- * ICMC 2005), with both windows of every comparison centred on the same moment; {@link PitchPath} chooses among
- * them.
+ * ICMC 2005). Both windows of a comparison are centred on the same moment. {@link PitchPath} chooses among the
+ * candidates.
  */
 export class PitchTracker {
   /** Samples between two frames. */
   readonly hop: number;
-  /** Distance of a frame's moment before its end, in samples. */
+  /** Distance from a frame's moment to its end, in samples. */
   readonly lag: number;
-  /** The latest frame; changed in place. */
+  /** The latest frame, changed in place. */
   readonly frame: PitchFrame = { hz: 0, clarity: 0 };
 
   readonly #path: PitchPath;
@@ -57,11 +56,11 @@ export class PitchTracker {
   readonly #window: number;
   readonly #history: Float32Array;
   readonly #hopSteps: number;
-  /** Every second sample of it. */
+  /** Every second sample of the history. */
   readonly #rough: Float32Array;
   readonly #roughEnergy: Float64Array;
   readonly #energy: Float64Array;
-  /** Rough similarity at each lag, and precise similarity at one. */
+  /** Rough similarity at each lag, and precise similarity at a single one. */
   readonly #alike: Float32Array;
   readonly #one: Float32Array;
   readonly #hz = new Float64Array(CANDIDATES);
@@ -145,7 +144,7 @@ export class PitchTracker {
     this.frame.clarity = chosen < 0 ? 0 : (this.#clarity[chosen] as number);
   }
 
-  /** Finds candidates at every second lag and sample; they are refined afterwards. */
+  /** Finds candidates at every second lag, from every second sample; they are refined afterwards. */
   #peaks(): number {
     const [least, most] = [(this.#least >> 1) - 1, this.#most >> 1];
     const alike = this.#alike;

@@ -1,6 +1,6 @@
 /**
- * The latest samples of a stream, addressed by their number from its start. A few are repeated after the end, so
- * that reading a short run never crosses the seam.
+ * The latest samples of a stream, addressed by their number from its start. The first few are repeated after the
+ * end, so that reading a short run never crosses the seam.
  */
 export class Ring {
   /** Sample `n` is at `n & mask`, followed by the next {@link GUARD} samples. */
@@ -9,7 +9,7 @@ export class Ring {
 
   /**
    * @param atLeast number of samples that must stay readable
-   * @param memory allocates this many
+   * @param memory allocates the given number of samples
    */
   constructor(atLeast: number, memory: (samples: number) => Float32Array) {
     const size = 2 ** Math.ceil(Math.log2(Math.max(atLeast, 2 * GUARD)));

@@ -8,15 +8,15 @@ import { SpeakerPitch } from './speaker-pitch.ts';
 
 /** Delay of the sound, in seconds. */
 const LATENCY_SEC = 0.025;
-/** Longest rise of a grain, in seconds: a grain begins, and must be chosen, so long before its mark. */
+/** Longest rise of a grain, in seconds. A grain begins, and must be chosen, this long before its mark. */
 const RISE_SEC = 0.01;
 /** Age of the sound in which a first mark is searched, in seconds. */
 const SETTLED_SEC = 0.001;
-/** Lowest frequency of a voice, in Hz. */
+/** Frequency below which content of the voice is removed, in Hz. */
 const RUMBLE_HZ = 20;
 /** Value below which the remainder of a filter counts as 0. */
 const NOTHING = 1e-9;
-/** Length of the kept sound, in seconds: the delay, and the longest period on both sides. */
+/** Length of the kept sound, in seconds: the delay, and the longest period on each side. */
 const KEPT_SEC = 0.08;
 
 export interface ShifterOptions {
@@ -26,19 +26,19 @@ export interface ShifterOptions {
 }
 
 /**
- * Shifts pitch and formants of a voice: pitch-synchronous overlap-add (Moulines and Charpentier, "Pitch-synchronous
- * waveform processing techniques for text-to-speech synthesis using diphones", Speech Communication 9, 1990),
- * streaming, with grains read at another speed for the formants (Lent, "An efficient method for pitch shifting
- * digitally sampled sounds", Computer Music Journal 13, 1989). Where there is no voice, and for friction in voiced
- * sounds, the sound itself passes, with the same delay.
+ * Shifts pitch and formants of a voice by pitch-synchronous overlap-add (Moulines and Charpentier,
+ * "Pitch-synchronous waveform processing techniques for text-to-speech synthesis using diphones", Speech
+ * Communication 9, 1990), streaming. Grains are read at another speed to move the formants (Lent, "An efficient
+ * method for pitch shifting digitally sampled sounds", Computer Music Journal 13, 1989). Unvoiced sound, and
+ * friction in voiced sounds, pass directly with the same delay.
  *
- * A grain is chosen when it begins: the period that it is made of, and its distance from the one before.
+ * A grain is chosen when it begins: the period of which it is made, and its distance from the grain before.
  */
 export class Shifter {
   readonly latency: number;
   /** Samples between two steps of the pitch tracker. */
   readonly hop: number;
-  /** Factor on the voice, which the caller sets to keep loudness. */
+  /** Factor on the voice, which the caller sets to keep the loudness. */
   gain = 1;
 
   readonly #sampleRate: number;
@@ -108,9 +108,9 @@ export class Shifter {
 
   /**
    * Takes samples and makes as many, delayed by `latency` samples.
-   * @param input at most {@link room}
-   * @param out whose first `count` are overwritten
-   * @param plain the same sound, unchanged; overwritten too
+   * @param input at most {@link room} samples
+   * @param out its first `count` samples are overwritten
+   * @param plain receives the same sound, unchanged
    */
   step(input: Float32Array, count: number, out: Float64Array, plain: Float32Array): void {
     this.#voiced = this.#decideAt !== Number.POSITIVE_INFINITY;
@@ -139,7 +139,7 @@ export class Shifter {
     }
   }
 
-  /** Adds the grains, without their content below speech, which periods cut from low tones have. */
+  /** Adds the grains without their content below speech. Periods cut from low tones have such content. */
   #addVoice(out: Float64Array, count: number): void {
     const [grains, pace] = [this.#made, this.#rumblePace];
     for (let i = 0; i < count; i++) grains[i] = 0;
@@ -169,7 +169,7 @@ export class Shifter {
     if (this.#decideAt === Number.POSITIVE_INFINITY) this.#begin(frame);
   }
 
-  /** Begins a voice: the first grain is exactly where its period was. */
+  /** Begins a voice. The first grain is exactly where its period was. */
   #begin(frame: PitchFrame): void {
     const period = this.#sampleRate / frame.hz;
     const rise = this.#rise(period);
@@ -192,7 +192,7 @@ export class Shifter {
     this.#marks.extend(this.#now, period);
     let mark = this.#marks.nearest(place);
     if (Math.abs(mark - place) > 1.5 * period) {
-      // The marks stopped early, as at a leap of the pitch.
+      // The marks stopped early, such as at a leap of the pitch.
       const from = Math.round(place - period / 2);
       mark = this.#marks.begin(from, Math.min(Math.round(place + period / 2), this.#now - this.#settled));
     }
@@ -204,7 +204,7 @@ export class Shifter {
     const end = period / this.#formants;
     const fall = Math.min(end, this.#longestRise);
     const distance = period / this.#speaker.ratio(hz);
-    // Keeps power: it grows with the number of pulses and falls with their length.
+    // This keeps the power, which grows with the number of pulses and falls with their length.
     const gain = this.gain * Math.sqrt((this.#formants * distance) / period);
     this.#grains.add({ at, mark, rise, end, fall, gain });
     this.#fallAt = at + end - fall;

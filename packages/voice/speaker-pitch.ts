@@ -4,17 +4,20 @@ import { HIGHEST_HZ, LOWEST_HZ } from './pitch-tracker.ts';
 const CLASS = 1 / 96;
 /** Length of voice after which older voice counts half, in seconds. */
 const HALF_LIFE_SEC = 6;
-/** Time in which the median is followed: a share of the voice heard so far, and at most this many seconds. */
+/** Time in which the median is followed: a share of the voice heard so far, and its upper limit in seconds. */
 const FOLLOW_SHARE = 0.25;
 const FOLLOW_SEC = 1;
-/** Length of voice until which the median is a guess, in seconds; intonation is kept only as far as it is known. */
+/**
+ * Length of voice until the median is known, in seconds. Before that it is a guess, and intonation is kept only in
+ * part.
+ */
 const KNOWN_SEC = 0.4;
 /** Intonation beyond the target range is compressed into at most this many semitones. */
 const KNEE_SEMITONES = 3;
-/** Largest ratio of pitches; beyond it grains would be repeated or dropped too often. */
+/** Largest ratio of pitches. Beyond it, grains would be repeated or dropped too often. */
 const MAX_RATIO = 3.6;
 
-/** Moves a speaker's pitch to a target range: the running median to its middle, with the intonation around it. */
+/** Moves a speaker's running median to the middle of a target range, with the intonation around it. */
 export class SpeakerPitch {
   readonly #low = Math.log2(LOWEST_HZ) - 0.1;
   readonly #classes: Float64Array;

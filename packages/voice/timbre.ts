@@ -4,7 +4,7 @@ const CENTRES = [125, 250, 500, 1000, 2000, 4000, 8000, 16_000];
 const Q = Math.SQRT2;
 /** Frequencies per octave at which the curve is fitted. */
 const PER_OCTAVE = 2;
-/** Gain at which the influence of one band on the others is measured, in dB. */
+/** Assumed gain of a band near 0 dB when its influence on the others is measured, in dB. */
 const PROTOTYPE_DB = 6;
 const ROUNDS = 4;
 /** Value below which a filter's state is set to 0, because denormal numbers cost a hundred times the time. */
@@ -45,7 +45,6 @@ export class Timbre {
     this.#state = new Float64Array(2 * filters.length);
   }
 
-  /** Filters samples in place. */
   apply(samples: Float64Array, count: number): void {
     if (count === 0) return;
     for (let i = 0; i < count; i++) samples[i] = (samples[i] as number) * this.#gain;
@@ -87,7 +86,7 @@ export class Timbre {
     state[2 * band + 3] = t2;
   }
 
-  /** Must be called now and then: clears states that have decayed. */
+  /** Clears states that have decayed. Must be called now and then. */
   settle(): void {
     for (let i = 0; i < this.#state.length; i++) {
       if (Math.abs(this.#state[i] as number) < NOTHING) this.#state[i] = 0;

@@ -6,7 +6,7 @@ import type { ConvertOptions } from './tfjs-to-onnx.ts';
 
 type Outputs = Pick<ConvertOptions, 'outputs'>;
 
-/** Networks of `@vladmandic/human` (MIT; Google's MediaPipe face models), and the outputs that are kept of each. */
+/** Networks of `@vladmandic/human` (MIT; Google's MediaPipe face models), and the outputs that are kept. */
 export const MODELS = {
   blazeface: {
     outputs: {
@@ -22,7 +22,7 @@ export const MODELS = {
       Identity_1: { name: 'score', dims: [1, 1] },
     },
   },
-  // Its age and gender are left out.
+  // Its outputs for age and gender are left out.
   faceres: { outputs: { 'global_pooling/Mean': { name: 'descriptor', dims: [1, 1024] } } },
 } as const satisfies Partial<Record<NetworkName, Outputs>>;
 
@@ -36,7 +36,7 @@ const POSE_OUTPUTS = {
 /** Networks of `@mediapipe/pose` (Apache-2.0): Google's own files for TensorFlow Lite. */
 export const TFLITE_MODELS = {
   pose_detector: {
-    // The archive of the package's web page holds this one file and nothing before or after it.
+    // The archive, made for the package's web page, contains exactly this one file.
     file: 'pose_solution_packed_assets.data',
     outputs: {
       Identity: { name: 'boxes', dims: [1, 2254, 12] },
@@ -54,13 +54,18 @@ export function isTfliteModel(name: NetworkName): name is TfliteModelName {
   return Object.hasOwn(TFLITE_MODELS, name);
 }
 
-/** Directory of the installed TensorFlow.js weights. @throws Error when `@vladmandic/human` is not installed. */
+/**
+ * Returns the directory of the installed TensorFlow.js weights. @throws Error when `@vladmandic/human` is not
+ * installed.
+ */
 export function weightsDirectory(): string {
   // The package's `exports` hide package.json and the models, so the folder is looked up by path.
   return installed('@vladmandic/human', 'models');
 }
 
-/** File of an installed TensorFlow Lite network. @throws Error when `@mediapipe/pose` is not installed. */
+/**
+ * Returns the file of an installed TensorFlow Lite network. @throws Error when `@mediapipe/pose` is not installed.
+ */
 export function tfliteFile(name: TfliteModelName): string {
   return installed('@mediapipe/pose', TFLITE_MODELS[name].file);
 }

@@ -1,4 +1,4 @@
-/** Raised when a graph uses something the converter does not know; it never guesses. */
+/** A graph uses something that the converter does not support. The converter never guesses. */
 export class ModelConversionError extends Error {
   override readonly name = 'ModelConversionError';
 }

@@ -8,7 +8,8 @@ import { readTfliteModel } from './tflite-model.ts';
 import { convertTfliteToOnnx } from './tflite-to-onnx.ts';
 
 /**
- * Converts every network of packages/vision to ONNX. Run by `npm run generate`; an argument names another output folder.
+ * Converts every network of packages/vision to ONNX. Run by `npm run generate`; an argument is another output
+ * folder.
  */
 const out = process.argv[2] ?? join(import.meta.dirname, '..', '..', 'packages', 'vision', 'models', 'gen');
 

@@ -1,7 +1,7 @@
 /**
- * Reads tables of a FlatBuffer (https://flatbuffers.dev/internals), as much as a TensorFlow Lite model needs. Fields are
- * given by their number in the schema; one that was not written reads as its default.
- * @throws RangeError where the bytes end before what they announce.
+ * Reads tables of a FlatBuffer (https://flatbuffers.dev/internals), as far as a TensorFlow Lite model needs. A
+ * field is given by its number in the schema; a field that is absent has its default value.
+ * @throws RangeError when the bytes are too short for their content
  */
 export class FlatTable {
   readonly #view: DataView;
@@ -12,7 +12,7 @@ export class FlatTable {
     this.#at = at;
   }
 
-  /** The root table of a buffer with this four-letter identifier. @throws Error when it has another one */
+  /** Returns the root table of a buffer with this four-letter identifier. @throws Error when it has another one */
   static root(bytes: Uint8Array, identifier: string): FlatTable {
     const found = Buffer.from(bytes.subarray(4, 8)).toString('latin1');
     if (found !== identifier) throw new Error(`not a FlatBuffer of kind ${identifier}`);
@@ -52,14 +52,14 @@ export class FlatTable {
     return this.#numbers(field, 2, (at) => this.#view.getUint16(at, true));
   }
 
-  /** A vector of bytes; shares the buffer's memory. */
+  /** Returns a vector of bytes, which shares the buffer's memory. */
   bytes(field: number): Uint8Array {
     const { start, length } = this.#vector(field);
     if (start + length > this.#view.byteLength) throw new RangeError('the buffer ends inside a vector');
     return new Uint8Array(this.#view.buffer, this.#view.byteOffset + start, length);
   }
 
-  /** Place of a field's value, 0 when it was not written. */
+  /** Returns the offset of a field's value, in bytes; 0 when the field is absent. */
   #field(field: number): number {
     const table = this.#at - this.#view.getInt32(this.#at, true);
     const entry = 4 + 2 * field;

@@ -2,14 +2,14 @@ import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import { ONNX_TYPES, type OnnxType } from '@semblance/vision/models/onnx-types';
 
 /**
- * Writes ONNX models: the small part of onnx.proto3 that these networks need. Field numbers are those of
- * https://github.com/onnx/onnx/blob/main/onnx/onnx.proto (IR version 8, default operator set 13).
+ * A tensor of an ONNX model. This file writes the small part of onnx.proto3 that these networks need. Field numbers
+ * are those of https://github.com/onnx/onnx/blob/main/onnx/onnx.proto (IR version 8, default operator set 13).
  */
 export interface OnnxTensor {
   readonly name: string;
   readonly dims: readonly number[];
   readonly data: Float32Array | Float16Array | BigInt64Array;
-  /** Name of a file beside the model that holds the data instead; `data` then only tells the type. */
+  /** Name of a file beside the model that contains the data; then `data` only determines the type. */
   readonly location?: string;
 }
 
@@ -29,7 +29,7 @@ export interface OnnxNode {
 
 export interface OnnxValue {
   readonly name: string;
-  /** A name instead of a number: known only when the model runs. */
+  /** Sizes; a name stands for a size that is known only when the model runs. */
   readonly dims: readonly (number | string)[];
   /** Default: float32. */
   readonly type?: OnnxType;
@@ -121,7 +121,7 @@ function writeTensor(writer: BinaryWriter, tensor: OnnxTensor): void {
     writer.tag(14, WireType.Varint).int32(EXTERNAL);
     return;
   }
-  // raw_data is little-endian by definition, as is every machine Node.js runs on here.
+  // raw_data is little-endian by definition, and so are all machines that Node.js runs on here.
   const { buffer, byteOffset, byteLength } = tensor.data;
   writer
     .tag(9, WireType.LengthDelimited)

@@ -1,21 +1,21 @@
 import type { OnnxNode, OnnxTensor } from './onnx-encoder.ts';
 
 /**
- * Operations written as convolutions that see single pixels. Between convolutions ONNX Runtime keeps tensors in blocks
- * of channels; its PRelu and Pad, and a product with one number a channel, know none of that, so the tensor would be put
- * into another order before each of them and back after it, which takes longer than the arithmetic.
+ * Operations written as 1 × 1 convolutions. ONNX Runtime keeps tensors between convolutions in blocks of channels.
+ * Its PRelu, its Pad and a product with one number per channel do not support this layout. So the tensor would be
+ * reordered before and after each of them, which takes longer than the arithmetic.
  */
 export interface Pixelwise {
   readonly nodes: readonly OnnxNode[];
   readonly initializers: readonly OnnxTensor[];
 }
 
-/** Channels in a block: 16 with AVX-512, 8 without. Other numbers of channels gain nothing. */
+/** Channels in a block: 16 with AVX-512, 8 without. Other numbers of channels do not profit. */
 const BLOCK = 16;
 
 export const inBlocks = (channels: number): boolean => channels > 0 && channels % BLOCK === 0;
 
-/** PRelu with a slope a channel: x + (1 - slope) × relu(-x). */
+/** Returns a PRelu with one slope per channel, as x + (1 - slope) × relu(-x). */
 export function pixelwisePrelu(x: string, slopes: Float32Array, output: string): Pixelwise {
   const [negated, below, difference] = ['negated', 'below', 'difference'].map(
     (part) => `${output}/${part}`,
@@ -37,7 +37,7 @@ export function pixelwisePrelu(x: string, slopes: Float32Array, output: string):
   };
 }
 
-/** Channels of zeros before and after those that there are. */
+/** Returns a Pad that adds channels of zeros before and after the existing ones. */
 export function pixelwisePad(
   x: string,
   channels: { readonly before: number; readonly own: number; readonly after: number },

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** One operation of a TensorFlow.js graph model. Attributes keep TensorFlow's own (protobuf-as-JSON) spelling. */
+/** One operation of a TensorFlow.js graph model. Attributes are in TensorFlow's form, protobuf as JSON. */
 export interface TfjsNode {
   readonly name: string;
   readonly op: string;
@@ -54,14 +54,14 @@ const document = z.object({
 });
 
 /**
- * Reads a TensorFlow.js graph model: the text of its `model.json` and the bytes of its single weight file.
+ * Reads a TensorFlow.js graph model: the text of its `model.json` and the bytes of its only weight file.
  * Half-precision and integer weights become float32.
- * @throws Error when the document has another shape or the weight file another length than it declares.
+ * @throws Error when the document is invalid or the weight file has another length than the document declares
  */
 export function readTfjsModel(json: string, weightBytes: Uint8Array): TfjsModel {
   const parsed = document.parse(JSON.parse(json));
   const weights = new Map<string, TfjsWeight>();
-  // A copy makes the offsets aligned whatever buffer the bytes came in.
+  // The copy aligns the offsets, whatever buffer contains the bytes.
   const bytes = new Uint8Array(weightBytes).buffer;
   let offset = 0;
   for (const weight of parsed.weightsManifest.flatMap((group) => group.weights)) {
@@ -81,7 +81,7 @@ export function readTfjsModel(json: string, weightBytes: Uint8Array): TfjsModel 
   const nodes = parsed.modelTopology.node.map((node) => ({
     name: node.name,
     op: node.op,
-    // Control inputs (^name) only order side effects; ":0" names the first output.
+    // Control inputs (^name) only order side effects; ":0" denotes the first output.
     inputs: node.input.filter((input) => !input.startsWith('^')).map((input) => input.replace(/:0$/, '')),
     attributes: node.attr,
   }));

@@ -6,14 +6,14 @@ import { fusedOps, input, padding, spatial } from './tfjs-node.ts';
 
 export interface ConvertOptions {
   readonly name: string;
-  /** Output node of the TFJS graph → name and shape it gets in the ONNX graph. */
+  /** Output node of the TFJS graph → its name and shape in the ONNX graph. */
   readonly outputs: Readonly<Record<string, { readonly name: string; readonly dims: readonly number[] }>>;
 }
 
 /**
  * Converts a TensorFlow.js graph model (convolutional network, NHWC, batch of one) into a serialized ONNX model.
- * The input keeps its NHWC layout and its name; inside, tensors are NCHW as ONNX convolutions want them.
- * @throws ModelConversionError on an operation, attribute or layout outside the supported set.
+ * The input keeps its NHWC layout and its name. Inside, tensors are NCHW, as ONNX convolutions need them.
+ * @throws ModelConversionError on an unsupported operation, attribute or layout
  */
 export function convertTfjsToOnnx(model: TfjsModel, options: ConvertOptions): Uint8Array<ArrayBuffer> {
   return new Converter(model, options).convert();
@@ -24,9 +24,9 @@ class Converter {
   readonly #options: ConvertOptions;
   readonly #nodes: OnnxNode[] = [];
   readonly #initializers = new Map<string, OnnxTensor>();
-  /** Tensors held NCHW although TensorFlow means NHWC. All others have TensorFlow's own layout. */
+  /** Tensors that are NCHW here although they are NHWC in TensorFlow. All others have TensorFlow's layout. */
   readonly #channelsFirst = new Set<string>();
-  /** How many channels they have, as far as it is known. */
+  /** Number of channels of these tensors, where it is known. */
   readonly #channels = new Map<string, number>();
   readonly #inputs: { name: string; dims: readonly number[] }[] = [];
 
@@ -190,7 +190,7 @@ class Converter {
     if (activation !== undefined && activation !== 'Relu') {
       throw new ModelConversionError(`${node.name}: fused ${activation} is not supported`);
     }
-    // TFJS fuses the bias under the name of the addition, which is the node's own.
+    // The fused bias has the name of the addition, which is the name of the node.
     this.#emit('Gemm', inputs, activation ? `${node.name}/linear` : node.name);
     if (activation) this.#emit(activation, [`${node.name}/linear`], node.name);
   }
@@ -299,7 +299,7 @@ class Converter {
     return weight;
   }
 
-  /** A constant as it is. */
+  /** Adds a constant unchanged, and returns its name. */
   #flat(name: string | undefined, node: TfjsNode): string {
     if (name === undefined) throw new ModelConversionError(`${node.name}: constant input missing`);
     const { dims, data } = this.#constant(name);
@@ -307,7 +307,7 @@ class Converter {
     return name;
   }
 
-  /** A constant that varies along the channel only, shaped to broadcast over NCHW. */
+  /** Adds a constant that varies only by channel, shaped to broadcast over NCHW, and returns its name. */
   #perChannel(name: string): string {
     const data = this.#channelValues(name);
     const key = `${name}/c11`;

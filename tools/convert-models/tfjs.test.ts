@@ -30,7 +30,10 @@ beforeAll(async () => {
   await tf.ready();
 });
 
-/** The bundle is built for browsers: told that it runs in Node.js, it looks for modules that it left out. */
+/**
+ * The bundle is built for browsers. When it detects Node.js it looks for modules that it does not contain, so
+ * Node.js is hidden.
+ */
 async function importTfjs(): Promise<TfRuntime> {
   const versions = Object.getOwnPropertyDescriptor(process, 'versions');
   if (!versions) throw new Error('process.versions is missing');
@@ -51,7 +54,7 @@ async function importTfjs(): Promise<TfRuntime> {
   }
 }
 
-/** Runs the untouched model in the runtime it was made for. */
+/** Runs the original model in its own runtime. */
 async function reference(
   name: TfjsModelName,
   data: Float32Array,
@@ -79,7 +82,10 @@ async function reference(
   );
 }
 
-/** Smooth colour shapes with fine noise: nearer to a picture than noise alone, and the same in every run. */
+/**
+ * Returns smooth colour shapes with fine noise, in [low, high]: closer to a picture than noise alone, and equal in
+ * every run.
+ */
 function testPicture(count: number, size: number, low: number, high: number): Float32Array {
   let state = 12345;
   return Float32Array.from({ length: count }, (_, index) => {
@@ -102,7 +108,7 @@ const CONVOLUTION = {
   dilations: { list: { i: [1, 1, 1, 1] } },
 };
 
-/** Converts a graph from x to y and runs it on two pixels: -2 in all channels of one, 4 in those of the other. */
+/** Converts a graph from x to y and runs it on two pixels: one has -2 in all channels, the other 4. */
 async function runGraph(
   channels: number,
   outChannels: number,
@@ -153,7 +159,7 @@ describe('converted networks', () => {
         );
       }
       await session.release();
-      // The reference runs in plain JavaScript, which a busy machine makes slow.
+      // The reference runs in plain JavaScript, which is slow on a busy machine.
     },
     120_000,
   );
@@ -180,7 +186,7 @@ describe('converted networks', () => {
     const all = before + channels + after;
     const { out } = await runGraph(channels, all, [
       {
-        // Only of what a convolution makes is it known how many channels there are.
+        // The number of channels is known only for the output of a convolution.
         node: { name: 'same', op: 'DepthwiseConv2dNative', inputs: ['x', 'ones'], attributes: CONVOLUTION },
         weight: ['ones', { dims: [1, 1, channels, 1], data: new Float32Array(channels).fill(1) }],
       },

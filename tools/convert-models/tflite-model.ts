@@ -1,14 +1,14 @@
 import { FlatTable } from './flatbuffer.ts';
 
 /**
- * Reads TensorFlow Lite models: the part of
+ * A TensorFlow Lite model. This file reads the part of
  * https://github.com/tensorflow/tensorflow/blob/master/tensorflow/compiler/mlir/lite/schema/schema.fbs that
- * convolutional networks with float weights need. Field numbers are the schema's.
+ * convolutional networks with float weights need. Field numbers are those of the schema.
  */
 export interface TfliteModel {
   readonly tensors: readonly TfliteTensor[];
   readonly operators: readonly TfliteOperator[];
-  /** Numbers of tensors. */
+  /** Indices of tensors. */
   readonly inputs: readonly number[];
   readonly outputs: readonly number[];
 }
@@ -16,7 +16,7 @@ export interface TfliteModel {
 export interface TfliteTensor {
   readonly name: string;
   readonly dims: readonly number[];
-  /** Values of a constant, whatever it was stored as (half precision, sparse, integers). */
+  /** Values of a constant, however it was stored (half precision, sparse, integers); undefined for other tensors. */
   readonly data?: Float32Array;
 }
 
@@ -30,7 +30,7 @@ export interface TfliteOperator {
 type Option = readonly [field: number, type: 'int8' | 'int32', missing?: number];
 
 const STRIDES = { strideWidth: [1, 'int32'], strideHeight: [2, 'int32'] } as const;
-/** Operators by their code, with the options a converter asks for. */
+/** Operator code → name and the options that a converter needs. */
 const OPERATORS: Readonly<Record<number, readonly [string, Readonly<Record<string, Option>>]>> = {
   0: ['ADD', { activation: [0, 'int8'] }],
   2: ['CONCATENATION', { axis: [0, 'int32'], activation: [1, 'int8'] }],
@@ -67,7 +67,7 @@ const OPERATORS: Readonly<Record<number, readonly [string, Readonly<Record<strin
   124: ['DENSIFY', {}],
 };
 
-/** @throws Error when the bytes are no such model, end early or hold an element type other than the known ones. */
+/** @throws Error when the bytes are not such a model, end early, or contain an unknown element type */
 export function readTfliteModel(bytes: Uint8Array): TfliteModel {
   try {
     const model = FlatTable.root(bytes, 'TFL3');
@@ -127,7 +127,7 @@ function readValues(bytes: Uint8Array, type: number, name: string): Float32Array
 
 const DENSE = 0;
 
-/** Spreads a matrix whose rows were stored sparse; all dimensions but the last are dense, in their own order. */
+/** Expands a matrix whose rows are stored sparse. All dimensions but the last must be dense and in order. */
 function densify(
   values: Float32Array,
   dims: readonly number[],
@@ -155,7 +155,7 @@ function densify(
   return out;
 }
 
-/** A vector of indices, whose width the field before it tells. */
+/** Reads a vector of indices; the field before it contains their type. */
 function indices(format: FlatTable, field: number): number[] {
   const vector = format.table(field + 1);
   const type = format.int8(field);

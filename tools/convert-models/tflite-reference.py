@@ -1,9 +1,9 @@
-"""Writes tflite-reference.json: what Google's own run time makes of the astronaut with each network of @mediapipe/pose.
+"""Writes tflite-reference.json: outputs of each network of @mediapipe/pose for the astronaut, by Google's own runtime.
 
     python3 -m venv env && env/bin/pip install ai-edge-litert==2.3.0 pillow==12.0.0
-    env/bin/python packages/testkit/vision/models/tflite-reference.py
+    env/bin/python tools/convert-models/tflite-reference.py
 
-Of each output every n-th number is kept, and the mean size of all of them.
+The file has every n-th number of each output, and the mean absolute value of all of them.
 """
 
 import json
@@ -25,7 +25,7 @@ KEPT = 1000
 
 
 def picture(side: int, low: float) -> np.ndarray:
-    """The astronaut with every pixel the nearest one, in [low, 1]."""
+    """Returns the astronaut, scaled to the nearest pixel, with values in [low, 1]."""
     whole = np.asarray(Image.open(ROOT / "media" / "astronaut.png").convert("RGB"))
     places = [int((i + 0.5) * 512 / side) for i in range(side)]
     unit = whole[places][:, places].astype(np.float32) / np.float32(255)

@@ -9,10 +9,10 @@ const TO_CHANNELS_FIRST = [0, 3, 1, 2];
 const TO_CHANNELS_LAST = [0, 2, 3, 1];
 
 /**
- * Converts a TensorFlow Lite model (convolutional network, NHWC, batch of one) into a serialized ONNX model. Inputs and
- * outputs keep their NHWC layout, inputs their names; inside, tensors of four dimensions are NCHW as ONNX convolutions
- * want them. Padding becomes part of the convolutions that follow it.
- * @throws ModelConversionError on an operator or option outside the supported set.
+ * Converts a TensorFlow Lite model (convolutional network, NHWC, batch of one) into a serialized ONNX model. Inputs
+ * and outputs keep their NHWC layout, and inputs keep their names. Inside, tensors of four dimensions are NCHW, as
+ * ONNX convolutions need them. Padding becomes part of the convolutions that follow it.
+ * @throws ModelConversionError on an unsupported operator or option
  */
 export function convertTfliteToOnnx(model: TfliteModel, options: ConvertOptions): Uint8Array<ArrayBuffer> {
   return new Converter(model, options).convert();
@@ -23,9 +23,9 @@ class Converter {
   readonly #options: ConvertOptions;
   readonly #nodes: OnnxNode[] = [];
   readonly #initializers = new Map<string, OnnxTensor>();
-  /** Constants by tensor, those that operators only unpack included. */
+  /** Constants by tensor, including the results of operators that only unpack constants. */
   readonly #constants = new Map<number, TfliteTensor & { data: Float32Array }>();
-  /** What a padding wrapped around which tensor: its pixels above, left of, below and right of it. */
+  /** Padded tensors: index of the unpadded tensor, and the pixels added above, left, below and right of it. */
   readonly #padded = new Map<number, { input: number; pads: readonly [number, number, number, number] }>();
 
   constructor(model: TfliteModel, options: ConvertOptions) {
@@ -160,7 +160,7 @@ class Converter {
     );
   }
 
-  /** Emits a node with the activation that the operator has built in. */
+  /** Emits a node, followed by the activation that is part of the operator. */
   #activated(
     opType: string,
     inputs: string[],
@@ -209,7 +209,10 @@ class Converter {
     this.#padded.set(operator.outputs[0] ?? -1, { input: input(operator, 0), pads });
   }
 
-  /** TensorFlow's SAME: the output is the input divided by the stride, an odd pixel more goes below and right. */
+  /**
+   * Computes TensorFlow's SAME padding: the output is the input divided by the stride, and an odd extra pixel goes
+   * below or right.
+   */
   #pads(operator: TfliteOperator, source: number, window: readonly [number, number]): number[] {
     if (operator.options.padding !== SAME) return [0, 0, 0, 0];
     const { dims } = this.#tensor(source);
@@ -233,7 +236,7 @@ class Converter {
     return result;
   }
 
-  /** Name of a tensor that the network computes. */
+  /** Returns the name of a computed tensor. */
   #value(index: number): string {
     if (this.#constants.has(index)) throw this.#error(`constant ${this.#tensor(index).name} as a value`);
     if (this.#padded.has(index))

@@ -22,7 +22,7 @@ beforeAll(async () => {
   references = JSON.parse(await readFile(join(import.meta.dirname, 'tflite-reference.json'), 'utf8'));
 });
 
-/** The picture that the reference was made of: every pixel the nearest one, in [low, 1]. */
+/** Returns the picture of the reference: the astronaut, scaled to the nearest pixel, with values in [low, 1]. */
 async function picture(side: number, low: number): Promise<Float32Array> {
   const { data, info } = await sharp(ASTRONAUT).removeAlpha().raw().toBuffer({ resolveWithObject: true });
   const out = new Float32Array(side * side * 3);
@@ -74,7 +74,7 @@ describe('converted networks', () => {
   });
 });
 
-/** A model of one operator with one input tensor, whose other inputs are constants. */
+/** Returns a model of one operator with one input tensor; its other inputs are constants. */
 function oneOperator(
   operator: Pick<TfliteOperator, 'op'> & Partial<TfliteOperator>,
   input: readonly number[],
@@ -90,7 +90,7 @@ type Link = Pick<TfliteOperator, 'op'> &
     readonly constants?: readonly { dims: readonly number[]; data: readonly number[] }[];
   };
 
-/** Operators one after the other, each on what the one before gave. */
+/** Returns a model of operators in sequence; each uses the previous result. */
 function chain(links: readonly Link[], input: readonly number[]): TfliteModel {
   const tensors: TfliteTensor[] = [{ name: 'in', dims: input }];
   const operators: TfliteOperator[] = [];
@@ -136,7 +136,7 @@ const CONVOLUTION = {
     dilationHeight: 1,
   },
 } as const;
-/** One channel, 3 × 3, no bias: the sum of the window. */
+/** Weights of one channel, 3 × 3, without bias: they sum the window. */
 const SUM = [
   { dims: [1, 3, 3, 1], data: Array(9).fill(1) },
   { dims: [1], data: [0] },
@@ -146,7 +146,8 @@ const FOUR = Array.from({ length: 16 }, (_, i) => i);
 
 describe('converted operators', () => {
   it('pad what SAME needs below and to the right', async () => {
-    // 4 × 4, stride 2: one pixel more on each axis, which goes last; the first window starts at the first pixel.
+    // 4 × 4 with stride 2 needs one pixel more on each axis. It is added at the end, so the first window starts at
+    // the first pixel.
     const model = oneOperator(CONVOLUTION, [1, 4, 4, 1], [1, 2, 2, 1], SUM);
     expect(await run(model, FOUR)).toEqual([45, 39, 66, 50]);
   });
@@ -177,7 +178,7 @@ describe('converted operators', () => {
         { dims: [3], data: [0, 0.5, 0] },
       ],
     );
-    // The activation cuts below 0 and above 6.
+    // The activation clips below 0 and above 6.
     expect(await run(full, [1, 2, 9, 3])).toEqual([1, 2.5, 0, 6, 3.5, 6]);
     const depthwise = oneOperator(
       { ...pointwise, op: 'DEPTHWISE_CONV_2D' },

@@ -3,13 +3,14 @@ import type { Phone } from '@semblance/speech/sounds';
 import { analyse } from './corpus.ts';
 import type { Utterance } from './speech.ts';
 
-/** Share of a step off the diagonal that is added to its cost: time is not stretched without a reason. */
+/** Added to the cost of a step off the diagonal, so that time is not stretched without a reason. */
 const SLANT = 0.15;
 
 /**
- * Finds the sounds of a synthesised utterance in a recording of the same words by another speaker, by dynamic time
- * warping (Sakoe and Chiba 1978) of their spectra. Good to about two frames where both say the same.
- * @returns the sounds at the recording's times, and the mean distance of the spectra: small when the words are the same
+ * Locates the sounds of a synthesised utterance in a recording of the same words by another speaker, by dynamic
+ * time warping (Sakoe and Chiba 1978) of their spectra. Accurate to about two frames if both say the same words.
+ * @returns the sounds at the recording's times, and the mean distance of the spectra, small if the words are the
+ * same
  */
 export function alignPhones(
   spoken: Utterance,
@@ -35,7 +36,7 @@ export function alignPhones(
       from[i * m + j] = best === diagonal ? 0 : best === up ? 1 : 2;
     }
   }
-  // For each frame of the utterance the mean of those of the recording that go with it.
+  // Per frame of the utterance: sum and count of the aligned frames of the recording.
   const sums = new Float64Array(n);
   const counts = new Float64Array(n);
   let [i, j] = [n - 1, m - 1];
@@ -57,7 +58,7 @@ export function alignPhones(
   return { phones, distance: (cost[n * m - 1] as number) / steps };
 }
 
-/** Shapes of the spectra without the recording's mean, and how loud each frame is. */
+/** Returns each frame's spectrum without the recording's mean, followed by its loudness. */
 function spectra(samples: Float32Array): Float32Array[] {
   const { frames, level, count } = analyse(samples);
   const mean = new Float64Array(BANDS);

@@ -18,7 +18,7 @@ import { HELD_OUT_SENTENCES, nonsense, SENTENCES } from './sentences.ts';
 import { speak, type Utterance, type Voice } from './speech.ts';
 import { mouthTargets } from './targets.ts';
 
-/** A voice and how many of the sentences and of the lines of nonsense it speaks. */
+/** A voice, and the number of sentences and of lines of nonsense that it speaks. */
 export interface Share {
   readonly voice: Voice;
   readonly sentences: number;
@@ -47,21 +47,21 @@ export const TRAINING_VOICES: readonly Share[] = [
   espeak('en-gb-x-rp+m3', 150, 40),
   espeak('en-us+f4', 145, 55),
   espeak('en-us+m7', 190, 35),
-  // Other languages speak nonsense only: their spelling of it gives sounds that English has not.
+  // Voices of other languages speak only nonsense: by their spelling rules it gives sounds that English lacks.
   espeak('es', 165, 50, 0),
   espeak('de+f3', 160, 55, 0),
   espeak('it+m2', 170, 45, 0),
   espeak('fr+f2', 160, 50, 0),
 ];
 
-/** Speakers that the training never hears. */
+/** Speakers that the training never uses. */
 export const HELD_OUT_VOICES: readonly Voice[] = [
   { program: 'flite', name: 'awb' },
   { program: 'espeak-ng', name: 'en-gb-scotland+f5', speed: 155, pitch: 60 },
   { program: 'espeak-ng', name: 'en-us+m4', speed: 170, pitch: 30 },
 ];
 
-/** One recording: log-mel frames, their level, and four targets a frame. */
+/** One recording: log-mel frames, their level, and four targets per frame. */
 export interface Recording {
   readonly frames: Float32Array;
   readonly level: number;
@@ -69,10 +69,10 @@ export interface Recording {
   readonly count: number;
 }
 
-/** How much each output counts. */
+/** Weight of each output in the loss. */
 const WEIGHTS = [1, 0.15, 0.15, 1];
 
-/** To say of recordings what their targets are. */
+/** Returns the task of predicting the targets of recordings. */
 export function mouthTask(recordings: readonly Recording[]): Task {
   return {
     inputs: INPUTS,
@@ -89,7 +89,7 @@ export function mouthTask(recordings: readonly Recording[]): Task {
   };
 }
 
-/** Log-mel frames and level of a sound. */
+/** Returns log-mel frames and level of a sound. */
 export function analyse(samples: Float32Array): { frames: Float32Array; level: number; count: number } {
   const stream = new MelStream();
   const [a, b] = [stream.push(samples), stream.end()];
@@ -107,7 +107,7 @@ function toRecording({ samples, phones }: Utterance, levelError = 0): Recording 
   return { frames, level: level + levelError, count: Math.min(count, targets.count), targets: targets.data };
 }
 
-/** Everything the network is trained on. @param share of the texts that are used */
+/** Returns the speech on which the network is trained. */
 export async function trainingSet(
   voices: readonly Share[],
   random: Random,
@@ -124,7 +124,7 @@ export async function trainingSet(
   return out;
 }
 
-/** Sounds to which no mouth moves: music, noise and silence. */
+/** Returns sounds during which the mouth does not move: music, noise and silence. */
 export function wordless(count: number, random: Random): Recording[] {
   return Array.from({ length: count }, (_, i) => {
     const seconds = 4;
@@ -141,7 +141,7 @@ export function wordless(count: number, random: Random): Recording[] {
   });
 }
 
-/** Clean speech of the held-out voices. */
+/** Returns clean speech of the held-out voices. */
 export async function heldOutSet(texts = HELD_OUT_SENTENCES): Promise<Map<string, Utterance[]>> {
   const out = new Map<string, Utterance[]>();
   for (const voice of HELD_OUT_VOICES) out.set(`${voice.program} ${voice.name}`, await speak(voice, texts));

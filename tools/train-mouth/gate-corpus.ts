@@ -9,22 +9,22 @@ import type { Task } from './network.ts';
 import { nonsense, SENTENCES } from './sentences.ts';
 import { speak, type Utterance } from './speech.ts';
 
-/** A sound in which each frame is near speech or is not. */
+/** A sound whose frames are labelled as near speech or not. */
 export interface Heard {
   readonly frames: Float32Array;
   readonly level: number;
-  /** 1 for each frame that is no further than {@link AROUND} from a sound of speech. */
+  /** 1 for each frame within {@link AROUND} of a sound of speech, 0 for others. */
   readonly speech: Float32Array;
 }
 
-/** Seconds to each side of speech that count as speech. */
+/** Time before and after a sound of speech that counts as speech, in seconds. */
 const AROUND = 0.2;
-/** Seconds of each sound in which nobody speaks. */
+/** Length of each sound without speech, in seconds. */
 const WORDLESS_SEC = 5;
-/** How much of that there is for each second of speech. */
+/** Amount of sound without speech, relative to that with speech. */
 const WORDLESS_SHARE = 1.8;
 
-/** Some sentences of every voice, others of each, and lines of nonsense. */
+/** Speaks some sentences with every voice, different ones for each, and lines of nonsense. */
 export async function gateSpeech(
   voices: readonly Share[],
   sentences: number,
@@ -43,7 +43,7 @@ function rms(samples: Float32Array): number {
   return Math.sqrt(samples.reduce((sum, x) => sum + x * x, 0) / Math.max(1, samples.length));
 }
 
-/** Speech with another sound under it. @param db by which the speech is louder */
+/** Mixes another sound into speech. @param db level of the speech above the other sound */
 export function over(speech: Float32Array, other: Float32Array, db: number): Float32Array {
   const gain = rms(speech) / Math.max(1e-6, rms(other)) / 10 ** (db / 20);
   return speech.map((x, i) => x + gain * (other[i] ?? 0));
@@ -67,7 +67,7 @@ function hear(samples: Float32Array, phones: readonly Phone[], random: Random): 
   return { frames, level: level + 0.5 * normal(random), speech: near(phones, count) };
 }
 
-/** Speech with some silence around it, half of it over other sounds; and more of such sounds alone. */
+/** Returns speech with some silence around it, half of it mixed with other sounds, and more of these sounds alone. */
 export function gateSet(
   utterances: readonly Utterance[],
   kinds: readonly Wordless[],

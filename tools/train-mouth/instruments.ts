@@ -2,7 +2,7 @@ import { SAMPLE_RATE } from '@semblance/engine-builtin/internal/lip-sync/audio/l
 import { music } from '@semblance/testkit/sound/augment';
 import { normal, pick, type Random } from '@semblance/testkit/sound/random';
 
-/** Makes some seconds of a sound in which nobody speaks. */
+/** Synthesises a sound without speech, of a length in seconds. */
 export type Wordless = (seconds: number, random: Random) => Float32Array;
 
 const SCALES = [
@@ -14,7 +14,7 @@ const between = (random: Random, low: number, high: number): number => low + (hi
 const silence = (seconds: number): Float32Array => new Float32Array(Math.round(seconds * SAMPLE_RATE));
 const hzOf = (note: number): number => 55 * 2 ** (note / 12);
 
-/** One note: `shape` gives the sample at a phase in turns, a time since its start and a share of its length. */
+/** One note. `shape` returns the sample for a phase in turns and a time since the start in seconds. */
 interface Note {
   readonly start: number;
   readonly seconds: number;
@@ -39,7 +39,10 @@ function play(out: Float32Array, { start, seconds, gain, hz, shape, attack, deca
 
 const sine = (phase: number): number => Math.sin(2 * Math.PI * phase);
 
-/** Harmonics up to 7.5 kHz, each weaker than the one before by the exponent; `only` every second one, as of a square. */
+/**
+ * Returns one period of a tone as a function of the phase in turns. Harmonics up to 7.5 kHz have amplitudes
+ * h^-exponent; `odd` keeps only the odd ones, as in a square wave.
+ */
 function harmonics(hz: number, exponent: number, odd: boolean): (phase: number) => number {
   const count = Math.max(1, Math.min(24, Math.floor(7500 / hz)));
   const table = Float32Array.from({ length: 1024 }, (_, i) => {
@@ -51,7 +54,7 @@ function harmonics(hz: number, exponent: number, odd: boolean): (phase: number) 
   return (phase) => table[Math.floor((phase - Math.floor(phase)) * 1024)] as number;
 }
 
-/** Held chords of an organ or of many strings, with a slow tremolo. */
+/** Held chords of an organ or a string section, with a slow tremolo. */
 const pads: Wordless = (seconds, random) => {
   const out = silence(seconds);
   const [length, exponent, odd] = [between(random, 0.8, 3), between(random, 0.8, 2), random() < 0.4];
@@ -77,7 +80,7 @@ const pads: Wordless = (seconds, random) => {
   return out;
 };
 
-/** Quick broken chords of a synthesiser, and a bass below them. */
+/** Quick broken chords of a synthesiser, over a bass. */
 const arpeggio: Wordless = (seconds, random) => {
   const out = silence(seconds);
   const [step, exponent, odd] = [between(random, 0.09, 0.3), between(random, 0.7, 1.6), random() < 0.5];
@@ -112,7 +115,7 @@ const arpeggio: Wordless = (seconds, random) => {
   return out;
 };
 
-/** A bass alone, plucked or held, that slides now and then. */
+/** A bass alone, plucked or held, with occasional slides. */
 const bass: Wordless = (seconds, random) => {
   const out = silence(seconds);
   const [step, exponent] = [between(random, 0.15, 0.6), between(random, 0.8, 2.2)];
@@ -135,7 +138,7 @@ const bass: Wordless = (seconds, random) => {
   return out;
 };
 
-/** Drums in a pattern: a kick, a snare, cymbals. */
+/** A drum pattern of kick, snare and cymbals. */
 const drums: Wordless = (seconds, random) => {
   const out = silence(seconds);
   const step = between(random, 0.1, 0.22);
@@ -162,7 +165,7 @@ const drums: Wordless = (seconds, random) => {
   return out;
 };
 
-/** A burst of noise; `tilt` takes its low tones away. */
+/** Adds a burst of noise; `tilt` removes its low frequencies. */
 function strike(
   out: Float32Array,
   {
@@ -208,7 +211,7 @@ const strings: Wordless = (seconds, random) => {
   return out;
 };
 
-/** Bells and electric pianos: one tone bends the phase of another (Chowning 1973). */
+/** Bells and electric pianos, by frequency modulation (Chowning 1973). */
 const bells: Wordless = (seconds, random) => {
   const out = silence(seconds);
   const [ratio, index] = [pick(random, [1, 2, 3.5, 1.41, 7]), between(random, 1, 6)];
@@ -262,7 +265,7 @@ const melody: Wordless = (seconds, random) => {
   return out;
 };
 
-/** Tones through a filter that opens and closes: the likest to speech that instruments make. */
+/** Tones through a filter that opens and closes. No other instrument sounds more like speech. */
 const wah: Wordless = (seconds, random) => {
   const dry = pick(random, [arpeggio, melody, pads, strings])(seconds, random);
   const [rate, low, high] = [between(random, 0.5, 4), between(random, 250, 500), between(random, 900, 2600)];
@@ -278,7 +281,7 @@ const wah: Wordless = (seconds, random) => {
   });
 };
 
-/** Several instruments together, as most music is. */
+/** Several instruments together, as in most music. */
 export const band: Wordless = (seconds, random) => {
   const players: readonly Wordless[] = [pads, arpeggio, bass, drums, strings, bells, melody, music];
   const out = silence(seconds);
@@ -291,7 +294,7 @@ export const band: Wordless = (seconds, random) => {
   return out;
 };
 
-/** Noise of every colour, steady or in gusts, rain and clapping hands. */
+/** Noise of every colour, steady or in gusts, rain and applause. */
 const noise: Wordless = (seconds, random) => {
   const [colour, gusts] = [pick(random, [0, 0.5, 0.9, 0.98]), random() < 0.5 ? between(random, 0.2, 3) : 0];
   const drops = random() < 0.3 ? between(random, 5, 60) / SAMPLE_RATE : 0;
@@ -306,7 +309,7 @@ const noise: Wordless = (seconds, random) => {
   });
 };
 
-/** Beeps, sirens, the hum of engines. */
+/** Beeps, sirens, engine hum. */
 const machines: Wordless = (seconds, random) => {
   const out = silence(seconds);
   const kind = Math.floor(3 * random());
@@ -334,7 +337,7 @@ const machines: Wordless = (seconds, random) => {
   return out;
 };
 
-/** By name, for measures. */
+/** All sounds by name, for measurements. */
 export const WORDLESS: Readonly<Record<string, Wordless>> = {
   chords: music,
   pads,

@@ -6,23 +6,23 @@ import type { Utterance } from './speech.ts';
 import { mouthTargets, soundClass } from './targets.ts';
 
 export interface Figures {
-  /** Correlation of the openness with that the phonemes ask for. */
+  /** Correlation of the openness with the phonemes' targets. */
   readonly opennessR: number;
   readonly spreadR: number;
   readonly roundingR: number;
-  /** Mean of the widest opening in each open vowel over the mean of the narrowest in each bilabial. */
+  /** Mean of the widest opening in each open vowel, divided by the mean of the narrowest in each bilabial. */
   readonly vowelToBilabial: number;
   readonly vowel: number;
   readonly bilabial: number;
-  /** Share of the bilabials in which the lips come as near as 0.03 IOD. */
+  /** Share of the bilabials in which the opening falls below 0.03 IOD. */
   readonly closedShare: number;
-  /** Share of frames of other sounds (silence apart) in which the lips are closed wrongly. */
+  /** Share of frames of other sounds, without silence, in which the lips are wrongly closed. */
   readonly wronglyClosed: number;
-  /** Delay of the mouth at which it fits best, seconds. */
+  /** Delay of the mouth with the best correlation, in seconds. */
   readonly lag: number;
 }
 
-/** Compares the poses of speech with what its phonemes ask for. */
+/** Compares the poses of speech with the targets of its phonemes. */
 export async function measure(utterances: readonly Utterance[], options?: PoseOptions): Promise<Figures> {
   const said: number[][] = [];
   const asked: number[][] = [];

@@ -1,12 +1,12 @@
 import type { Network } from '@semblance/engine-builtin/internal/lip-sync/audio/network';
 import { normal, type Random } from '@semblance/testkit/sound/random';
 
-/** What a network is to learn. */
+/** The inputs and targets that a network learns from. */
 export interface Task {
   readonly inputs: number;
-  /** How much each output counts, and whether it is the log odds of a target that is 0 or 1. */
+  /** Weight of each output in the loss. `odds`: the output is the log odds of a target that is 0 or 1. */
   readonly outputs: readonly { readonly weight: number; readonly odds: boolean }[];
-  /** Frames of each recording. */
+  /** Number of frames of each recording. */
   readonly counts: readonly number[];
   inputAt(recording: number, frame: number, out: Float32Array): void;
   targetsAt(recording: number, frame: number, out: Float32Array): void;
@@ -17,14 +17,14 @@ const BATCH = 64;
 export interface TrainingOptions {
   readonly hidden: number;
   readonly epochs: number;
-  /** Of so many frames one is shown an epoch, another one each time. */
+  /** Of every `stride` frames an epoch uses one, chosen at random. */
   readonly stride: number;
   readonly rate: number;
   readonly random: Random;
   readonly log: (line: string) => void;
 }
 
-/** Trains the network by Adam (Kingma and Ba 2015) on squared errors, and cross entropy for the closure. */
+/** Trains the network with Adam (Kingma and Ba 2015), on squared errors, or cross entropy for outputs with `odds`. */
 export function trainNetwork(task: Task, options: TrainingOptions): Network {
   const { hidden, epochs, stride, random, log } = options;
   const { inputs, counts } = task;
@@ -97,7 +97,7 @@ function statistics({ inputs, counts, inputAt }: Task): { mean: Float32Array; sc
   return { mean, scale };
 }
 
-/** One step over a batch. @returns its mean loss */
+/** Performs one training step on a batch. @returns its mean loss */
 function step(
   { inputs, outputs }: Task,
   weights: Network,

@@ -18,8 +18,9 @@ const brief = (random: Random) => ({
 });
 
 /**
- * A training on a few texts of two voices, in seconds. Its weights, a few of them, stand in the weights file: who gets
- * the same ones has the same speech, features, disturbances and training as those who made the file.
+ * Trains for seconds on a few texts of two voices, and returns some of the weights. The weights file contains the
+ * same numbers. Whoever gets equal ones has the same speech, features, disturbances and training as the authors of
+ * the file.
  */
 export async function trainProbe(): Promise<number[]> {
   const random = seeded(7);
@@ -28,7 +29,7 @@ export async function trainProbe(): Promise<number[]> {
   return someOf(trainNetwork(mouthTask(recordings), brief(random)), INPUTS);
 }
 
-/** The same for the gate, with three kinds of other sounds. */
+/** Does the same for the gate, with three kinds of other sounds. */
 export async function trainGateProbe(): Promise<number[]> {
   const random = seeded(7);
   const kinds = [WORDLESS.band, WORDLESS.wah, WORDLESS.noise].flatMap((kind) => kind ?? []);

@@ -1,6 +1,6 @@
 import { pick, seeded } from '@semblance/testkit/sound/random';
 
-/** Everyday sentences, rich in closed lips and open vowels. */
+/** Everyday sentences with many bilabials and open vowels. */
 export const SENTENCES: readonly string[] = [
   'My mother bought a big map of Panama in April.',
   'The farmer drove his father past the far barn.',
@@ -44,7 +44,7 @@ export const SENTENCES: readonly string[] = [
   'All of the shops are shut, apart from the bakery.',
 ];
 
-/** Sentences for measuring only. */
+/** Sentences only for measurement. */
 export const HELD_OUT_SENTENCES: readonly string[] = [
   'Pam and Bob moved the piano from the bar to the palace.',
   'The weather has been awful, and the harbour is almost empty.',
@@ -81,7 +81,7 @@ const STARTS = [
 const VOWELS = ['a', 'a', 'o', 'e', 'i', 'u'];
 const ENDS = ['', '', '', 'm', 'n', 'p', 's', 'l', 'b'];
 
-/** Words that no language has, for sounds in an order that no sentence above has. */
+/** Returns lines of words from no language, whose sounds come in orders that the sentences above lack. */
 export function nonsense(seed: number, count: number): string[] {
   const random = seeded(seed);
   return Array.from({ length: count }, () => {

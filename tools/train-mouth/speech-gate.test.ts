@@ -31,7 +31,7 @@ function mean(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
-/** Times a second at which closed lips part, and the mean opening. */
+/** Returns the rate at which closed lips part, per second, and the mean opening. */
 function chatter(poses: readonly MouthPose[]): { partings: number; opening: number } {
   let partings = 0;
   let open = false;
@@ -69,7 +69,7 @@ describe('the speech gate', () => {
       gated.push(...(await posesOf(sound)));
       free.push(...(await posesOf(sound, { gated: false })));
     }
-    // Of each kind of sound the bench has figures.
+    // The benchmark has figures for each kind of sound.
     expect(chatter(gated).partings).toBeLessThan(0.25 * chatter(free).partings);
     expect(chatter(gated).partings).toBeLessThan(0.3);
     expect(chatter(gated).opening).toBeLessThan(0.2 * chatter(free).opening);

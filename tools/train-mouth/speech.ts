@@ -12,15 +12,18 @@ import { findSpeechTools } from '@semblance/speech/tools';
 
 export interface Voice {
   readonly program: 'flite' | 'espeak-ng';
-  /** As the program names it. */
+  /** Name of the voice in the program. */
   readonly name: string;
-  /** Speed (flite: stretch of durations in percent of normal; espeak-ng: words a minute) and, for espeak-ng, pitch 0–99. */
+  /**
+   * Speed (flite: duration in percent of normal; espeak-ng: words per minute) and, for espeak-ng, pitch from 0 to
+   * 99.
+   */
   readonly speed?: number;
   readonly pitch?: number;
 }
 
 export interface Utterance {
-  /** Mono, {@link SAMPLE_RATE}. */
+  /** Mono samples at {@link SAMPLE_RATE}. */
   readonly samples: Float32Array;
   readonly phones: readonly Phone[];
 }
@@ -59,16 +62,17 @@ function open({ program, name, speed, pitch }: Voice, options: SynthesiserOption
       });
 }
 
-/** Seconds, of stops as English has them. */
+/** Closure before the release of English stops, in seconds. */
 const STOP_LEAD: Readonly<Record<string, number>> = { p: 0.045, b: 0.02, t: 0.04, d: 0.02, k: 0.04, ɡ: 0.02 };
 
 /**
- * Names that were read otherwise when the weights were trained. Only the first is better so than as the Avatar has it (a
- * Spanish b between vowels does not close the lips); but with any of them changed, the recipe would not give the weights.
+ * Phonemes that were read differently when the weights were trained. Only the first reading is better than that of
+ * the Avatar (a Spanish b between vowels does not close the lips). But if any of them changed, the recipe would no
+ * longer give these weights.
  */
 const OTHERWISE: Readonly<Record<string, Sound>> = { β: 'v', r: 'r', y: 'y', '(en)': 'ey', '(fr)': 'f' };
 
-/** As the phonemes were read when the weights were trained. */
+/** Reads phonemes as when the weights were trained. */
 const AS_TRAINED: PhonemeReading = {
   soundOf: (name) => OTHERWISE[name] ?? soundOfIpa(name),
   leadOf: (name) => STOP_LEAD[name] ?? 0,

@@ -13,21 +13,21 @@ export function soundClass(sound: Sound | undefined): SoundClass {
   return VOWELS.has(sound) ? 'vowel' : 'consonant';
 }
 
-/** Targets a frame: openness, spread, rounding, closure. */
+/** Targets per frame: openness, spread, rounding, closure. */
 export interface Targets {
   readonly count: number;
-  /** Four values a frame. */
+  /** Four values per frame. */
   readonly data: Float32Array;
 }
 
-/** Half width of the glide from one sound to the next, seconds: lips move at most about 20 cm/s. */
+/** Half width of the glide between two sounds, in seconds; lips move at most at about 20 cm/s. */
 const GLIDE = 0.045;
-/** A closure is seen this much before and after the sound's own bounds: the lips must come and go. */
+/** Time before and after a bilabial during which the lips close and open, in seconds. */
 const APPROACH = 0.04;
 
 /**
- * The way of the mouth through a row of sounds. Each pulls it to its own shape, weighted by a bell around every moment,
- * except that a bilabial closes it whatever its neighbours want.
+ * Returns the movement of the mouth during a sequence of sounds. Each sound contributes its mouth shape, weighted
+ * by a bell around each moment. A bilabial closes the mouth whatever its neighbours are.
  */
 export function mouthTargets(phones: readonly Phone[], seconds: number): Targets {
   const count = Math.ceil(seconds * FRAME_RATE);

@@ -1,6 +1,7 @@
 /**
- * Trains the network that tells speech from other sounds and writes `lip-sync/audio/gate-weights.json`. Needs flite,
- * espeak-ng (with its library, libespeak-ng1) and python3, no network access; the same programs give the same weights.
+ * Trains the network that distinguishes speech from other sounds, and writes `lip-sync/audio/gate-weights.json`.
+ * Needs flite, espeak-ng (with its library, libespeak-ng1) and python3, but no network access. The same programs
+ * give the same weights.
  *
  *     node tools/train-mouth/train-gate.ts
  */

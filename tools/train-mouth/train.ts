@@ -1,6 +1,7 @@
 /**
- * Trains the network that turns sound into mouth poses and writes `lip-sync/mouth-weights.json`. Needs flite, espeak-ng
- * (with its library, libespeak-ng1) and python3, no network access; the same programs give the same weights.
+ * Trains the network that turns sound into mouth poses, and writes `lip-sync/audio/mouth-weights.json`. Needs
+ * flite, espeak-ng (with its library, libespeak-ng1) and python3, but no network access. The same programs give the
+ * same weights.
  *
  *     node tools/train-mouth/train.ts
  */
@@ -29,7 +30,7 @@ const weights = trainNetwork(mouthTask(recordings), {
   log,
 });
 const file = encodeWeights(weights, { heldOut: {}, probe: '' });
-// Of this network alone: what tells speech from other sounds is trained by itself.
+// Measures this network alone, because the speech gate is trained separately.
 const options = { model: new MouthModel(decodeWeights(file)), gated: false };
 const heldOut: Record<string, Figures> = {};
 for (const [voice, utterances] of await heldOutSet()) {

@@ -1,14 +1,14 @@
--- What is sold, and for how much.
+-- Capabilities and their rates.
 
 create table capabilities (
   name text primary key,
   -- The service owner's switch.
   switched_on boolean not null default true,
-  -- An engine that can do it is part of this installation. Without one the capability is off whatever the switch says.
+  -- Whether this installation has an engine for it. Without one the capability is off whatever the switch says.
   has_engine boolean not null default false,
-  -- Since an agent that offers it was first seen. The capability keeps its engine while agents come and go: their absence
-  -- makes jobs wait, not submits fail. To take a capability back there is the owner's switch. Photo Swap has it from the
-  -- beginning, because every agent's builtin engine does it.
+  -- Time when an agent that offers it was first seen. The capability keeps its engine while agents come and go: without
+  -- agents, jobs wait but submits succeed. Only the owner's switch takes a capability back. Photo Swap has an engine
+  -- from the beginning, because every agent's builtin engine supports it.
   engine_seen_at timestamptz
 );
 insert into capabilities (name, has_engine) values
@@ -21,28 +21,28 @@ insert into capabilities (name, has_engine) values
   ('full-live-swap', false),
   ('voice', false);
 
--- Notes capabilities that an agent offers; returns those that had no engine before. Names unknown here change nothing.
+-- Records the capabilities that an agent offers; returns those that had no engine before. Unknown names are ignored.
 create function note_engines(p_names text[]) returns setof text language sql as $$
   update capabilities set has_engine = true, engine_seen_at = now()
     where name = any(p_names) and engine_seen_at is null
     returning name
 $$;
 
--- Append-only: a change is a new row, and a job keeps the version it was quoted by. An account's own rates come before
--- the public ones (account_id null); of each the newest that is in effect.
+-- Append-only: a change is a new row, and a job keeps the version of its quote. An account's own rates take precedence
+-- over the public ones (account_id null). Of each, the newest one counts.
 create table rates (
   version bigint generated always as identity primary key,
   capability text not null references capabilities,
   account_id text references accounts,
   unit text not null check (unit in ('image', 'second', 'minute')),
-  -- [{"when": {parameter: value}, "rate_micros": n}], the first whose `when` is met counts.
+  -- [{"when": {parameter: value}, "rate_micros": n}]; the first entry whose `when` matches counts.
   rates jsonb not null,
   minimum_micros bigint not null check (minimum_micros >= 0),
-  -- Thousandths of a unit that a submit's hold is estimated for.
+  -- Units × 1000 that the hold of a submit assumes.
   hold_milli_units bigint not null check (hold_milli_units > 0),
   effective_at timestamptz not null default now(),
   created_at timestamptz not null default now(),
-  -- The last rate is for every parameter, so that each submit has one.
+  -- The last rate has no condition, so every submit has a rate.
   constraint a_rate_for_everything check (jsonb_array_length(rates) > 0 and (rates -> -1 -> 'when') = '{}'::jsonb)
 );
 create index rates_current on rates (capability, account_id, version desc);
@@ -62,7 +62,7 @@ insert into rates (capability, unit, minimum_micros, hold_milli_units, rates) va
   ('full-live-swap', 'minute', 0, 1000, '[{"when": {}, "rate_micros": 600000}]'),
   ('voice', 'minute', 0, 1000, '[{"when": {}, "rate_micros": 60000}]');
 
--- rate × units, rounded half up to a micro-dollar; the same as priceOf in common/money.ts.
+-- Returns rate × units, rounded half up to a micro-dollar, like priceOf in common/money.ts.
 create function price_of(rate_micros bigint, milli_units bigint) returns bigint language sql immutable strict as $$
   select div(rate_micros::numeric * milli_units + 500, 1000)::bigint
 $$;

@@ -1,12 +1,12 @@
--- File keys. The bytes are in the object store under the same key.
+-- Uploads by file key. The object store has the bytes under the same key.
 
 create table uploads (
   file_key text primary key,
   account_id text not null references accounts,
   reserved_at timestamptz not null default now(),
   completed_at timestamptz,
-  -- Given up: by its caller, or because it took too long. The object is deleted now and once more before the row goes,
-  -- in case a write that was still under way put it back.
+  -- Given up by its caller, or because it took too long. The object is deleted at once, and again before the row is
+  -- deleted, because a write under way may have put it back.
   abandoned_at timestamptz,
   kind text check (kind in ('image', 'audio', 'video')),
   content_type text,

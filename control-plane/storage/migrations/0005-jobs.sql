@@ -1,4 +1,4 @@
--- Jobs, and what they owe to other systems. 0006 begins them, 0007 ends them.
+-- Jobs, and their debts to other systems. 0006 begins jobs, 0007 ends them.
 
 create table jobs (
   -- Also the name of the RenderJob.
@@ -10,21 +10,21 @@ create table jobs (
   parameters jsonb not null,
   callback_url text,
   status text not null default 'queued' check (status in ('queued', 'processing', 'succeeded', 'failed')),
-  -- The moment the job was admitted, under the lock of its account: so the entries of an account stand in the order in
-  -- which they became visible, and no two share a moment.
+  -- Time of admission, set under the lock of the account. So the entries of an account are ordered as they became
+  -- visible, and have different times.
   created_at timestamptz not null default clock_timestamp(),
   processing_at timestamptz,
   settled_at timestamptz,
-  -- Set once, when its owner cancelled it. From then on it can end in one way only: cancelled, free of charge.
+  -- Set once, when the owner cancels the job. From then on it can only end as cancelled, free of charge.
   cancel_requested_at timestamptz,
-  -- The quote: what was agreed at submit, whatever becomes of the rates.
+  -- The quote: terms agreed at submit, whatever happens to the rates.
   hold_id bigint not null unique references ledger_transfers,
   hold_micros bigint not null,
   rate_version bigint not null,
   unit text not null,
   rate_micros bigint not null,
   minimum_micros bigint not null,
-  -- metadata.uid of the RenderJob, once created.
+  -- metadata.uid of the RenderJob after its creation.
   renderjob_uid text,
   renderjob_at timestamptz,
   -- The outcome.
@@ -34,12 +34,12 @@ create table jobs (
   output_content_type text,
   output_size_bytes bigint,
   output_sha256 text,
-  -- An output that is gone, or going, leaves the job that made it: `output_key` becomes null.
+  -- Set when the output is deleted or about to be; then `output_key` becomes null, and the job stays.
   output_removed_at timestamptz,
   engine text,
   error_code text,
   error_message text,
-  -- Of the usage entry: render_failed, timed_out, cancelled.
+  -- Reason shown in the usage entry.
   reason text check (reason in ('render_failed', 'timed_out', 'cancelled')),
   constraint terminal_is_settled check (
     (status in ('succeeded', 'failed')) = (settled_at is not null) and (settled_at is null) = (charged_micros is null)),
@@ -55,7 +55,7 @@ create index jobs_outputs_by_age on jobs (settled_at) where output_key is not nu
 create table idempotency_keys (
   account_id text not null references account_balances,
   key text not null,
-  -- Of the canonical body.
+  -- SHA-256 of the canonical body.
   body_sha256 bytea not null,
   job_id text not null,
   created_at timestamptz not null default now(),
@@ -63,14 +63,14 @@ create table idempotency_keys (
 );
 create index idempotency_keys_by_age on idempotency_keys (created_at);
 
--- What a committed transaction owes to the Kubernetes API (`renderjob`) and to the event stream (`event`). A row goes
--- when the debt is paid. The process that wrote it pays at once; `due_at` is when any other may take it over.
--- Small and with a fast turnover: swept often, or its indexes grow.
+-- Debts of committed transactions to the Kubernetes API (`renderjob`) and to the event stream (`event`). A row is
+-- deleted when its debt is paid. The process that wrote it pays at once; from `due_at` on any other may take it over.
+-- Its few rows change often, so it is vacuumed often; otherwise its indexes would grow.
 create table outbox (
   id bigint generated always as identity primary key,
   kind text not null check (kind in ('renderjob', 'event')),
   job_id text not null,
-  -- Of an event: the status the job reached.
+  -- For an event: the status that the job reached.
   status text,
   created_at timestamptz not null default now(),
   due_at timestamptz not null default now() + interval '2 seconds',
@@ -80,8 +80,8 @@ create table outbox (
 create index outbox_due on outbox (kind, due_at);
 create index outbox_by_job on outbox (job_id);
 
--- Records debts that were paid, and the uids of the RenderJobs that some of them made. A uid noted before stays. Jobs are
--- locked in the order of ids, as settlements lock them: the two never wait for each other in a circle.
+-- Records paid debts, and the uids of the RenderJobs that some of them created. An earlier uid stays. Jobs are locked
+-- in the order of ids, like in settlements, so the two cannot deadlock.
 create function record_payments(p_debts bigint[], p_jobs text[], p_uids text[]) returns void
 language plpgsql set enable_seqscan = off as $$
 declare
@@ -93,7 +93,7 @@ begin
   end loop;
 end $$;
 
--- The trace of the submit, for what happens to the job later. Only while traces are recorded.
+-- Trace of the submit, for later spans of the job. Written only while tracing is on.
 create table job_traces (
   job_id text primary key,
   -- W3C traceparent.

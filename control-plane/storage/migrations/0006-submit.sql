@@ -1,7 +1,7 @@
--- How a job begins: its price, the room there is for it, and the one transaction that admits it.
+-- How a job begins: its price, the free capacity, and the one transaction that admits it.
 
 create type job_quote as (
-  -- quoted, or why a submit would be refused: capability_unavailable, unknown_input and wrong_kind (`detail`: the role)
+  -- quoted, or the reason of a refusal: capability_unavailable, unknown_input and wrong_kind (`detail`: the role)
   outcome text,
   detail text,
   hold_micros bigint,
@@ -9,12 +9,12 @@ create type job_quote as (
   minimum_micros bigint,
   unit text,
   rate_version bigint,
-  -- What a hold may take: the balance less what is reserved.
+  -- Amount that a hold may take: the balance less the reservations.
   available_micros bigint
 );
 
--- The checks and the price of a job that would be submitted now: what a submit holds, and what an estimate tells.
--- p_available: what a hold may take; the caller has read it, a submit under the lock of the account.
+-- Checks and prices a job that would be submitted now. Submits and estimates both use it.
+-- p_available: amount that a hold may take; the caller has read it, a submit under the lock of the account.
 -- p_inputs: [{role, key, kind}]
 create function quote_with(
   p_account text, p_capability text, p_inputs jsonb, p_parameters jsonb, p_available bigint
@@ -52,7 +52,7 @@ begin
   return v_quote;
 end $$;
 
--- What a submit would hold or be refused for, without its locks, ceilings and writes.
+-- Returns what a submit would hold, or why it would be refused, without its locks, ceilings and writes.
 create function quote_job(p_account text, p_capability text, p_inputs jsonb, p_parameters jsonb)
 returns job_quote language plpgsql stable as $$
 declare
@@ -62,30 +62,31 @@ begin
   return quote_with(p_account, p_capability, p_inputs, p_parameters, v_available);
 end $$;
 
--- What was in flight at a count, and at most may be now: every job has a hold, and every hold takes the next number of
--- ledger_transfers, so since then at most as many jobs were added as numbers were taken. Ends, and numbers that others
--- took, make it too high, never too low, until somebody counts again. Nothing is lost with it: a crash of the server,
--- which empties it, has somebody count.
+-- Result of the latest count of jobs in flight, from which an upper bound follows. Every job has a hold, and every hold
+-- takes the next number of ledger_transfers. So at most as many jobs were added since as numbers were taken. Ended jobs
+-- and numbers of other transfers make the bound too high, never too low, until the next count. The table may be lost:
+-- after a crash of the server it is empty, and somebody counts.
 create unlogged table platform_in_flight (
   only_row boolean primary key default true check (only_row),
-  -- Every job in flight whose hold has at most the number `up_to` is among those counted. Null: nobody has counted.
+  -- Every job in flight whose hold has at most the number `up_to` is counted. Null: nobody has counted.
   counted bigint,
   up_to bigint,
-  -- Of the next count: a number, and a transaction begun after it had been taken. When all before that one have ended,
-  -- no hold up to the number can appear any more. A count says nothing about jobs of transactions that are under way.
+  -- For the next count: a number, and a transaction that began after this number was taken. When all earlier
+  -- transactions have ended, no hold up to this number can appear any more. A count does not see jobs of transactions
+  -- under way.
   next_up_to bigint not null,
   next_after xid8 not null
 ) with (fillfactor = 50);
 
--- Jobs in flight, or `p_most` when there are more. By their index whatever the planner makes of it: while a table is
--- small, reading all jobs there ever were looks cheaper to it, and takes ten times as long.
+-- Returns the number of jobs in flight, at most `p_most`. It always uses their index: while the table is small, the
+-- planner would read all jobs that ever existed, which takes ten times as long.
 create function count_in_flight(p_most int) returns int language sql stable set enable_seqscan = off as $$
   select count(*)::int from (select 1 from jobs where settled_at is null limit p_most) n
 $$;
 
--- How many more jobs the platform takes, or fewer, but at least 64, while there is room for more. Close to the ceiling,
--- admissions are made to wait for one another (until their transaction ends); far from it, nobody waits. Those that began
--- far from it are not waited for, so the ceiling may be overstepped by what is under way at that moment: 64 for each
+-- Returns how many more jobs the platform takes, or a smaller number that is at least 64 while there is room for more.
+-- Near the ceiling, admissions wait for one another until their transactions end; far from it, nobody waits. Near the
+-- ceiling nobody waits for admissions that began far from it, so those under way may exceed the ceiling: by 64 per
 -- control plane (2 batches of 32).
 create function platform_room() returns int language plpgsql as $$
 declare
@@ -102,8 +103,9 @@ begin
     return v_ceiling - (v_known.counted + v_last - v_known.up_to);
   end if;
 
-  -- One of those that count at the same time keeps it for the others; nobody waits for that. A transaction that has its
-  -- id already may be older than some that took their numbers before this, and keeps nothing.
+  -- One of the transactions that count at the same time stores the result for the others, and nobody waits for it. A
+  -- transaction that already has its id may be older than transactions that took numbers before this, so it stores
+  -- nothing.
   v_keeps := pg_current_xact_id_if_assigned() is null and pg_try_advisory_xact_lock(7362652636266226);
   if v_keeps then
     select * into v_known from platform_in_flight;
@@ -115,14 +117,15 @@ begin
     v_room := v_ceiling - count_in_flight(v_ceiling);
   elsif v_keeps then
     select s.last_value into v_last from ledger_transfers_id_seq s;
-    -- A submit has an id from its lock on a balance on, before it takes a number: those who have taken one are before this.
+    -- A submit gets its id with its lock on a balance, before it takes a number. So every transaction that took one of
+    -- these numbers is older than this one.
     if v_complete then
       update platform_in_flight set counted = v_ceiling - v_room, up_to = next_up_to,
                                     next_up_to = v_last, next_after = pg_current_xact_id();
     elsif v_complete is null then
       insert into platform_in_flight (next_up_to, next_after) values (v_last, pg_current_xact_id());
     elsif v_known.next_after > pg_current_xact_id() then
-      -- Restored from a backup of another server.
+      -- The row was restored from a backup of another server.
       update platform_in_flight set next_up_to = v_last, next_after = pg_current_xact_id();
     end if;
   end if;
@@ -130,8 +133,9 @@ begin
 end $$;
 
 create type submit_outcome as (
-  -- accepted, replayed, or why not: conflict (the Idempotency-Key came with another body), capability_unavailable,
-  -- unknown_input and wrong_kind (`detail`: the role), account_full, platform_full, insufficient_balance
+  -- accepted, replayed, or the reason of the refusal: conflict (the Idempotency-Key came with another body),
+  -- capability_unavailable, unknown_input and wrong_kind (`detail`: the role), account_full, platform_full,
+  -- insufficient_balance
   outcome text,
   job_id text,
   detail text,
@@ -140,7 +144,7 @@ create type submit_outcome as (
   event_task bigint
 );
 
--- Admits one job: all of it or nothing. Refusals write nothing, so they roll nothing back and use up no key.
+-- Admits one job, completely or not at all. A refusal writes nothing, so it rolls nothing back and uses up no key.
 -- p_inputs: [{role, key, kind}]
 create function submit_job(
   p_job text, p_account text, p_capability text, p_inputs jsonb, p_parameters jsonb, p_callback text,
@@ -156,7 +160,7 @@ declare
   v_renderjob_task bigint;
   v_event_task bigint;
 begin
-  -- The row lock makes everything that decides about this account's money, ceiling and keys happen one by one.
+  -- The row lock serialises everything that decides about this account's money, ceiling and keys.
   select b.available_micros - b.reserved_micros, b.holds_open, coalesce(a.jobs_in_flight_limit, s.jobs_in_flight_per_account)
     into strict v_available, v_in_flight, v_ceiling
     from account_balances b join accounts a on a.id = b.account_id cross join settings s
@@ -200,8 +204,8 @@ begin
   return row('accepted', p_job, null, v_quote.hold_micros, v_renderjob_task, v_event_task)::submit_outcome;
 end $$;
 
--- Admits a batch in one transaction; rows are locked in the order of accounts, so that two batches cannot wait for
--- each other. p_requests: [{job, account, capability, inputs, parameters, callback, idempotency_key, body_sha256 (hex)}]
+-- Admits a batch in one transaction. Rows are locked in the order of accounts, so two batches cannot deadlock.
+-- p_requests: [{job, account, capability, inputs, parameters, callback, idempotency_key, body_sha256 (hex)}]
 create function submit_jobs(p_requests jsonb) returns table (place bigint, result submit_outcome) language plpgsql as $$
 declare
   v_room int := platform_room();
@@ -222,8 +226,8 @@ begin
   end loop;
 end $$;
 
--- Submits to be taken back. The control plane did not learn their outcome and answered that they failed, so nothing is
--- billed for them, whenever their statement is carried out.
+-- Retracted submits. The control plane did not learn their outcome and answered that they failed, so nothing is billed
+-- for them, whenever their statement is executed.
 
 create table retracted_submits (
   job_id text primary key,
@@ -231,10 +235,10 @@ create table retracted_submits (
 );
 create index retracted_submits_by_age on retracted_submits (at);
 
--- Takes back a submit. True: it was carried out, and the job is to be cancelled.
+-- Retracts a submit. True: it was carried out, so the job must be cancelled.
 create function retract_submit(p_job text, p_account text) returns boolean language plpgsql as $$
 begin
-  -- Held by every submit to its end: one that is under way is waited for, one that comes later finds the note.
+  -- Every submit holds this lock to its end. So this waits for a submit under way, and a later one finds the row.
   perform 1 from account_balances b where b.account_id = p_account for no key update;
   if exists (select 1 from jobs j where j.id = p_job) then return true; end if;
   insert into retracted_submits (job_id) values (p_job) on conflict do nothing;

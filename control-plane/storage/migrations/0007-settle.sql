@@ -1,6 +1,7 @@
--- How a job goes on and ends: its work begins, it is cancelled, and the one transaction that settles it.
+-- How a job continues and ends: its work begins, it is cancelled, and one transaction settles it.
 
--- A job's work has begun. Statuses only move forward: null when it is not queued any more, or has been cancelled.
+-- Records that a job's work has begun. Statuses only move forward: null when the job is not queued any more, or was
+-- cancelled. Otherwise it returns the debt of the event.
 create function begin_job(p_job text, p_uid text) returns bigint language sql as $$
   with begun as (
     update jobs j set status = 'processing', processing_at = now(),
@@ -13,28 +14,29 @@ create function begin_job(p_job text, p_uid text) returns bigint language sql as
 $$;
 
 create type settle_outcome as (
-  -- settled; already (it was before, as `status` says); fenced (the result is of another RenderJob); unknown (no such
-  -- job); unbillable (the output is measured in another unit than the job is priced in, or is more than any work makes)
+  -- settled; already (earlier, with `status`); fenced (the result belongs to another RenderJob); unknown (no such job);
+  -- unbillable (the output is measured in another unit than that of the price, or is more than any work makes)
   outcome text,
   status text,
   charged_micros bigint,
   shortfall_micros bigint,
   event_task bigint,
-  -- The reason that was recorded with a settlement; null when there is none to give.
+  -- Reason recorded with a settlement; null: none.
   reason text
 );
 
--- The most thousandths of a unit that one job can be charged for: 100 images, a day of seconds or minutes. What
--- measures more was measured wrongly.
+-- Returns the most units × 1000 that one job can be charged for: 100 images, or a day of seconds or minutes. A larger
+-- measurement is wrong.
 create function most_milli_units(unit text) returns bigint language sql immutable strict as $$
   select case unit when 'image' then 100000 when 'second' then 86400000 when 'minute' then 1440000 end::bigint
 $$;
 
--- Ends a job: resolves its hold, states the outcome and owes the event, once, whoever calls how often.
--- A job whose owner cancelled it ends as cancelled, whatever outcome is brought.
--- p_uid: the RenderJob that brought the outcome; one that is not the job's own has no say.
--- p_output: {key, content_type, size_bytes, sha256, engine, unit, milli_units} of a success, else null. p_at null: now.
--- Only `settled` has written anything.
+-- Ends a job once, however often it is called: resolves its hold, records the outcome and owes the event.
+-- A job that its owner cancelled ends as cancelled, whatever the outcome.
+-- p_uid: RenderJob that brought the outcome; one that is not the job's own is fenced.
+-- p_output: {key, content_type, size_bytes, sha256, engine, unit, milli_units} of a success, otherwise null. p_at null:
+-- now.
+-- Only with the outcome `settled` was anything written.
 create function settle_job(
   p_job text, p_uid text, p_output jsonb, p_error_code text, p_error_message text, p_reason text, p_at timestamptz
 ) returns settle_outcome language plpgsql as $$
@@ -95,9 +97,9 @@ begin
   return row('settled', v_status, v_charge, greatest(v_charge - v_job.hold_micros, 0), v_task, p_reason)::settle_outcome;
 end $$;
 
--- Ends a batch of jobs in one transaction; see settle_job. First every job is locked, in the order of ids, then the
--- money of each moves in the order of accounts: no two of these, nor one and a settlement by itself, can wait for each
--- other.
+-- Ends a batch of jobs in one transaction; see settle_job. First all jobs are locked in the order of ids, then the
+-- money of each moves in the order of accounts. So neither two batches, nor a batch and a single settlement, can
+-- deadlock.
 -- p_requests: [{job, uid, output, error_code, error_message, reason, at}]
 create function settle_jobs(p_requests jsonb) returns table (place bigint, result settle_outcome)
 language plpgsql as $$
@@ -124,16 +126,16 @@ end $$;
 
 create type cancel_outcome as (
   -- unknown (no such job of this account), ended (before this call), repeated (cancelled before, not yet ended),
-  -- requested (its work is to be stopped; it ends when that is proven), cancelled (ended by this call)
+  -- requested (its work must be stopped; the job ends when that is proven), cancelled (ended by this call)
   outcome text,
   capability text,
-  -- The debt of removing its RenderJob, and of the event of its end.
+  -- Debts of removing the RenderJob, and of the event of its end.
   renderjob_task bigint,
   event_task bigint
 );
 
--- Records that a job is cancelled. Work that no RenderJob was noted of ends here and now; of other work the RenderJob
--- is to be deleted, and the job ends when it is gone. Either way the removal is owed: a creation may be under way.
+-- Records that a job is cancelled. A queued job without a recorded RenderJob ends at once. Otherwise the RenderJob must
+-- be deleted, and the job ends when it is gone. The removal is owed in both cases, because a creation may be under way.
 create function cancel_job(p_job text, p_account text) returns cancel_outcome language plpgsql as $$
 declare
   v_job jobs;

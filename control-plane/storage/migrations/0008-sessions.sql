@@ -1,36 +1,36 @@
--- Live sessions: what is opened, how far it has streamed, and the one charge at its end.
+-- Live sessions: their opening, the reports of their streams, and the one charge at their end.
 
--- A rate per minute × milliseconds of stream, rounded half up to a micro-dollar, as price_of rounds.
+-- Returns a rate per minute × milliseconds of stream, rounded half up to a micro-dollar, like price_of.
 create function price_of_stream(rate_micros bigint, streamed_ms bigint) returns bigint language sql immutable strict as $$
   select div(rate_micros::numeric * streamed_ms + 30000, 60000)::bigint
 $$;
 
 create table sessions (
-  -- Also the name of the LiveSession, and of the block that is set aside for it.
+  -- Also the name of the LiveSession and of the reserved block.
   id text primary key,
   account_id text not null references account_balances,
   capability text not null,
   -- {role: file key}
   inputs jsonb not null,
-  -- opening (a slot is asked for) → open (held) → connected → ended; or opening → refused: there was no slot, and it
-  -- never was a session to its caller.
+  -- opening (a slot is requested) → open (the slot is held) → connected → ended. Or opening → refused: there was no
+  -- slot, and for its caller it never was a session.
   state text not null default 'opening' check (state in ('opening', 'open', 'connected', 'ended', 'refused')),
   asked_at timestamptz not null default clock_timestamp(),
-  -- The moment its slot was held, under the lock of the account as a job's is: from then on it is an entry of usage.
+  -- Time when its slot was held, set under the lock of the account like a job's. From then on it is a usage entry.
   created_at timestamptz,
   connect_by timestamptz,
   connected_at timestamptz,
   reported_at timestamptz,
-  -- The silence that ends the session, as it was when its gateway was told how often to report. Null: nobody has connected.
+  -- Silence that ends the session, as it was when its gateway was told the report interval. Null: nobody has connected.
   report_timeout_seconds int,
   ended_at timestamptz,
-  -- Of the token the client connects with. The token itself is nowhere.
+  -- SHA-256 of the token with which the client connects. The token itself is not stored.
   token_sha256 bytea not null check (length(token_sha256) = 32),
-  -- What its gateway shows the agent; forgotten at the end.
+  -- Shown by the gateway to the agent; deleted at the end.
   ticket bytea,
-  -- What was agreed at the opening, whatever becomes of rates and settings.
+  -- Terms agreed at the opening, whatever happens to rates and settings.
   rate_version bigint not null,
-  -- Of a minute.
+  -- Per minute.
   rate_micros bigint not null check (rate_micros >= 0),
   max_seconds int not null check (max_seconds > 0),
   max_cost_micros bigint not null,
@@ -39,15 +39,15 @@ create table sessions (
   agent text,
   agent_incarnation text,
   agent_address text,
-  -- The one connection it has in its life.
+  -- The one connection that a session has in its life.
   connection_id text,
-  -- From the first to the last converted frame; only grows.
+  -- Time from the first to the last converted frame; it only grows.
   streamed_ms bigint not null default 0,
-  -- The service owner asked for its end.
+  -- Set when the service owner requests the end.
   end_requested_at timestamptz,
   charged_micros bigint check (charged_micros >= 0),
   reason text check (reason in ('session_limit_reached', 'no_stream', 'render_failed', 'timed_out', 'cancelled')),
-  -- As usage entries have it.
+  -- Status in usage entries.
   status text generated always as (
     case when ended_at is null then case state when 'connected' then 'processing' else 'queued' end
          when streamed_ms > 0 then 'succeeded' else 'failed' end) stored,
@@ -67,10 +67,10 @@ create table sessions (
 create index sessions_open on sessions (account_id, id) where ended_at is null;
 create index sessions_by_account on sessions (account_id, created_at, id);
 
--- The charge of a session names it.
+-- The charge of a session references it.
 alter table ledger_transfers add foreign key (session_id) references sessions;
 
--- How many more sessions the platform takes; as platform_room does for jobs.
+-- Returns how many more sessions the platform takes; works like platform_room for jobs.
 create function session_room() returns int language plpgsql as $$
 declare
   v_ceiling int := (select live_sessions from settings);
@@ -85,8 +85,9 @@ begin
 end $$;
 
 create type open_outcome as (
-  -- reserved, or why not: capability_unavailable, unknown_input and wrong_kind (`detail`: the role), account_full,
-  -- platform_full, insufficient_balance (`detail`: what is available; max_cost_micros: what the shortest would need)
+  -- reserved, or the reason of the refusal: capability_unavailable, unknown_input and wrong_kind (`detail`: the role),
+  -- account_full, platform_full, insufficient_balance (`detail`: available amount; max_cost_micros: cost of the
+  -- shortest session)
   outcome text,
   detail text,
   max_seconds int,
@@ -94,8 +95,8 @@ create type open_outcome as (
   connect_seconds int
 );
 
--- Admits one session: block and row, or nothing. It is given the minutes asked for, or as many seconds of them as the
--- account can pay.
+-- Admits one session: block and row, or nothing. The session gets the requested minutes, or as many seconds of them as
+-- the account can pay.
 -- p_inputs: [{role, key, kind}]
 create function open_session(
   p_session text, p_account text, p_capability text, p_inputs jsonb, p_minutes int, p_token_sha256 bytea, p_ticket bytea, p_room int
@@ -109,7 +110,7 @@ declare
   v_seconds int;
   v_cost bigint;
 begin
-  -- As in submit_job: what decides about the money and the ceiling of an account happens one by one.
+  -- As in submit_job, this lock serialises what decides about an account's money and ceiling.
   select b.available_micros - b.reserved_micros, a.live_sessions_limit into strict v_available, v_ceiling
     from account_balances b join accounts a on a.id = b.account_id where b.account_id = p_account for no key update of b;
   select * into strict v_settings from settings;
@@ -126,7 +127,7 @@ begin
   end if;
   if p_room <= 0 then return row('platform_full', null, null, null, null)::open_outcome; end if;
 
-  -- The most seconds whose price, rounded, is not above what is available.
+  -- The most seconds whose rounded price is at most the available amount.
   v_seconds := case when v_quote.rate_micros = 0 then v_asked else
     greatest(0, least(v_asked, div((v_available::numeric + 1) * 60000 - 30001, v_quote.rate_micros::numeric * 1000))) end;
   if v_seconds < least(v_asked, v_settings.session_shortest_seconds) then
@@ -168,8 +169,8 @@ begin
   end loop;
 end $$;
 
--- Locks sessions that are there, in the order of ids, then the balances of their accounts, in theirs: the order of all
--- that writes.
+-- Locks existing sessions in the order of ids, then the balances of their accounts in the order of account ids. All
+-- writers lock in this order.
 create function lock_sessions(p_ids text[]) returns void language plpgsql as $$
 declare
   v_id text;
@@ -182,7 +183,8 @@ begin
   end loop;
 end $$;
 
--- The slots of a batch are held: the sessions are open. False: one was given up before, and is to give its slot back.
+-- Records that the slots of a batch are held, so the sessions are open. False: the session was given up before, and its
+-- slot must be released.
 -- p_slots: [{session, agent, incarnation, address}]
 create function sessions_opened(p_slots jsonb) returns table (place bigint, opened boolean) language plpgsql as $$
 declare
@@ -204,7 +206,7 @@ begin
   end loop;
 end $$;
 
--- There was no slot: the block is given free. True: by this call.
+-- Releases the block of a session for which there was no slot. True: by this call.
 create function refuse_session(p_session text) returns boolean language plpgsql as $$
 begin
   perform 1 from sessions s where s.id = p_session and s.state = 'opening' for no key update;
@@ -214,7 +216,7 @@ begin
   return true;
 end $$;
 
--- The same for many at once.
+-- Does the same for many sessions.
 create function refuse_sessions(p_ids text[]) returns void language plpgsql as $$
 begin
   perform lock_sessions(p_ids);
@@ -222,7 +224,7 @@ begin
 end $$;
 
 create type end_outcome as (
-  -- settled; already (it was before); unknown; opening (it is not open yet, and is refused rather than settled)
+  -- settled; already (settled before); unknown; opening (not open yet, so it is refused instead of settled)
   outcome text,
   capability text,
   status text,
@@ -231,8 +233,8 @@ create type end_outcome as (
   charged_micros bigint
 );
 
--- Ends a session: charges what was streamed, gives its block free, counts the call; once, whoever calls how often.
--- What never streamed failed, and has a reason to show for it. p_at null: now.
+-- Ends a session once, however often it is called: charges what was streamed, releases its block, counts the call. A
+-- session that never streamed has failed, with a reason. p_at null: now.
 create function settle_session(p_session text, p_reason text, p_at timestamptz) returns end_outcome language plpgsql as $$
 declare
   v_session sessions;
@@ -249,7 +251,7 @@ begin
   if v_session.state = 'opening' then
     return row('opening', v_session.capability, v_session.status, null, 0, null)::end_outcome;
   end if;
-  -- Hours of usage follow this lock, also where there is no block.
+  -- Usage hours are written under this lock, also for sessions without a block.
   perform 1 from account_balances b where b.account_id = v_session.account_id for no key update;
   perform release_block(p_session);
   v_charge := price_of_stream(v_session.rate_micros, v_session.streamed_ms);
@@ -265,9 +267,9 @@ begin
   return row('settled', v_session.capability, v_session.status, v_reason, v_session.streamed_ms, v_charge)::end_outcome;
 end $$;
 
--- Takes in how far sessions are, and settles those that ended. What comes late, twice or out of order can only be less
--- than what is stored; what is beyond the ceiling counts as the ceiling. A report of a connection that a session does not
--- have changes nothing. `result` is null while it goes on.
+-- Stores how far sessions have streamed, and settles those that ended. A late, repeated or reordered report can only be
+-- lower than the stored value; a value above the ceiling counts as the ceiling. A report for another connection than
+-- the session's changes nothing. `result` is null while the session continues.
 -- p_reports: [{session, connection, streamed_ms, ended, reason}]
 create function report_sessions(p_reports jsonb, p_at timestamptz)
 returns table (place bigint, session text, is_over boolean, over_reason text, result end_outcome) language plpgsql as $$
@@ -309,25 +311,24 @@ begin
   end loop;
 end $$;
 
--- Ends what nobody will end any more: an opening whose process is gone, one that nobody connected to, one that no gateway
--- speaks of.
--- Ends what nobody will end any more: an opening whose process is gone, one that nobody connected to, one that no gateway
--- speaks of. A clock of the database that is set, forwards or back, ends no session that goes on, and keeps none that does
--- not. A session has the longer of the silence it was connected with and the present one.
--- p_heard_seconds: for how long reports could have been taken in without a gap; silence before that says nothing.
--- p_latest: what the clock can show at most unless it was set forwards; whatever it shows, it is not later. Null: not known.
--- p_unset_seconds: how long ago the clock was set forwards. Until as much time has passed as each has, nothing that waits
--- is late: what was written before cannot be compared with the clock. Null: never.
+-- Ends sessions that nobody else will end: openings of dead processes, sessions without a connection, sessions without
+-- reports. A database clock that is set forwards or back neither ends a running session nor keeps a dead one. For the
+-- silence the longer value counts: that at the connection, or the present one.
+-- p_heard_seconds: time for which reports could be received without a gap; earlier silence proves nothing.
+-- p_latest: latest possible reading of the clock unless it was set forwards; later readings are cut to it. Null:
+-- unknown.
+-- p_unset_seconds: time since the clock was set forwards; null: never. Earlier times cannot be compared with the clock,
+-- so a waiting session is late only after its whole waiting time has passed since then.
 create function expire_sessions(p_heard_seconds float8, p_at timestamptz, p_latest timestamptz, p_unset_seconds float8)
 returns table (session text, result end_outcome) language plpgsql set enable_seqscan = off as $$
 declare
   v_due record;
   v_now timestamptz := least(now(), p_latest);
   v_unset float8 := coalesce(p_unset_seconds, 'infinity');
-  -- Statements that began after this one may have been written already.
+  -- Statements that began after this one may already have written.
   v_soon timestamptz := now() + interval '2 seconds';
 begin
-  -- What is still to come was written before the clock was set back, and begins now.
+  -- A future time was written before the clock was set back, so its wait begins now.
   update sessions s set
       asked_at = case s.state when 'opening' then now() else s.asked_at end,
       connect_by = case s.state when 'open' then now() + s.connect_seconds * interval '1 second' else s.connect_by end,

@@ -1,13 +1,13 @@
--- What an account used: its calls one by one, and their sums.
+-- Usage of an account: its calls, and their sums.
 
--- Every billed call. A session that is not open yet, or was refused, has no moment and is in no range.
+-- Every billed call. A session that is not open yet, or was refused, has no time and so is in no range.
 create view usage_entries as
   select id, account_id, capability, status, coalesce(charged_micros, 0) as charged_micros, reason, created_at from jobs
   union all
   select id, account_id, capability, status, coalesce(charged_micros, 0), reason, created_at from sessions;
 
--- Ended calls by the UTC hour in which they were made, so that the sum of a long history is a sum of hours.
--- Derived from jobs by a trigger. Calls under way are not in it: they are few, and are counted when asked for.
+-- Ended calls by the UTC hour in which they were made, so that the sum of a long history is a sum of hours. Triggers
+-- derive it from jobs and sessions. Calls under way are few, and are counted on request.
 create table usage_hours (
   account_id text not null references accounts,
   hour timestamptz not null,
@@ -33,22 +33,23 @@ begin
   return null;
 end $$;
 
--- Whoever settles holds the account's row of balances by then, so hours of an account are never waited for in a circle.
+-- Every settlement already holds the account's row of balances, so updates of an account's hours cannot deadlock.
 create trigger jobs_count_usage after update of settled_at on jobs
   for each row when (old.settled_at is null and new.settled_at is not null) execute function count_usage();
 
--- As for jobs. One that was refused is no call that was made.
+-- Works as for jobs. A refused session is not a call.
 create trigger sessions_count_usage after update of ended_at on sessions
   for each row when (old.ended_at is null and new.ended_at is not null and new.created_at is not null)
   execute function count_usage();
 
--- The calls made in [p_from, p_to), by capability. All of it is one statement, hence of one moment: what is counted as
--- under way is not counted as ended. Whole hours come from the counters, the parts of hours at the two ends from jobs.
+-- Sums the calls made in [p_from, p_to), by capability. It is one statement and so sees one moment: a call counted as
+-- under way is not counted as ended. Whole hours come from usage_hours, the partial hours at both ends from the
+-- entries.
 create function usage_summary(p_account text, p_from timestamptz, p_to timestamptz)
 returns table (capability text, succeeded bigint, failed bigint, in_flight bigint, spent_micros bigint)
 language plpgsql stable as $$
 declare
-  -- The whole hours are [v_first, v_end); in a range within one hour there are none.
+  -- The whole hours are [v_first, v_end); a range within one hour has none.
   v_end timestamptz := usage_hour(p_to);
   v_first timestamptz := case when usage_hour(p_from) = p_from then p_from else usage_hour(p_from) + interval '1 hour' end;
 begin
@@ -79,8 +80,8 @@ begin
     from counted c group by c.capability;
 end $$;
 
--- The books of one account, recomputed from the transfers alone and compared with everything stored beside them; and
--- the whole ledger's sum. One row for each thing that does not agree: no row, the books are right.
+-- Recomputes the books of one account from the transfers alone, compares them with everything stored beside them, and
+-- checks the sum of the whole ledger. One row per difference; no row: the books are right.
 create function ledger_faults(p_account text) returns table (fault text, expected numeric, found numeric)
 language sql stable as $$
   with booked as (

@@ -1,6 +1,7 @@
--- Webhooks: what is to be delivered, every attempt at it, and the secrets deliveries are signed with.
+-- Webhooks: deliveries, all their attempts, and the secrets that sign them.
 
--- Made the first time the account asks for one. The newest signs; those before it sign beside it until they retire.
+-- Signing secrets. The first one is created on the account's first request. The newest one signs; older ones also sign
+-- until they retire.
 create table webhook_secrets (
   id bigint generated always as identity primary key,
   account_id text not null references accounts,
@@ -11,28 +12,28 @@ create table webhook_secrets (
 create unique index webhook_secrets_current on webhook_secrets (account_id) where retires_at is null;
 create index webhook_secrets_by_account on webhook_secrets (account_id, id desc);
 
--- One for each job with a callback, written in the transaction that settles the job.
+-- One delivery for each job with a callback, written in the transaction that settles the job.
 create table deliveries (
-  -- The job's id under another prefix: stable however often it is tried.
+  -- The job's id with another prefix, so it is the same for every attempt.
   id text primary key,
   job_id text not null unique references jobs,
   account_id text not null references accounts,
   event text not null check (event in ('job.succeeded', 'job.failed')),
   url text not null,
-  -- Scheme, host and port of the URL: what is slow together.
+  -- Scheme, host and port of the URL. Slowness is tracked per origin.
   origin text not null,
   state text not null default 'pending' check (state in ('pending', 'delivered', 'abandoned')),
-  -- Since it was created or replayed.
+  -- Attempts since it was created or replayed.
   attempts int not null default 0,
   due_at timestamptz not null default now(),
-  -- A process is trying it until then; dead or not, any other may after it.
+  -- A process is trying the delivery until this time; afterwards any other may, even if that process is alive.
   leased_until timestamptz,
   created_at timestamptz not null default now(),
   ended_at timestamptz,
   constraint ended_when_not_pending check ((state = 'pending') = (ended_at is null))
 ) with (fillfactor = 70);
 
--- What is due is looked for origin by origin, so that however much waits for one hides nothing that waits for another.
+-- Due deliveries are searched per origin, so that a long queue for one origin does not hide those for others.
 create index deliveries_pending_by_origin on deliveries (origin, due_at) where state = 'pending';
 create index deliveries_by_account on deliveries (account_id, id desc);
 
@@ -41,7 +42,7 @@ create table delivery_attempts (
   id bigint generated always as identity primary key,
   delivery_id text not null references deliveries,
   at timestamptz not null,
-  -- Of the answer; null when there was none, `error` says why.
+  -- HTTP status of the answer; null: there was no answer, and `error` says why.
   http_status int,
   error text,
   milliseconds int not null
@@ -50,8 +51,8 @@ create index delivery_attempts_by_delivery on delivery_attempts (delivery_id, id
 create trigger delivery_attempts_no_change before update or delete on delivery_attempts
   for each row execute function table_is_append_only();
 
--- The transaction that settles a job with a callback owes its delivery. The origin is cut to what an index takes: a host
--- whose name is longer keeps no job from ending.
+-- The transaction that settles a job with a callback owes its delivery. The origin is truncated to the size that an
+-- index accepts, so that a very long host name keeps no job from ending.
 
 create function owe_delivery() returns trigger language plpgsql as $$
 begin

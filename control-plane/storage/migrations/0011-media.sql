@@ -1,16 +1,15 @@
--- What becomes of files that nobody may use any more, and the samples of voices.
+-- Deletion of files that nobody may use any more, and the samples of voices.
 
--- Objects to be deleted from the store. A file leaves `uploads` or its job and comes here in one transaction: from then
--- on nothing can use it. The row goes, and one of `media_deletions` comes, once the object is gone.
+-- Objects to be deleted from the store. One transaction moves a file from `uploads` or its job to this table; from then
+-- on nothing can use it. When the object is gone, the row is replaced by one in `media_deletions`.
 create table media_removals (
   object_key text primary key,
   kind text not null check (kind in ('upload', 'output', 'orphan')),
   account_id text references accounts,
   job_id text,
   size_bytes bigint not null,
-  -- retention, owner, admin
   removed_by text not null check (removed_by in ('retention', 'owner', 'admin')),
-  -- The owner's key id; of an admin the name as stated.
+  -- Id of the owner's key, or the name that an admin stated.
   actor text,
   removed_at timestamptz not null default now(),
   due_at timestamptz not null default now(),
@@ -38,27 +37,27 @@ create trigger media_deletions_no_change before update or delete on media_deleti
 create trigger media_deletions_no_truncate before truncate on media_deletions
   for each statement execute function table_is_append_only();
 
--- Those that the service owner added by command. One takes the place of a file's with the same id.
+-- Voices that the service owner added by command. They replace voices from files with the same id.
 create table voices (
   id text primary key,
-  -- As its file had it.
+  -- Definition as in a voice file.
   definition jsonb not null,
   added_at timestamptz not null default now()
 );
 
--- One synthesised sample for each way to sound, whichever voices sound so. An object that no row names any more is an
--- orphan, and goes with them.
+-- One synthesised sample for each sound, shared by all voices with this sound. An object that no row names is an
+-- orphan, and is deleted like other orphans.
 create table voice_previews (
-  -- SHA-256, in hex, of what decides on the sound.
+  -- SHA-256, in hex, of everything that determines the sound.
   sound text primary key,
-  -- null: it is not made yet.
+  -- Null: not made yet.
   object_key text unique,
   made_at timestamptz,
-  -- While it is not made: when it is tried, how often it was, and why that failed.
+  -- While it is not made: time of the next try, number of tries, and the error of the last.
   due_at timestamptz not null default now(),
   attempts int not null default 0,
   last_error text,
-  -- Last time that a process offered a voice which sounds so.
+  -- Last time that a process offered a voice with this sound.
   wanted_at timestamptz not null default now(),
   check ((object_key is null) = (made_at is null))
 );

@@ -1,17 +1,17 @@
--- Who changed what, and what is done now and then by whichever process comes first.
+-- The audit, and periodic chores that any process may run.
 
--- One row for each change that the service owner makes, written in the transaction that makes it.
+-- One row for each change by the service owner, written in the transaction of the change.
 create table audit (
   id bigint generated always as identity primary key,
   at timestamptz not null default now(),
-  -- As stated by the caller, not proven: whoever holds the admin token may state any name.
+  -- As the caller states it, not proven: any holder of the admin token may state any name.
   actor text not null,
-  -- Name of the method of the admin service.
+  -- Name of the admin service's method.
   action text not null,
   account_id text,
-  -- What was changed: the id of a key, the name of a capability.
+  -- The changed thing: the id of a key, the name of a capability.
   subject text not null,
-  -- What changed, as it was and as it is; never a secret.
+  -- The changed part before and after; never a secret.
   before jsonb,
   after jsonb,
   request_id text
@@ -21,7 +21,7 @@ create index audit_by_time on audit (at);
 create trigger audit_no_change before update or delete on audit for each row execute function table_is_append_only();
 create trigger audit_no_truncate before truncate on audit for each statement execute function table_is_append_only();
 
--- What is due now and then, once for all processes; `result` is what the last one found.
+-- Periodic chores, once for all processes; `result` is the result of the latest run.
 create table chores (
   name text primary key,
   due_at timestamptz not null default now(),
@@ -29,18 +29,18 @@ create table chores (
   result jsonb
 );
 
--- What is owed, and due further ahead than any lease or pause puts it, was written before the clock was set back: it is due
--- now. Else it would wait until the clock is there again. A little more than the longest is allowed for, because what a
--- statement writes by its clock is read by one that began before it. What is paid twice so is harmless.
+-- Makes debts due now that are due further ahead than any lease or pause allows. They were written before the clock was
+-- set back, and would otherwise wait until the clock reaches that time again. The limits are slightly longer than the
+-- longest pauses, because a statement's times may be read by one that began earlier. Paying a debt twice is harmless.
 create function bring_forward() returns void language plpgsql set enable_seqscan = off as $$
 begin
-  -- Debts are claimed for 10 s, and put off by 3 s at most.
+  -- Debts are claimed for 10 s, and put off by at most 3 s.
   update outbox set due_at = now()
     where id = any(array(
       select o.id from outbox o
       where o.kind in ('renderjob', 'event') and o.due_at > now() + interval '1 minute'
       limit 1000 for no key update skip locked));
-  -- Webhooks wait eleven minutes before their last attempt. One that is being tried may be until its lease of 30 s is over.
+  -- Webhooks wait eleven minutes before their last attempt. A delivery that is being tried may be leased for 30 s.
   update deliveries set
       due_at = case when due_at > now() + interval '15 minutes' then now() else due_at end,
       leased_until = case when leased_until > now() + interval '2 minutes' then now() + interval '30 seconds' else leased_until end
@@ -49,7 +49,7 @@ begin
       where d.state = 'pending'
         and (d.due_at > now() + interval '15 minutes' or d.leased_until > now() + interval '2 minutes')
       limit 1000 for no key update skip locked));
-  -- Removals of files are put off by an hour at most.
+  -- Removals of files are put off by at most an hour.
   update media_removals set due_at = now()
     where object_key = any(array(
       select m.object_key from media_removals m

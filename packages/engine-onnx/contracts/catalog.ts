@@ -6,14 +6,16 @@ import { RVC } from './rvc.ts';
 
 const share = z.number().min(0).max(1);
 const FREE = { free: true } as const;
-/** Outputs of detectors: a box may be infinite where its score says that there is no face. */
+/** Outputs of detectors. A box may be infinite if its score says that there is no face. */
 const CANDIDATES = { free: true, partly: true } as const;
 const IMAGENET = { mean: [0.485, 0.456, 0.406], deviation: [0.229, 0.224, 0.225] } as const;
 const UNIT = { mean: [0, 0, 0], deviation: [1, 1, 1] } as const;
 const SIGNED = { mean: [0.5, 0.5, 0.5], deviation: [0.5, 0.5, 0.5] } as const;
 export const STRIDES = [8, 16, 32] as const;
 
-/** Returns the side of a detector's input: as the model fixes it, otherwise as the options say. */
+/**
+ * Returns the side of a detector's input: from the options, otherwise as the model fixes it, otherwise 640 pixels.
+ */
 export function detectorSize(options: Readonly<Record<string, number>>, found: OnnxSummary): number {
   const side = found.inputs[0]?.dims?.[2];
   return options.size ?? (typeof side === 'number' ? side : 640);
@@ -43,10 +45,10 @@ function detector(
 /**
  * Scores, boxes and key points of each stride. Exports of the same network differ in whether they keep the batch.
  *
- * Red is first, (value − 127.5) / 128: InsightFace trains SCRFD so (`to_rgb=True`, `mean` 127.5, `std` 128 in
- * `detection/scrfd/configs/scrfd/scrfd_2.5g_bnkps.py`), and its own package feeds both networks so (`swapRB=True`
- * on OpenCV's blue-first pictures in `python-package/insightface/model_zoo/scrfd.py` and `retinaface.py`).
- * FaceFusion's `face_detector.py` scales in the same way but leaves blue first, as `cv2.imread` gives it.
+ * The channel order is RGB, scaled by (value − 127.5) / 128. InsightFace trains SCRFD so (`to_rgb=True`, `mean`
+ * 127.5, `std` 128 in `detection/scrfd/configs/scrfd/scrfd_2.5g_bnkps.py`). Its own package feeds both networks so
+ * (`swapRB=True` on OpenCV's BGR pictures in `python-package/insightface/model_zoo/scrfd.py` and `retinaface.py`).
+ * FaceFusion's `face_detector.py` scales in the same way but keeps BGR, as `cv2.imread` gives it.
  */
 function anchored(name: string): Contract {
   return detector(
@@ -155,9 +157,9 @@ const ALL: readonly Contract[] = [
         }),
       ),
   ),
-  // Red is first, value / 255: the network's author feeds it so (`face_alignment/api.py` of 1adrianb/face-alignment
-  // reads by scikit-image, which gives red first, and divides by 255). FaceFusion's `face_landmarker.py` leaves
-  // blue first.
+  // The channel order is RGB, scaled by value / 255, as the network's author feeds it: `face_alignment/api.py` of
+  // 1adrianb/face-alignment reads by scikit-image, which gives RGB, and divides by 255. FaceFusion's
+  // `face_landmarker.py` keeps BGR.
   fixed(
     '2dfan4',
     'landmarks',

@@ -30,8 +30,10 @@ export const STAGES = [
 export type Stage = (typeof STAGES)[number];
 
 /**
- * One size of a tensor: a number; `batch`: 1 or open, where open allows several items at once; or a size that the
- * model must leave open, with its value in the first run.
+ * One size of a tensor:
+ * - a number: this size
+ * - `batch`: 1 or open, where open allows several items at once
+ * - `open`: a size that the model must leave open, and its value in the first run
  */
 export type Dim = number | 'batch' | { readonly open: number };
 
@@ -46,7 +48,7 @@ export interface TensorSpec {
   readonly otherwise?: readonly (readonly Dim[])[];
   /** The model may lack it. */
   readonly optional?: boolean;
-  /** Its values in the first run; default 0. */
+  /** Value of its elements in the first run; default 0. */
   readonly first?: number;
   /** For an output: the reader uses and checks only a few of its values; the others may be NaN or infinite. */
   readonly partly?: boolean;
@@ -92,7 +94,6 @@ export interface Contract {
 
 const FLOATS: readonly OnnxType[] = ['float32', 'float16'];
 
-/** Returns the spec of a float tensor. */
 export function floats(name: string, dims: readonly Dim[], more: Partial<TensorSpec> = {}): TensorSpec {
   return { name, types: FLOATS, dims, ...more };
 }

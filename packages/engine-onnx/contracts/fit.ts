@@ -9,9 +9,9 @@ export interface BoundTensor {
   /** Name in the model. */
   readonly name: string;
   readonly type: OnnxType;
-  /** For a batch of one. */
+  /** Shape for a batch of one. */
   readonly dims: readonly number[];
-  /** Its values in the first run. */
+  /** Value of its elements in the first run. */
   readonly first: number;
   /** Whether the first size is open. */
   readonly batch: boolean;
@@ -100,13 +100,13 @@ function sameShape(
   if (found.length !== expected.length) return false;
   return expected.every((dim, i) => {
     if (typeof found[i] === 'string') return true;
-    // An export may state a wrong size for one that depends on another; only the real output counts.
+    // An export may state a wrong size where it depends on another one, so only the real output counts.
     if (typeof dim === 'object' && as !== 'ran') return as === 'output';
     return found[i] === firstSize(dim);
   });
 }
 
-/** Returns what the first run of a model gave against its contract; undefined when everything fits. */
+/** Returns how an output of the first run violates its contract; undefined if it fits. */
 export function misfit(
   expected: BoundTensor,
   found: readonly number[],

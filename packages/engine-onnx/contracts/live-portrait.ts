@@ -5,16 +5,15 @@ import { type Contract, type Dim, fixed, floats, picture, type TensorSpec } from
  * LivePortrait (Guo et al. 2024, "LivePortrait: Efficient Portrait Animation with Stitching and Retargeting
  * Control", KwaiVGI/LivePortrait) as FaceFusion exports it, in six files. Known facts:
  *
- * - Pictures are 256², red first, 0–1 (`prepare_crop_frame` in FaceFusion's `processors/modules/face_editor.py`).
+ * - Pictures are 256², RGB, 0–1 (`prepare_crop_frame` in FaceFusion's `processors/modules/face_editor.py`).
  * - The motion extractor yields, in this order, pitch, yaw and roll in degrees, scale, translation, expression and
  *   key points (`forward_extract_motion` there). Pitch, yaw and roll have no dimension in FaceFusion's file: its
  *   `create_rotation` passes them to SciPy unchanged, which accepts nothing else, and ports of it note the same.
  * - In generator and stitcher `target` is the face in the picture and `source` the wanted one (`apply_edit` there,
- *   `apply_restore` in `expression_restorer.py`). This is the order of LivePortrait's own warping network, whose arguments
- *   are the volume, the driving and then the source's key points.
- * - The stitcher yields the wanted key points with its correction added. In LivePortrait's own code 126 numbers go
- *   in and
- *   65 come out: 63 to add and a shift in x and y.
+ *   `apply_restore` in `expression_restorer.py`). This is the order of LivePortrait's own warping network, whose
+ *   arguments are the volume, the driving and then the source's key points.
+ * - The stitcher yields the wanted key points with its correction added. In LivePortrait's own code it takes 126
+ *   numbers and gives 65: 63 to add, and a shift in x and y.
  */
 const SIZE = 256;
 const PLAIN = { mean: [0, 0, 0], deviation: [1, 1, 1], order: 'rgb' } as const;
@@ -26,7 +25,7 @@ const FEATURES = 'live_portrait_feature_extractor';
 const MOTION = 'live_portrait_motion_extractor';
 const GENERATOR = 'live_portrait_generator';
 const STITCHER = 'live_portrait_stitcher';
-/** Nothing can be drawn without all of these. */
+/** Contracts that are all needed to draw anything. */
 const NEEDED = [FEATURES, MOTION, GENERATOR, STITCHER] as const;
 
 const others = (name: string): readonly string[] => NEEDED.filter((other) => other !== name);

@@ -115,7 +115,7 @@ describe('models of voices compute what they compute', () => {
     let turns = 0;
     const wanted = Array.from({ length: 4 * 320 }, (_, i) => {
       const frame = Math.floor(i / 320);
-      // The reference sums in 32 bits too.
+      // The reference also sums in 32 bits.
       turns = Math.fround(turns + Math.fround((hz[frame] as number) * Math.fround(1 / 32_000)));
       const loud = (hz[frame] as number) > 0 ? (pitch[frame] as number) / 255 : 0;
       return GAINS[1] * loud * Math.sin(2 * Math.PI * turns);

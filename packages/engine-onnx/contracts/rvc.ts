@@ -6,19 +6,16 @@ import { type Contract, type Dim, fixed, floats, type TensorSpec } from './contr
  * front of them. Known facts:
  *
  * - Voice: `feats` [1, T, 256 or 768], `p_len` = T, `pitch` (classes 1 to 255), `pitchf` (Hz, 0 without a voice),
- *   `sid` →
- *   `audio`, a hundredth of a second for each of the T frames. Voices without pitch lack `pitch` and `pitchf`. Exports
- *   differ in the rank of `audio`.
- * - Content encoder (HuBERT, ContentVec): sound at 16 kHz → 50 frames a second, (N − 400) / 320 + 1 of them, which
- *   are
- *   doubled for the voice. Voices of version 1 use its 9th layer, projected to 256 numbers, those of version 2 its 12th.
- *   RVC's own files take [1, 1, N], others [1, N].
+ *   `sid` → `audio`, a hundredth of a second for each of the T frames. Voices without pitch lack `pitch` and
+ *   `pitchf`. Exports differ in the rank of `audio`.
+ * - Content encoder (HuBERT, ContentVec): sound at 16 kHz → 50 frames per second, (N − 400) / 320 + 1 in all, which
+ *   are doubled for the voice. Voices of version 1 use its 9th layer, projected to 256 numbers, those of version 2
+ *   its 12th. RVC's own files take [1, 1, N], others [1, N].
  * - RMVPE ("RMVPE: A Robust Model for Vocal Pitch Estimation in Polyphonic Music", 2023): 128 mel bands, 100 frames
- *   a
- *   second, a multiple of 32 of them → 360 classes of pitch, 20 cents each.
+ *   per second, in multiples of 32 → 360 classes of pitch, 20 cents each.
  */
 export const VOICE = 'voice';
-/** Frames of the first run. */
+/** Number of frames in the first run. */
 const FRAMES = 64;
 const SAMPLES = 320 * (FRAMES / 2) + 80;
 const FREE = { free: true } as const;
@@ -26,7 +23,7 @@ const FREE = { free: true } as const;
 const open = (first: number): Dim => ({ open: first });
 
 const options = z.strictObject({
-  /** Sample rate of `audio`. */
+  /** Sample rate of `audio`, in Hz. */
   sample_rate: z.union([z.literal(32_000), z.literal(40_000), z.literal(48_000)]),
   speaker: z.number().int().min(0).max(1_000).default(0),
 }) as unknown as Contract['options'];

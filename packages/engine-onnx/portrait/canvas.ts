@@ -110,11 +110,11 @@ interface Places {
   /** Indices of the pixels, and the replaced share of each. */
   readonly pixels: Uint32Array;
   readonly shares: Float32Array;
-  /** 255 where a pixel is among them. */
+  /** 255 for each of these pixels, 0 for all others. */
   readonly touched: Uint8Array;
   /** Number of crop places per pixel that are averaged; more than one where the crop is finer than the still. */
   readonly taps: number;
-  /** For each place, the sample on its upper left and the distance to the right of it and below it, 0–1. */
+  /** For each place: the sample on its upper left, and the distances from that sample to the right and down, 0–1. */
   readonly at: Uint32Array;
   readonly right: Float32Array;
   readonly down: Float32Array;

@@ -6,7 +6,10 @@ import {
   relativeKeyPoints,
 } from './keypoints.ts';
 
-/** As in `builtin` while a driver's face is lost: the pose is held, then eased back to rest, and eased in again. */
+/**
+ * Times in seconds while a driver's face is lost, as in `builtin`: the pose is held, eases back to rest, and later
+ * eases in again.
+ */
 const HOLD_SEC = 0.5;
 const EASE_OUT_SEC = 0.8;
 const EASE_IN_SEC = 0.4;
@@ -25,7 +28,10 @@ export class DrivenPose {
   #sinceUs = 0;
   #seen = false;
 
-  /** @param relative whether the driver's motion is relative to its first frame with a face, or absolute */
+  /**
+   * @param relative whether the driver's motion is relative to its first frame with a face; otherwise it is
+   * absolute
+   */
   constructor(still: HeadMotion, relative: boolean) {
     this.#still = still;
     this.#relative = relative;
@@ -39,7 +45,7 @@ export class DrivenPose {
   }
 
   /**
-   * @param motion undefined when the driver's face is not visible
+   * @param motion undefined if the driver's face is not visible
    * @param offset addition of a retargeter
    */
   next(motion: HeadMotion | undefined, ptsUs: number, offset?: Float32Array): Points {

@@ -53,14 +53,14 @@ function drawn(tilt: number): Face {
   return faceFromPoints(points, 1);
 }
 
-/** From the brows at 240 to the chin at 440, 200 wide: a square of 200 around (300, 340). */
+/** The face has its brows at 240, its chin at 440 and a width of 200: a square of 200 around (300, 340). */
 describe('a face is framed as LivePortrait frames it', () => {
   it.each([0, 0.3, -0.5])('in a still, upright, tilted by %f', (tilt) => {
     const face = drawn(tilt);
     const crop = stillCrop({ mesh: face, five: [] }, 256);
     expect(crop.scale * 256).toBeCloseTo(2.3 * 200, 0);
     expect(crop.angle).toBeCloseTo(tilt, 5);
-    // The middle of the face lies an eighth of the crop above the crop's middle.
+    // The middle of the face lies an eighth of the crop below the crop's middle.
     const [x, y] = [300 - Math.sin(tilt) * 40, 300 + Math.cos(tilt) * 40];
     const middle = toCrop(crop, x, y);
     expect(middle.x).toBeCloseTo(128, 0);
@@ -83,7 +83,7 @@ describe('a face is framed as LivePortrait frames it', () => {
   });
 
   it('by five points where there is no mesh', () => {
-    // FFHQ's template for 512 pixels, 90 pixels to the right.
+    // The points follow FFHQ's template for 512 pixels, 90 pixels to the right.
     const five = [
       [193, 240],
       [319, 240],

@@ -10,12 +10,12 @@ export interface FaceSquare {
 }
 
 /**
- * LivePortrait's framing of a face: side of the crop per side of the face, and the share of the crop by which it
- * extends further up than down (`src/config/argument_config.py` of KwaiVGI/LivePortrait).
+ * LivePortrait's framing of a face: side of the crop per side of the face, and distance of the crop's centre above
+ * the face's centre, as a share of the crop's side (`src/config/argument_config.py` of KwaiVGI/LivePortrait).
  */
 const STILL = { reach: 2.3, up: 0.125 } as const;
 const DRIVER = { reach: 2.2, up: 0.1 } as const;
-/** The same for five points on FFHQ's template, as in FaceFusion's `face_editor.py`. */
+/** Enlargement of the crop for five points on FFHQ's template, as in FaceFusion's `face_editor.py`. */
 const FIVE_REACH = 1.5;
 const MOUTH_CORNERS = [61, 291] as const;
 
@@ -27,8 +27,8 @@ interface Bounds {
 }
 
 /**
- * Returns the clockwise angle between the vertical and the line from the eyes to the mouth; turning the head aside
- * keeps it.
+ * Returns the clockwise angle between the vertical and the line from the eyes to the mouth. Turning the head aside
+ * does not change it.
  */
 function uprightAngle({ points }: Face): number {
   const eyes = middle(centroid(points, RIGHT_EYE), centroid(points, LEFT_EYE));
@@ -95,7 +95,7 @@ export function stillCrop(
  * stay visible.
  */
 export function driverSquare(mesh: Face): FaceSquare {
-  // Measured upright, then placed upright about its middle.
+  // The size is measured upright; the square itself is not rotated.
   return frame(mesh, uprightAngle(mesh), DRIVER);
 }
 

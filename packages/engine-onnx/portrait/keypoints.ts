@@ -2,7 +2,7 @@
 
 export const KEY_POINTS = 21;
 
-/** What the motion extractor measures in a picture. Angles are in degrees; triples are consecutive. */
+/** Measurements of the motion extractor in a picture. Angles are in degrees; triples are consecutive. */
 export interface HeadMotion {
   readonly pitch: number;
   readonly yaw: number;
@@ -15,7 +15,7 @@ export interface HeadMotion {
   readonly points: Float32Array;
 }
 
-/** A rotation, row by row. */
+/** A rotation matrix, row by row. */
 type Matrix = readonly number[];
 
 /** The transform between the canonical key points of a face and those in a picture. */
@@ -27,9 +27,9 @@ interface Placement {
 }
 
 /**
- * Key points whose expression is taken over completely when a driver's motion is absolute: all of eyes, brows and
- * mouth, and of the others the part that does not belong to the shape of a face (`src/live_portrait_pipeline.py` of
- * KwaiVGI/LivePortrait, the branch without relative motion).
+ * Key points whose expression is taken over from the driver when its motion is absolute. WHOLE has all of eyes,
+ * brows and mouth; PARTS has the axes of others that do not belong to the shape of a face
+ * (`src/live_portrait_pipeline.py` of KwaiVGI/LivePortrait, the branch without relative motion).
  */
 const WHOLE = [1, 2, 6, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20];
 const PARTS: readonly (readonly [point: number, axis: number])[] = [
@@ -45,9 +45,9 @@ const TAKEN: ReadonlySet<number> = new Set([
 ]);
 
 /**
- * Pitch rotates about x, yaw about y, roll about z, in this order about fixed axes: Rz · Ry · Rx. LivePortrait has
- * its transpose and multiplies from the right (`get_rotation_matrix` in its `src/utils/camera.py`), which is the
- * same.
+ * Returns Rz · Ry · Rx: pitch rotates about x, yaw about y, roll about z, in this order about fixed axes.
+ * LivePortrait has the transpose and multiplies from the right (`get_rotation_matrix` in its
+ * `src/utils/camera.py`), which is the same.
  */
 export function rotationOf({ pitch, yaw, roll }: Pick<HeadMotion, 'pitch' | 'yaw' | 'roll'>): Matrix {
   const [x, y, z] = [pitch, yaw, roll].map((angle) => (angle * Math.PI) / 180) as [number, number, number];
@@ -120,7 +120,6 @@ export function absoluteKeyPoints(still: HeadMotion, driver: HeadMotion): Float3
   });
 }
 
-/** Interpolates between two sets of key points. */
 export function mixKeyPoints(a: Float32Array, b: Float32Array, share: number): Float32Array<ArrayBuffer> {
   return Float32Array.from(a, (value, i) => value + ((b[i] as number) - value) * share);
 }

@@ -71,7 +71,7 @@ function expectClose(found: ArrayLike<number>, wanted: ArrayLike<number>, within
 }
 
 function expectMotion(found: HeadMotion, wanted: ReferenceMotion): void {
-  // In degrees, after means over thousands of pixels in single precision.
+  // Degrees, from means over thousands of pixels in single precision.
   expectClose([found.pitch, found.yaw, found.roll], wanted.angles, 0.01);
   expectClose([found.scale, ...found.translation], [wanted.scale, ...wanted.translation], 1e-4);
   expectClose(found.expression, wanted.expression.flat(), 1e-4);
@@ -100,7 +100,7 @@ describe('LivePortrait', () => {
     expectClose(wanted[1] as Float32Array, referenceRelative(own, later, first), 1e-4);
     const before = { ...pool.counts };
     const drawn = await Promise.all(
-      // More than fit into one run with the running requests.
+      // These are more than fit into one run together with the running requests.
       [...wanted, ...wanted].map((points) => portrait.draw(still, points as Float32Array<ArrayBuffer>)),
     );
     const [runs, requests] = [pool.counts.runs - before.runs, pool.counts.requests - before.requests];
@@ -172,7 +172,7 @@ describe('LivePortrait', () => {
     expectClose(apart.closing ?? [], delta, 1e-4);
     expect(await portrait.retarget(apart, { eyes: [0, 0], lips: 0 })).toBeUndefined();
     expect(log.makers).toMatchObject({ lip_retargeter: 'onnx live_portrait_lip_retargeter' });
-    // Added after the stitcher, which would undo it.
+    // The offset is added after the stitcher, which would undo it.
     const drawn = await portrait.draw(apart, apart.points);
     const moved = referenceStitch(rest, rest).map((value, i) => value + (delta[i] as number));
     const colours = referenceColours(rest, moved);

@@ -8,7 +8,7 @@ import { type HeadMotion, KEY_POINTS, keyPointsOf } from './keypoints.ts';
 
 type Points = Float32Array<ArrayBuffer>;
 
-/** Side of the input and output pictures. */
+/** Side of input and output pictures, in pixels. */
 export const SEEN_SIZE = 256;
 export const DRAWN_SIZE = 512;
 /**
@@ -20,10 +20,10 @@ const LIPS_APART = 0.03;
 export interface SeenStill {
   readonly features: Points;
   readonly motion: HeadMotion;
-  /** Its own key points in the crop. */
+  /** Key points of the still in its crop. */
   readonly points: Points;
   readonly openness: Openness | undefined;
-  /** Offset that closes its lips, added to the key points of every frame. */
+  /** Offset that closes the still's lips, added to the key points of every frame. */
   readonly closing: Points | undefined;
 }
 
@@ -42,7 +42,7 @@ export class LivePortrait {
     this.relative = models.need('portrait-motion').options.relative !== 0;
   }
 
-  /** @param openness of its eyes and lips, if a mesh gives it */
+  /** @param openness of the still's eyes and lips; undefined without a mesh */
   async seeStill(picture: Picture, crop: CropTransform, openness: Openness | undefined): Promise<SeenStill> {
     const motion = await this.seeMotion(picture, crop);
     const extractor = this.#models.need('portrait-features');
@@ -54,7 +54,6 @@ export class LivePortrait {
     return { features: features.data, motion, points, openness, closing };
   }
 
-  /** Returns the motion of the head in a crop. */
   async seeMotion(picture: Picture, crop: CropTransform): Promise<HeadMotion> {
     const extractor = this.#models.need('portrait-motion');
     const seen = await this.#log.onnx('motion', extractor, () =>
@@ -97,7 +96,7 @@ export class LivePortrait {
     const moved = closing ? stitched.data.map((value, i) => value + (closing[i] as number)) : stitched.data;
     const generator = this.#models.need('portrait-generator');
     const drawn = await this.#run('generator', generator, {
-      // Each frame transfers its buffer.
+      // Each frame transfers its buffer, so this is a copy.
       feature_volume: { data: still.features.slice(), dims: [1, 32, 16, 64, 64] },
       source: asPoints(moved),
       target: asPoints(still.points),

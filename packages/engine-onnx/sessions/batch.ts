@@ -5,7 +5,6 @@ export function itemsOf(feeds: FloatTensors): number {
   return Object.values(feeds)[0]?.dims[0] ?? 1;
 }
 
-/** Concatenates the items of several requests. */
 export function join(all: readonly FloatTensors[]): FloatTensors {
   const [first] = all;
   return Object.fromEntries(

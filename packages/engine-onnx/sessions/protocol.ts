@@ -19,7 +19,7 @@ export interface ThreadTensor {
   readonly name: string;
   readonly type: OnnxType;
   readonly dims: readonly number[];
-  /** Its values in the first run. */
+  /** Value of its elements in the first run. */
   readonly first: number;
 }
 
@@ -51,7 +51,7 @@ export interface FirstRun {
   readonly provider: Provider;
   /** Role of each output → its shape in the first run. */
   readonly shapes: Readonly<Record<string, readonly number[]>>;
-  /** Why it gets one item at a time although its file leaves their number open. */
+  /** Why the model gets one item at a time although its file leaves their number open. */
   readonly alone?: string;
 }
 

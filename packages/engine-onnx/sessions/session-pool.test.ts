@@ -80,7 +80,7 @@ describe('runs', () => {
     const results = await Promise.all(inputs.map((input) => pool.run('arcface_w600k_r50', { input })));
     for (const [i, { embedding: found }] of results.entries())
       expectClose(found?.data ?? [], wanted[i] ?? [], 1e-5);
-    // The first request runs alone; the others had to wait for it.
+    // The first request runs alone, and the others wait for it.
     expect(pool.counts).toEqual({ runs: 2, requests: 6 });
   });
 

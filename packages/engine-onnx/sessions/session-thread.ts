@@ -1,6 +1,6 @@
 /**
  * Entry file of a thread with the sessions of one device. onnxruntime's Node.js binding loads and runs models on
- * the calling thread and blocks it meanwhile.
+ * the calling thread, which is blocked meanwhile.
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import { describeError } from '@semblance/common/errors';
@@ -161,7 +161,7 @@ function fromTensor(tensor: Tensor): FloatTensor {
   if (tensor.type === 'float16' && data instanceof Uint16Array) {
     return { data: new Float32Array(new Float16Array(data.buffer, data.byteOffset, data.length)), dims };
   }
-  // A copy, because memory of the runtime cannot be transferred to another thread.
+  // This is a copy, because memory of the runtime cannot be transferred to another thread.
   return { data: new Float32Array(data as ArrayLike<number>), dims };
 }
 

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { BANDS, MelReader, SAMPLE_RATE, WINDOW_COLUMNS } from './mel.ts';
 
 /**
- * Computes mel columns from the definitions: a Fourier sum, triangles on Slaney's scale, decibels; 400 zeros on
+ * Computes mel columns from the definitions: a Fourier sum, triangles on Slaney's scale, decibels, and 400 zeros on
  * both sides.
  */
 function reference(sound: Float32Array, column: number): number[] {
@@ -113,7 +113,7 @@ describe('mel windows', () => {
     for (let frame = 0; frame < 150; frame++) {
       const window = await reader.window(frame / 25);
       asked += window.length;
-      // Nothing beyond the window is read: 0.2 s and half a transform.
+      // The reader takes nothing beyond the window: 0.2 s and half a transform.
       expect(given / 10).toBeLessThan(frame / 25 + 0.4);
     }
     expect(asked).toBe(150 * BANDS * WINDOW_COLUMNS);

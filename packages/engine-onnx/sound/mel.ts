@@ -1,4 +1,4 @@
-/** Sample rate of the sound on which Wav2Lip was trained: 80 mel bands at 80 columns a second of sound at 16 kHz. */
+/** Sample rate, in Hz. Wav2Lip was trained on 80 mel bands at 80 columns per second of sound at 16 kHz. */
 export const SAMPLE_RATE = 16_000;
 export const BANDS = 80;
 /** Number of columns for one picture: 0.2 s. */
@@ -10,7 +10,7 @@ const LOW_HZ = 55;
 const HIGH_HZ = 7600;
 const PRE_EMPHASIS = 0.97;
 const COLUMNS_A_SECOND = SAMPLE_RATE / HOP;
-/** Slaney's mel scale: the mel at which it stops being linear, and the logarithm of a step above. */
+/** Slaney's mel scale: the mel at which it stops being linear, and the logarithm of one mel above that. */
 const LINEAR_MELS = 15;
 const LOG_STEP = Math.log(6.4) / 27;
 /** Value of silence, the smallest one. */
@@ -56,13 +56,13 @@ export class MelReader {
 
   constructor(sound: AsyncIterable<Float32Array>) {
     this.#source = sound[Symbol.asyncIterator]();
-    // Silence before the sound makes the first column the one of its first sample.
+    // Silence before the sound centres the first column on the first sample.
     this.#samples = new Float64Array(FFT / 2);
   }
 
   /**
-   * Returns the 80 × 16 values of the sound after a moment; near the end the last available ones. Moments must not
-   * go back by more than a window.
+   * Returns the 80 × 16 values of the sound after a moment, or the last available ones near the end. Moments may go
+   * back by at most one window.
    */
   async window(seconds: number): Promise<Float32Array<ArrayBuffer>> {
     const wanted = Math.max(0, Math.floor(seconds * COLUMNS_A_SECOND));
@@ -87,7 +87,7 @@ export class MelReader {
       const at = (this.#firstColumn + this.#columns.length) * HOP - FFT / 2 - this.#from;
       if (at + FFT <= this.#samples.length) {
         this.#columns.push(melColumn(this.#samples.slice(at, at + FFT)));
-        // While the end is unknown, the last windows may still be requested.
+        // A few windows are kept, because the last ones may still be requested while the end is unknown.
         if (this.#columns.length > 4 * WINDOW_COLUMNS) {
           this.#columns.splice(0, WINDOW_COLUMNS);
           this.#firstColumn += WINDOW_COLUMNS;

@@ -64,7 +64,7 @@ function expectFaces(found: readonly FoundFace[], given: readonly GivenFace[], z
   }
 }
 
-// One per stride of the anchored detectors: small, middle, large.
+// One face per stride of the anchored detectors: small, middle, large.
 const FACES = [face(33, 41, 40, 0.81), face(250, 120, 90, 0.92), face(400, 300, 160, 0.99)];
 
 describe.each([
@@ -110,7 +110,7 @@ describe.each([
 });
 
 it('looks closer when it sees nothing in the whole', async () => {
-  // Detects a face of 96 pixels around a bright field of 32, at full contrast only.
+  // The model detects a face of 96 pixels around a bright field of 32, at full contrast only.
   const graph = new GraphBuilder();
   const input = graph.input('input', [1, 3, 640, 640]);
   const across = 640 / 32;
@@ -123,7 +123,7 @@ it('looks closer when it sees nothing in the whole', async () => {
   const counts = [2 * 80 * 80, 2 * 40 * 40, 2 * across * across];
   graph.output(empty(counts[0] ?? 0, 1), 's8', [counts[0] ?? 0, 1]);
   graph.output(empty(counts[1] ?? 0, 1), 's16', [counts[1] ?? 0, 1]);
-  // Two anchors per cell; the second never fires.
+  // Each cell has two anchors, of which the second never fires.
   const pair = graph.op('Concat', [one, graph.op('Mul', [one, graph.weight([0], [])])], { axis: 1 });
   graph.output(graph.op('Reshape', [pair, graph.integers([-1, 1])]), 's32', [counts[2] ?? 0, 1]);
   for (const [i, count] of counts.entries()) {
@@ -132,7 +132,7 @@ it('looks closer when it sees nothing in the whole', async () => {
   for (const [i, count] of counts.entries()) graph.output(empty(count, 10), `p${i}`, [count, 10]);
   const model = await detector('scrfd_2.5g', graph.build());
   const picture = grey(2560, 2560);
-  // 160 pixels, at a corner of the grid of parts at twice the scale.
+  // A bright square of 160 pixels, at a corner of the grid of parts at twice the scale.
   for (let y = 1600; y < 1760; y++) {
     for (let x = 1280; x < 1440; x++) picture.data.fill(255, (y * 2560 + x) * 3, (y * 2560 + x) * 3 + 3);
   }

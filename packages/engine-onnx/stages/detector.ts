@@ -28,8 +28,8 @@ const SMALLEST_FACE = 56;
 const TILE_OVERLAP = 0.25;
 
 /**
- * Finds faces with a common detector: first in the whole picture. If there are none, in overlapping parts of it,
- * finer and finer, until faces of 56 pixels would have been found.
+ * Finds faces with a common detector, first in the whole picture. If there are none, it searches overlapping parts,
+ * finer and finer, until it would have found faces of 56 pixels.
  */
 export async function detectFaces(
   detector: OpenModel,
@@ -89,10 +89,10 @@ function hasPlace({ score, x, y, width, height, five }: FoundFace): boolean {
   return [score, x, y, width, height, ...five.flatMap((point) => [point.x, point.y])].every(Number.isFinite);
 }
 
-/** Returns the candidates with at least a score, and those whose score is not a number. */
+/** Returns the candidates with a score of at least `least`, and those whose score is not a number. */
 type Decoder = (outputs: FloatTensors, size: number, least: number) => FoundFace[];
 
-/** Distances from anchor points to the sides of the box and to the five points, in strides. */
+/** Decodes distances from anchor points to the sides of the box and to the five points, in strides. */
 const anchored: Decoder = (outputs, size, least) => {
   const faces: FoundFace[] = [];
   for (const stride of STRIDES) {
@@ -124,7 +124,7 @@ const anchored: Decoder = (outputs, size, least) => {
   return faces;
 };
 
-/** One column per candidate: centre and size of the box, score, then x, y and visibility of five points. */
+/** Decodes one column per candidate: centre and size of the box, score, then x, y and visibility of five points. */
 const columns: Decoder = (outputs, _size, least) => {
   const data = values(outputs, 'faces');
   const count = data.length / 20;
@@ -139,7 +139,7 @@ const columns: Decoder = (outputs, _size, least) => {
   return faces;
 };
 
-/** One anchor per cell; the score is the geometric mean of class and objectness, sizes are logarithms. */
+/** Decodes one anchor per cell. The score is the geometric mean of class and objectness; sizes are logarithms. */
 const anchorFree: Decoder = (outputs, size, least) => {
   const faces: FoundFace[] = [];
   const unit = (value: number): number => Math.min(1, Math.max(0, value));

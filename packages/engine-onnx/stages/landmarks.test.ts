@@ -15,7 +15,9 @@ afterEach(async () => {
 });
 afterAll(() => rig.close());
 
-/** On the network's grid of 64: eyes around (24, 26) and (40, 26), nose (32, 36), mouth (27, 45) to (37, 45). */
+/**
+ * Points on the network's grid of 64: eyes around (24, 26) and (40, 26), nose (32, 36), mouth (27, 45) to (37, 45).
+ */
 const POINTS = Array.from({ length: 68 }, (_, i): [number, number] => {
   if (i >= 36 && i < 42) return [24 + (i % 2 ? 1 : -1), 26];
   if (i >= 42 && i < 48) return [40, 26 + (i % 2 ? 2 : -2)];
@@ -60,8 +62,8 @@ function face(tilt: number): FoundFace {
 
 it.each([0, 0.3])('gives the points of the grid in the picture, at a tilt of %f', async (tilt) => {
   const five = await refineFive(await landmarks(0.9), picture, face(tilt), new AbortController().signal);
-  // 195 pixels of the picture are 195 of the crop of 256, whose middle is the middle of the box: 4 pixels per grid
-  // step.
+  // The 195 pixels of the box take 195 of the crop's 256 pixels, and both have the same middle, so a grid step is 4
+  // pixels.
   for (const [i, [u, v]] of FIVE.entries()) {
     const [dx, dy] = [(u - 32) * 4, (v - 32) * 4];
     expect(five?.[i]?.x).toBeCloseTo(300 + dx * Math.cos(tilt) - dy * Math.sin(tilt), 2);

@@ -29,7 +29,7 @@ export async function speak(
   const seen = toPlanes(cropRgb(picture, transform, SIZE, SIZE), lips.traits);
   const half = (SIZE * SIZE) / 2;
   const target = new Float32Array(2 * seen.data.length);
-  // First the crop without its lower half, which the network draws, then the whole crop, for the look.
+  // The network takes the crop without its lower half, which it draws, and then the whole crop for the look.
   for (let c = 0; c < 3; c++) target.set(seen.data.subarray(c * 2 * half, c * 2 * half + half), c * 2 * half);
   target.set(seen.data, seen.data.length);
   const output = await lips.run(

@@ -43,13 +43,13 @@ export async function parserField(
 ): Promise<CropField> {
   const { traits } = parser;
   const { size = 512 } = traits;
-  // The template of the pictures on which such networks are trained, whatever the swapper's.
+  // Such networks are trained on pictures with this template, independently of the swapper's template.
   const transform = alignFace(face.five, 'ffhq_512', size);
   const crop = cropRgb(picture, transform, size, size);
   const { data, dims } = await parser.run({ input: toPlanes(crop, traits) }, signal);
   const field = plane(size, size);
   const best = data.slice(0, size * size);
-  // Class by class, because the values of one class are adjacent.
+  // The loop goes class by class, because the values of one class are adjacent.
   for (let c = 1; c < (dims[1] ?? 0); c++) {
     const inFace = FACE_CLASSES.has(c) ? 1 : 0;
     const base = c * best.length;

@@ -32,18 +32,17 @@ export function openModel(pool: SessionPool, model: CheckedModel): OpenModel {
   };
 }
 
-/** Returns the error of a run with unusable values, which would make black areas or holes. */
+/** Returns the error for a run with values that are not finite, which would make black areas or holes. */
 export function noNumbers({ name }: CheckedModel): RenderError {
   return new RenderError('processing_failed', `The model ${name} gave values that are not finite numbers.`);
 }
 
 function allFinite(values: ArrayLike<number>): boolean {
-  // A loop, because `every` takes ten times as long and pictures are large.
+  // This is a loop, because `every` takes ten times as long and pictures are large.
   for (let i = 0; i < values.length; i++) if (!Number.isFinite(values[i])) return false;
   return true;
 }
 
-/** The models of a directory by stage. */
 export class Models {
   readonly #byStage = new Map<Stage, OpenModel>();
 
@@ -71,12 +70,11 @@ interface StageTime {
   since: number;
 }
 
-/** Records how a job was made, for its record: the time by stage, and the engine and model of each. */
+/** Records how a job was made, for the job's record: the time by stage, and the engine and model of each. */
 export class StageLog {
   readonly #times = new Map<string, StageTime>();
   readonly #makers = new Map<string, string>();
 
-  /** Runs a stage of this engine with a model. */
   async onnx<T>(name: string, model: OpenModel, work: () => Promise<T>): Promise<T> {
     this.#makers.set(name, `onnx ${model.model.name}`);
     return this.#time(name, undefined, work);
@@ -106,7 +104,7 @@ export class StageLog {
     return Object.fromEntries(this.#makers);
   }
 
-  /** Several frames are processed at once, so the time of a stage is the time in which any frame is in it. */
+  /** Adds the time in which at least one frame is in the stage, because several frames are processed at once. */
   async #time<T>(name: string, engine: string | undefined, work: () => T | Promise<T>): Promise<T> {
     const entry = this.#times.get(name) ?? { engine, milliseconds: 0, active: 0, since: 0 };
     this.#times.set(name, entry);

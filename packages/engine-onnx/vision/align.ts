@@ -2,9 +2,9 @@ import type { CropTransform, Point } from '@semblance/vision/picture';
 import type { TemplateName } from '../contracts/contract.ts';
 
 /**
- * Positions of the eyes (the one on the left of the picture first), the tip of the nose and the corners of the
- * mouth in an aligned crop, as shares of its side: ArcFace's template for 112 pixels and its descendants, FFHQ's,
- * and MTCNN's.
+ * Positions of five points in an aligned crop, as shares of its side: the eyes (the one on the left of the picture
+ * first), the tip of the nose and the corners of the mouth. The templates are ArcFace's for 112 pixels and its
+ * descendants, FFHQ's, and MTCNN's.
  */
 const TEMPLATES: Readonly<Record<TemplateName, readonly (readonly [number, number])[]>> = {
   arcface_112_v1: [

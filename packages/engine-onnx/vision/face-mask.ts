@@ -15,13 +15,16 @@ import type { PasteMask } from './paste.ts';
 const GRID_WIDTH = 200;
 /** Width of the band in which old and new are blended, as a share of the face width. */
 const FEATHER = 0.08;
-/** The same when only the crop is known, and the width that is left out at its edge, as shares of its side. */
+/**
+ * Width of that band if only the crop is known, and width that is left out at the crop's edge, as shares of its
+ * side.
+ */
 const BOX_FEATHER = 0.12;
 const BOX_MARGIN = 0.08;
 /** Width of the fade at the edge of a crop, as a share of its side. */
 const EDGE_FEATHER = 0.05;
 
-/** Returns the outline of a face in its picture from its mesh: nothing outside it, soft inside its edge. */
+/** Returns the mask of a face's outline in its picture, from its mesh: 0 outside, with a soft edge inside. */
 export function outlineMask(face: Face): PasteMask {
   const scale = Math.max(1, face.width / GRID_WIDTH);
   const outline = FACE_OVAL.map((index) => pointOf(face.points, index));
@@ -36,7 +39,7 @@ export function outlineMask(face: Face): PasteMask {
   );
   const depth = distanceInside(inside);
   const feather = (FEATHER * face.width) / scale;
-  // Interpolation between grid pixels must not reach beyond the outline.
+  // The fade begins 1.5 grid pixels inside, so that interpolation does not reach beyond the outline.
   for (let i = 0; i < depth.data.length; i++) {
     inside.data[i] = smoothstep(0, feather, (depth.data[i] as number) - 1.5);
   }

@@ -14,8 +14,8 @@ export interface PasteMask {
 const LUMA = [0.299, 0.587, 0.114] as const;
 
 /**
- * Blends a crop into the picture that it was taken from, in place, by the shares of the mask. Nothing is written
- * where the mask is 0. A crop finer than the picture is averaged.
+ * Blends a crop in place into the picture from which it was taken, by the shares of the mask. Pixels with a share
+ * of 0 are not written. A crop finer than the picture is averaged.
  * @param blend share of the crop where the mask is 1
  */
 export function pasteBack(

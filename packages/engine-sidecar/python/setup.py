@@ -1,4 +1,4 @@
-"""Adds the stubs of the contract to the package while it is built, so that none are kept in the repository."""
+"""Generates the stubs of the contract when the package is built, so that the repository has none."""
 
 import pathlib
 import subprocess

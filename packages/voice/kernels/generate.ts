@@ -9,7 +9,7 @@ import { main } from 'assemblyscript/asc';
 
 const here = import.meta.dirname;
 const out = process.argv[2] ?? join(here, 'gen');
-/** Pages of 64 KiB: two streams of 96 kHz need 160 KiB. */
+/** Pages of 64 KiB. Two streams of 96 kHz need 160 KiB. */
 const PAGES = 4;
 
 mkdirSync(out, { recursive: true });

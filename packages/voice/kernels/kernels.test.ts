@@ -79,7 +79,7 @@ describe('grain', () => {
   const steps = 64;
   const shape = { at: 60.4, mark: 1_020.7, rise: 20.2, end: 41.3, fall: 15.1, gain: 0.8 };
 
-  /** @param cuts positions at which rendering stops and goes on */
+  /** @param cuts positions at which rendering stops and then goes on */
   function run(cuts: readonly number[]): number[] {
     const kernels = new Kernels();
     const voice = new Ring(200, (count) => kernels.floats(count));

@@ -61,7 +61,8 @@ export class Kernels {
   }
 
   /**
-   * Allocates samples in that memory, all 0; their `byteOffset` is the pointer. @throws RangeError when it is full
+   * Allocates samples in that memory, all 0. Their `byteOffset` is the pointer. @throws RangeError when the memory
+   * is full
    */
   floats(count: number): Float32Array {
     return new Float32Array(this.#memory, this.#take(4 * count), count);
@@ -74,7 +75,7 @@ export class Kernels {
     return there;
   }
 
-  /** Like {@link floats}, with 64 bits each. */
+  /** Like {@link floats}, with 64 bits per value. */
   doubles(count: number): Float64Array {
     return new Float64Array(this.#memory, this.#take(8 * count), count);
   }

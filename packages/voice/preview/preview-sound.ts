@@ -22,8 +22,8 @@ export interface Speech {
 }
 
 /**
- * Returns a sentence in a voice. It is converted twice and the second time is used, when the converter knows the
- * speaker, like a session after its first second.
+ * Returns a sentence in a voice. It converts the sentence twice and uses the second result, because the converter
+ * then knows the speaker, as in a session after its first second.
  */
 export function previewSound({ samples, sampleRate }: Speech, voice: Voice): Int16Array {
   const said = trimmed(resample(samples, sampleRate, PREVIEW_RATE));

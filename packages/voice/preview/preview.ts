@@ -15,13 +15,12 @@ import { PREVIEW_RATE } from './preview-sound.ts';
 import type { PreviewWork } from './preview-thread.ts';
 import { encodeWav } from './wav.ts';
 
-/** The sentence of every preview. */
 const SENTENCE = 'This is how I sound. Tell me what you would like to say.';
 const COMMENT = 'Made by an algorithm: synthesised speech, converted to a voice.';
 /** Longest time of one preview, in ms. */
 const LIMIT_MS = 60_000;
 
-/** Synthetic speakers by their usual pitch in Hz: the one closest to a voice needs the least shift. */
+/** Synthetic speakers, with their usual pitch in Hz. The one closest to a voice needs the least shift. */
 const SPEAKERS: readonly (Synthesised & { readonly hz: number })[] = [
   { program: 'flite', name: 'rms', hz: 102 },
   { program: 'flite', name: 'awb', hz: 132 },
@@ -47,13 +46,13 @@ export interface PreviewsOptions {
   readonly directory: string;
   /** Program named in the file as its maker. */
   readonly generator: Program;
-  /** Default: finds the synthesisers on PATH. */
+  /** Finds the synthesisers. Default: those on PATH. */
   readonly findTools?: () => Promise<SpeechTools | MissingSpeechTools>;
 }
 
 export interface Previews {
   /**
-   * Returns speech in a voice: WAV, 24 kHz, mono, at most 4 s. One at a time.
+   * Returns speech in a voice: WAV, 24 kHz, mono, at most 4 s. Only one call at a time.
    * @throws PreviewError, RenderError, EngineInterruptedError, or the signal's reason
    */
   make(voice: Voice, signal: AbortSignal): Promise<Buffer>;
@@ -109,7 +108,7 @@ export function createPreviews(options: PreviewsOptions): Previews {
   };
 }
 
-/** flite's speakers sound most natural. */
+/** Prefers flite's speakers, which sound most natural. */
 function speakerFor({ flite, espeak }: SpeechTools, { pitchHz: { low, high } }: Voice): Synthesised {
   const there = SPEAKERS.filter(({ program, name }) =>
     program === 'flite' ? flite?.voices.includes(name) : !flite && espeak?.voices.has('en-us'),

@@ -1,9 +1,8 @@
 /** Metadata of a WAV file. */
 export interface WavMarks {
-  /** Program that made it, with its version. */
+  /** Program that made the file, with its version. */
   readonly software: string;
   readonly comment: string;
-  /** XMP packet. */
   readonly xmp: Uint8Array;
 }
 
@@ -33,7 +32,7 @@ export function encodeWav(samples: Int16Array, sampleRate: number, marks: WavMar
 
 const text = (value: string): Buffer => Buffer.from(`${value}\0`);
 
-/** Chunks begin at even offsets. */
+/** The padding makes chunks begin at even offsets. */
 function chunk(name: string, content: Uint8Array): Buffer {
   const head = Buffer.alloc(8);
   head.write(name, 'latin1');

@@ -1,6 +1,6 @@
 /**
- * Sample rate of the sound on which RMVPE was trained: 128 mel bands of 30 Hz to 8 kHz, 100 columns a second of
- * sound at 16 kHz.
+ * Sample rate, in Hz. RMVPE was trained on 128 mel bands of 30 Hz to 8 kHz, 100 columns per second of sound at 16
+ * kHz.
  */
 const RATE = 16_000;
 export const MEL_BANDS = 128;
@@ -23,7 +23,7 @@ const REVERSED = Uint16Array.from({ length: FFT }, (_, i) => {
   return reversed;
 });
 
-/** Computes the bands of a window that moves over a stream; columns of the former window are not computed again. */
+/** Computes the bands of a window that moves over a stream. Columns of the window before are not computed again. */
 export class LogMel {
   readonly #re = new Float64Array(FFT);
   readonly #im = new Float64Array(FFT);
@@ -52,7 +52,8 @@ export class LogMel {
   }
 
   /**
-   * Copies known columns. A column with a mirrored end, then or now, is not known. @returns whether one was copied
+   * Copies known columns. A column with a mirrored end, then or now, is not known. @returns whether a column was
+   * copied
    */
   #keep(
     out: Float32Array,

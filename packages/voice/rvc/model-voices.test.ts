@@ -38,7 +38,6 @@ async function open(...given: GivenModel[]): Promise<ModelVoices> {
   return models;
 }
 
-/** Returns a voice that names a model. */
 const speaking = (model: string, voice = alto): Voice => ({ ...voice, model });
 const start = (models: ModelVoices, model: string, sampleRate = RATE, signal = NEVER) =>
   new RvcConverter({
@@ -48,7 +47,7 @@ const start = (models: ModelVoices, model: string, sampleRate = RATE, signal = N
     run: (name, feeds) => models.run(name, feeds, signal),
   });
 
-/** Converts a whole sound and returns it with the rest that the converter held. */
+/** Converts a whole sound and returns it with the rest that the converter still held. */
 async function convert(
   converter: ReturnType<typeof start>,
   sound: Int16Array,
@@ -80,7 +79,8 @@ describe('a voice of an echo', () => {
     async (rate, own, width) => {
       const models = await open(tinyContentvec(width), tinyEcho({ rate: own, width }));
       const converter = start(models, 'my-voice', rate);
-      // 146 ms: a block of 100, a fade of 30, a search of 10, 5 beyond the encoder's reach, and the filters.
+      // The delay is 146 ms: a block of 100, a fade of 30, a search of 10, 5 beyond the encoder's reach, and the
+      // filters.
       expect(converter.latencySamples / rate).toBeGreaterThan(0.145);
       expect(converter.latencySamples / rate).toBeLessThan(0.152);
       // A sweep matches itself in one place only.
@@ -91,7 +91,7 @@ describe('a voice of an echo', () => {
       const out = await convert(converter, sweep, rate / 50);
       expect(out.length).toBe(sweep.length + converter.latencySamples);
       expect(out.subarray(0, converter.latencySamples).every((sample) => sample === 0)).toBe(true);
-      // The encoder's every second sample, held: at most a quarter of a millisecond.
+      // The encoder holds every second sample, so the error is at most a quarter of a millisecond.
       const errorAt = (early: number) => {
         let [error, power] = [0, 0];
         for (let i = Math.round(0.2 * rate); i < 1.3 * rate; i++) {
@@ -141,7 +141,7 @@ describe('a voice of an echo', () => {
 });
 
 describe('a voice with a pitch', () => {
-  /** The strongest band of each frame counts as pitch, which is right for a sound with only its fundamental. */
+  /** Counts the strongest band of each frame as pitch, which is right for a sound with only its fundamental. */
   const toMel = (hz: number) => 2_595 * Math.log10(1 + hz / 700);
   const centre = (band: number) =>
     700 * (10 ** ((toMel(30) + ((band + 1) * (toMel(8_000) - toMel(30))) / (MEL_BANDS + 1)) / 2_595) - 1);
@@ -159,10 +159,10 @@ describe('a voice with a pitch', () => {
     expect(pitches.every((hz) => hz > 0)).toBe(true);
     expect(median(pitches) / middle(alto)).toBeGreaterThan(0.985);
     expect(median(pitches) / middle(alto)).toBeLessThan(1.015);
-    // Every run begins its tone anew: at another place, the fades would cancel each other.
+    // Every run begins its tone anew. If it were placed wrongly, the fades would cancel each other.
     const levels = Array.from({ length: 100 }, (_, i) => levelDb(later.subarray(480 * i, 480 * i + 480)));
     expect(Math.max(...levels) - Math.min(...levels)).toBeLessThan(2);
-    // It does not break off ten times a second either.
+    // It also does not break off ten times per second.
     const steps = Array.from(later.subarray(1), (value, i) => Math.abs(value - (later[i] as number)));
     const peak = Math.max(...Array.from(later, Math.abs));
     expect(Math.max(...steps) / peak).toBeLessThan(1.15 * 2 * Math.sin((Math.PI * middle(alto)) / RATE));

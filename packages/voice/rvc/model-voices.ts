@@ -14,19 +14,19 @@ export interface ModelVoicesOptions {
   readonly threads: number;
   /** Receives messages for the owner. */
   readonly say: (line: string) => void;
-  /** Called when the models can run no more although nobody closed them. */
+  /** Called when the models can run no more, although nobody closed them. */
   readonly onEnd?: (reason: string) => void;
 }
 
-/** The owner's voice models, warm. They run in threads of their own. */
+/** The owner's voice models, loaded and warm. They run in threads of their own. */
 export interface ModelVoices {
   /** Names in the manifest. */
   readonly names: ReadonlySet<string>;
   /** Returns the models of the voice with this name. @throws RangeError for an unknown name */
   of(name: string): RvcModels;
   /**
-   * Runs any of them and returns its first output. The buffers of the inputs are transferred. @throws the signal's
-   * reason
+   * Runs any of the models and returns its first output. The buffers of the inputs are transferred. @throws the
+   * signal's reason
    */
   run(model: string, feeds: FloatTensors, signal: AbortSignal): Promise<FloatTensor>;
   close(): Promise<void>;
@@ -81,7 +81,7 @@ function factsOf({ model: { name, inputs, options } }: OpenModel): VoiceModel {
   return { name, inputs: inputs.map(({ role, dims }) => ({ role, dims })), options };
 }
 
-/** The contracts ensure that it is present. */
+/** The contracts ensure that the encoder is present. */
 function contentFor({ model }: OpenModel, all: readonly OpenModel[]): OpenModel {
   const found = all.find((other) => model.contract.needs?.includes(other.model.contract.name));
   if (!found) throw new Error(`${model.name} has no content encoder`);

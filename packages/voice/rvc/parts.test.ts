@@ -55,7 +55,7 @@ describe('the splicer', () => {
     let worst = 0;
     for (let i = 2 * block; i < out.length - period; i++)
       worst = Math.max(worst, Math.abs((out[i] as number) - (out[i + period] as number)));
-    // Pieces fit to a sample: 2 % of a turn are 0.1.
+    // Pieces fit to a sample; an error of 2 % of a turn is 0.1.
     expect(worst).toBeLessThan(0.04);
     expect(out.length).toBe(20 * block);
   });
@@ -71,7 +71,7 @@ describe('the splicer', () => {
 describe('classes of pitch', () => {
   it('are those of RVC', () => {
     expect([0, -1, 1, 50, 1_100, 5_000].map(pitchClass)).toEqual([1, 1, 1, 1, 255, 255]);
-    // 1127 ln(1 + f/700), from 50 Hz at 1 to 1100 Hz at 255.
+    // The classes are 1127 ln(1 + f/700), from 50 Hz at 1 to 1100 Hz at 255.
     const [low, high] = [50, 1_100].map((hz) => 1_127 * Math.log(1 + hz / 700)) as [number, number];
     for (const hz of [82.4, 110, 220, 261.6, 440, 880]) {
       const wanted = ((1_127 * Math.log(1 + hz / 700) - low) * 254) / (high - low) + 1;
@@ -152,7 +152,7 @@ describe('the mel bands of RMVPE', () => {
 
   const [WINDOW, COLUMNS, BLOCK] = [10_320, 64, 1_600];
   /**
-   * Yields windows over a sound of 48 kHz as a converter has them: silence first, then a tenth of a second more
+   * Yields windows over a sound of 48 kHz as a converter has them: first silence, then a tenth of a second more
    * each time.
    */
   function* windowsOver(sound: Int16Array, count: number) {
@@ -184,7 +184,7 @@ describe('the mel bands of RMVPE', () => {
 
   it('are worked out once, but for those that heard a mirrored end, and for a window that is another', () => {
     const [first, second] = [...windowsOver(sung(), 8)].slice(6) as [Float64Array, Float64Array];
-    // Another sound, so that kept columns are distinguished from computed ones.
+    // This is another sound, so that kept columns are distinguished from computed ones.
     const other = noise(WINDOW);
     const mel = new LogMel();
     const before = mel.next(first, COLUMNS, BLOCK);

@@ -2,11 +2,11 @@
 const LOWEST_HZ = 50;
 const HIGHEST_HZ = 1_100;
 const CLASSES = 254;
-/** RMVPE: cents of its first class above 10 Hz, and between two classes. */
+/** RMVPE: cents of its first class above 10 Hz, and cents between two classes. */
 const FIRST_CENTS = 1997.3794084376191;
 const STEP_CENTS = 20;
 export const BINS = 360;
-/** Number of classes on each side of the strongest that count. */
+/** Number of classes that count on each side of the strongest. */
 const AROUND = 4;
 
 const mel = (hz: number) => 1127 * Math.log(1 + hz / 700);

@@ -30,11 +30,11 @@ export class Resampler {
       const phase = Math.floor(i / this.#taps) / this.#up;
       return weightAt(phase - ((i % this.#taps) - reach + 1), cut, reach);
     });
-    // As if silence preceded the stream.
+    // The stream begins as if silence preceded it.
     this.#held = new Float64Array(this.#taps - 1);
   }
 
-  /** After n input samples there are ⌈n · to / from⌉ output samples. */
+  /** After n input samples it has returned ⌈n · to / from⌉ output samples. */
   push(samples: Float64Array): Float64Array {
     const held = new Float64Array(this.#held.length + samples.length);
     held.set(this.#held);

@@ -14,7 +14,7 @@ const SEARCH_MS = 10;
 /** Frames of a window, each a hundredth of a second; RMVPE takes multiples of 32. */
 const FRAMES = 64;
 const FRAMES_A_SECOND = SOURCE_RATE / MEL_HOP;
-/** Further samples of the content encoder's last frame, which reads 400 every 320. */
+/** Samples that the content encoder's last frame reads beyond the window; it reads 400 every 320. */
 const BEYOND = 80;
 const WINDOW = FRAMES * MEL_HOP + BEYOND;
 const BLOCK = (BLOCK_MS * SOURCE_RATE) / 1_000;
@@ -30,10 +30,10 @@ export interface RvcConverterOptions {
 
 /**
  * Converts a stream with an RVC voice. Every 0.1 s the models process the last 0.64 s, and the end of their result
- * is joined to the output. Memory is fixed for any length. Like VoiceConverter, but with one call at a time.
+ * is joined to the output. Memory is fixed for any length. Like VoiceConverter, but allows only one call at a time.
  */
 export class RvcConverter {
-  /** Largest delay of the output: a shifted piece is up to {@link SEARCH_MS} earlier. */
+  /** Largest delay of the output, in samples; a shifted piece is up to {@link SEARCH_MS} earlier. */
   readonly latencySamples: number;
   readonly #options: RvcConverterOptions;
   #stream: RvcStream;
@@ -65,12 +65,12 @@ class RvcStream {
   readonly #splicer: Splicer;
   readonly #pitch: SourcePitch | undefined;
   readonly #speaker: SpeakerPitch;
-  /** Samples at SOURCE_RATE that do not make a block yet, and the last of those that did. */
+  /** Samples at SOURCE_RATE that do not make a block yet, and the latest samples that did. */
   #pending = new Float64Array(0);
   readonly #window = new Float64Array(WINDOW);
-  /** Samples to be sent. */
+  /** Output samples that are not sent yet. */
   #ready: Float64Array;
-  /** Samples that still precede the stream's first. */
+  /** Output samples that still precede the stream's first. */
   #early: number;
 
   constructor({ sampleRate, voice, models, run }: RvcConverterOptions) {
@@ -87,7 +87,7 @@ class RvcStream {
     this.#splicer = new Splicer(block, fade, search);
     this.#pitch = sourcePitch(models, run);
     this.#speaker = new SpeakerPitch(voice.pitchHz, 1 / FRAMES_A_SECOND);
-    // A block is sent while the next one is heard.
+    // Starts with silence, because a block is sent while the next one arrives.
     this.#ready = new Float64Array(Math.ceil((BLOCK_MS * sampleRate) / 1_000));
     const held = (FADE_MS + SEARCH_MS) / 1_000 + BEYOND / SOURCE_RATE;
     const filters = this.#inward.delay + this.#outward.delay;

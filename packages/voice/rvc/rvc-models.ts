@@ -11,7 +11,7 @@ export interface VoiceModel {
 export interface RvcModels {
   readonly voice: VoiceModel;
   readonly content: VoiceModel;
-  /** Finds the pitch; undefined: `builtin`'s tracker does. */
+  /** Finds the pitch. If undefined, `builtin`'s tracker does. */
   readonly pitch: VoiceModel | undefined;
 }
 

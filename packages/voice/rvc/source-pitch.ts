@@ -13,8 +13,8 @@ export interface SourcePitch {
   hear(samples: Float64Array): void;
   /**
    * @param window the stream's last samples
-   * @param frames of it, {@link MEL_HOP} samples each, from its start
-   * @returns Hz, 0 without a voice
+   * @param frames frames of it, {@link MEL_HOP} samples each, from its start
+   * @returns Hz of each frame, 0 without a voice
    */
   of(window: Float64Array, frames: number): Promise<Float64Array>;
 }
@@ -25,7 +25,6 @@ export function sourcePitch({ voice, pitch }: RvcModels, run: RunModel): SourceP
   return pitch ? modelPitch(pitch, run) : trackedPitch();
 }
 
-/** Uses the owner's model. */
 function modelPitch({ name, inputs, options }: VoiceModel, run: RunModel): SourcePitch {
   const threshold = options.threshold ?? 0;
   const mel = new LogMel();
@@ -46,13 +45,13 @@ function modelPitch({ name, inputs, options }: VoiceModel, run: RunModel): Sourc
   };
 }
 
-/** Uses `builtin`'s tracker. It does not know the last 30 ms yet, so the last pitch continues there. */
+/** Uses `builtin`'s tracker, which does not know the last 30 ms yet. The last pitch is held there. */
 function trackedPitch(): SourcePitch {
   const tracker = new PitchTracker(SOURCE_RATE, new Kernels());
   const chunk = new Float32Array(tracker.hop);
   /** Pitches of the frames, the newest at the end. */
   let heard: number[] = [];
-  /** Samples heard, and frames forgotten. */
+  /** Number of samples heard, and of frames forgotten. */
   let [samplesHeard, forgotten] = [0, 0];
   return {
     hear(samples) {

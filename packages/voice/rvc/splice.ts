@@ -1,6 +1,6 @@
 /**
- * Joins overlapping pieces of sound that do not fit exactly: each is placed where it is most similar to the end of
- * the one before (SOLA: Roucos and Wilgus, "High quality time-scale modification for speech", ICASSP 1985), and
+ * Joins overlapping pieces of sound that do not fit exactly. Each is placed where it is most similar to the end of
+ * the piece before (SOLA: Roucos and Wilgus, "High quality time-scale modification for speech", ICASSP 1985), and
  * faded in there.
  */
 export class Splicer {
@@ -11,7 +11,10 @@ export class Splicer {
   /** Sound after the last piece, onto which the next one is placed. */
   #tail: Float64Array;
 
-  /** @param length samples that each piece adds @param fade of the overlap @param search largest shift of a piece */
+  /**
+   * @param length samples that each piece adds @param fade samples of the overlap @param search largest shift of a
+   * piece, in samples
+   */
   constructor(length: number, fade: number, search: number) {
     this.#length = length;
     this.#fade = fade;
@@ -36,7 +39,7 @@ export class Splicer {
     return out;
   }
 
-  /** Compares by the correlation of both, divided by the piece's own level. */
+  /** Returns the place with the largest correlation with the tail, divided by the piece's own level. */
   #likest(piece: Float64Array): number {
     let [best, top] = [0, 0];
     for (let at = 0; at <= this.#search; at++) {

@@ -1,5 +1,5 @@
-// Command coredns is CoreDNS with what a cluster's own names need, and nothing else of its forty plugins: those that
-// speak to clouds would take most of the time to build.
+// Command coredns is CoreDNS with only the plugins that a cluster's own names need. Of its forty plugins, those for
+// clouds would take most of the build time.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 )
 
 func init() {
-	// In the order in which a query passes through them.
+	// A query passes through the plugins in this order.
 	dnsserver.Directives = []string{"ready", "errors", "cache", "kubernetes"}
 }
 

@@ -1,4 +1,4 @@
-// The etcd server. Its own module cannot be installed from outside (it has replace directives), its package can.
+// Command etcd is the etcd server. Its own module has replace directives, so only its package can be used from outside.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command pause holds the namespaces of a pod until it is told to end: the one process of the sandbox of a node.
+// Command pause keeps the namespaces of a Pod until it is told to end. It is the only process of a Pod sandbox.
 package main
 
 import (
@@ -10,7 +10,7 @@ import (
 func main() {
 	end := make(chan os.Signal, 1)
 	signal.Notify(end, os.Interrupt, syscall.SIGTERM)
-	// It may be the first process of a namespace of processes, and then inherits the orphans of the pod.
+	// As the first process of a pid namespace it inherits the orphans of the Pod, and must reap them.
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
 	for {

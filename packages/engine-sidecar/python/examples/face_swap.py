@@ -1,6 +1,7 @@
-"""Photo Swap with OpenCV alone: eyes are found, the face is laid over the other by them, and Poisson blending joins them.
+"""Photo Swap with OpenCV alone: detects eyes, aligns the source face to them, and joins it by Poisson blending.
 
-Frontal faces only, no occlusion, expression of the source: a small honest engine, to be read and to be replaced.
+Only frontal faces work. Occlusion is ignored, and the result has the expression of the source. This is a small example
+to read and to replace.
 """
 
 import cv2
@@ -9,8 +10,8 @@ import numpy as np
 from semblance_sidecar import Capability, Engine, Job, Limits, RenderError, Result, serve
 
 MAX_PIXELS = 40_000_000
-# Where the face is, measured from the middle of the eyes in distances between them: down to its centre, half its
-# width, half its height. From the brows to the chin, inside the outline.
+# Face ellipse in units of the distance between the eyes: offset of its centre below their middle, half its width, half
+# its height. It extends from the brows to the chin, inside the outline of the face.
 DOWN, WIDE, HIGH = 0.56, 0.96, 1.18
 
 
@@ -36,7 +37,7 @@ class FaceSwap(Engine):
         return image
 
     def find(self, image):
-        """The eyes of every face that has two, left and right, the largest face first."""
+        """Returns the left and the right eye of every face with two, the largest face first."""
         grey = cv2.equalizeHist(cv2.cvtColor(image, cv2.COLOR_BGR2GRAY))
         least = max(40, min(grey.shape) // 12)
         found = []
@@ -50,7 +51,7 @@ class FaceSwap(Engine):
             right = [c for c in centres if c[0] >= x + w / 2]
             pairs = [(a, b) for a in left for b in right if b[0] - a[0] > w / 4 and abs(b[1] - a[1]) < w / 8]
             if pairs:
-                # Eyes are at much the same height; brows and nostrils are not.
+                # Two eyes are at about the same height; brows and nostrils are not.
                 found.append((w, min(pairs, key=lambda pair: abs(pair[0][1] - pair[1][1]))))
         return [np.array(pair) for _, pair in sorted(found, key=lambda each: -each[0])]
 
@@ -82,7 +83,7 @@ class FaceSwap(Engine):
         mask = np.zeros((height, width), np.uint8)
         axes = (round(WIDE * distance), round(HIGH * distance))
         cv2.ellipse(mask, tuple(map(round, centre)), axes, angle, 0, 360, 255, -1)
-        # Blending needs a pixel of the base all around.
+        # Blending needs a pixel of the base image on all sides of the mask.
         mask[[0, -1], :] = 0
         mask[:, [0, -1]] = 0
         x, y, w, h = cv2.boundingRect(mask)

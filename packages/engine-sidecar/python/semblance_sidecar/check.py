@@ -1,4 +1,4 @@
-"""Whether a class is an engine, told before anything is started: the agent would only say that GetInfo fails."""
+"""Checks an engine class before anything is started, because the agent would only report that GetInfo fails."""
 
 from numbers import Integral, Real
 from typing import Optional
@@ -7,7 +7,7 @@ from .contract import Capability, Engine, Limits
 
 
 def fault_of(engine_class) -> Optional[str]:
-    """The first thing that is wrong with it, in one sentence; None when nothing is."""
+    """Returns the first fault of the class in one sentence; None if it has none."""
     if not (isinstance(engine_class, type) and issubclass(engine_class, Engine)):
         return f"serve() takes a subclass of Engine, not {engine_class!r}"
     of = engine_class.__name__

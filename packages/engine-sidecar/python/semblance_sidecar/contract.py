@@ -1,4 +1,4 @@
-"""What an engine says and is given."""
+"""The interface between an engine and this library."""
 
 import os
 import time
@@ -33,7 +33,7 @@ class Cancelled(BaseException):
 
 @dataclass(frozen=True)
 class Limits:
-    """What one input may be at most; 0 is no limit. The agent keeps the first, the engine the others."""
+    """Limits of one input; 0 means no limit. The agent enforces the first, the engine the others."""
 
     max_input_bytes: int = 0
     max_pixels: int = 0
@@ -50,7 +50,7 @@ class Capability:
 
 @dataclass(frozen=True)
 class Result:
-    """What render() returns. Exactly one of `images` and `seconds`, measured on the output."""
+    """Result of render(). Exactly one of `images` and `seconds` is set, as measured on the output."""
 
     file: str
     content_type: str
@@ -70,7 +70,7 @@ class Result:
 
 
 class Job:
-    """One render. `inputs` are paths of files to read, by role; `parameters` are text."""
+    """One render. `inputs` maps roles to paths of files to read; `parameters` maps names to text."""
 
     def __init__(self, capability: str, inputs: Dict[str, str], parameters: Dict[str, str], output_dir: str, tell, cancelled):
         self.capability = capability
@@ -85,11 +85,14 @@ class Job:
         self._since = time.monotonic()
 
     def output(self, name: str) -> str:
-        """Path to write a file of this name to."""
+        """Returns the path at which a file of this name must be written."""
         return os.path.join(self.output_dir, name)
 
     def progress(self, fraction: float, stage: str, seconds_left: Optional[float] = None) -> None:
-        """Says how far the work is and what comes next. Ends a cancelled job here: call it several times a second."""
+        """Reports the progress (0 to 1) and the stage that begins. Raises Cancelled in a cancelled job.
+
+        Call it several times a second.
+        """
         if self._cancelled():
             raise Cancelled()
         self._lap(limits.stage(stage))
@@ -97,7 +100,7 @@ class Job:
         self._tell(self._fraction, self._stage, limits.seconds_left(seconds_left))
 
     def stages(self) -> Dict[str, float]:
-        """Milliseconds of every stage so far."""
+        """Returns the time of every stage so far, in milliseconds."""
         self._lap(self._stage)
         return dict(self._stages)
 
@@ -109,7 +112,7 @@ class Job:
 
 
 class Engine:
-    """Subclass this. An instance lives in a process of its own, one for each of `concurrency` renders at once."""
+    """Base class of an engine. `concurrency` processes have one instance each, which makes one render at a time."""
 
     name: str = ""
     version: str = ""

@@ -1,9 +1,9 @@
-"""What the agent takes of an engine's words. A render whose words go beyond would fail for them, so they are cut here."""
+"""Cuts the texts, details and stages of an engine to the agent's limits, because exceeding them fails the render."""
 
 import math
 from typing import Dict, Mapping, Optional
 
-# The stages of one result, the last of which takes the time of all that came too late.
+# Most stages of one result. The last one, OTHER, collects the time of all further stages.
 STAGES = 30
 OTHER = "other"
 DETAILS = 32
@@ -11,13 +11,13 @@ NAME = 64
 DETAIL = 256
 MESSAGE = 1024
 
-# For an engine that refuses without a word: whoever sent the work must be told something.
+# Replaces an empty message, because the owner of the job must get one.
 REFUSED = "The engine refused this input."
 STAGE = "work"
 
 
 def cut(text: object, most: int) -> str:
-    """The text's beginning. Characters are counted as the agent does: beyond U+FFFF one counts twice."""
+    """Returns the first `most` characters of a text. As in the agent, a character beyond U+FFFF counts twice."""
     return str(text).encode("utf-16-le", "ignore")[: 2 * most].decode("utf-16-le", "ignore")
 
 
@@ -31,7 +31,7 @@ def refusal(message: object) -> str:
 
 
 def seconds_left(value: Optional[float]) -> Optional[float]:
-    """None for what is no time, as an estimate that was divided by zero."""
+    """Returns None for a value that is no time, such as an estimate that was divided by zero."""
     if value is None:
         return None
     seconds = float(value)
@@ -43,7 +43,7 @@ def details(said: Mapping[str, object]) -> Dict[str, str]:
 
 
 def add_time(stages: Dict[str, float], name: str, milliseconds: float) -> None:
-    """Adds to the time of a stage, or to that of the others once there are as many as are taken."""
+    """Adds to the time of a stage; to that of OTHER if the result has no room for another stage."""
     if name not in stages and len(stages) >= STAGES - 1:
         name = OTHER
     stages[name] = stages.get(name, 0.0) + milliseconds

@@ -1,4 +1,4 @@
-"""The socket on which the process in front listens: never that of somebody else."""
+"""Opens the socket of the front process, and never takes the socket of another process."""
 
 import os
 import secrets
@@ -6,16 +6,16 @@ import socket
 import stat
 from typing import Tuple
 
-# So much of a path the agent takes, and fits into the address of a socket everywhere.
+# Longest path in bytes: the agent accepts no longer one, and it fits into a socket address on every system.
 LONGEST = 100
 
 
 class Unusable(Exception):
-    """The socket is not to be had; the message is one line."""
+    """The socket cannot be used; the message is one line."""
 
 
 def assert_free(path: str) -> None:
-    """Raises Unusable unless there is nothing at this path but, perhaps, the socket of an engine that has ended."""
+    """Raises Unusable unless the path is free or has the socket of an engine that has ended."""
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):
         raise Unusable(f"there is no folder {folder}: set SEMBLANCE_SIDECAR_SOCKET")
@@ -34,17 +34,17 @@ def assert_free(path: str) -> None:
         except (ConnectionRefusedError, FileNotFoundError):
             return
         except (BlockingIOError, socket.timeout):
-            pass  # Too many wait to be let in: somebody listens.
+            pass  # The queue of connections is full, so another process listens.
         except OSError as error:
             raise Unusable(f"{path} cannot be used: {error}") from error
     raise Unusable(f"somebody listens on {path} already")
 
 
 def bind(server, path: str) -> Tuple[int, int]:
-    """Lets the gRPC server listen there. Returns what tells this socket from another one at the same path.
+    """Makes the gRPC server listen at the path. Returns the identity of the socket: its device and inode.
 
-    It is bound under a name that nobody knows and then moved: gRPC removes whatever lies at the path it was told, before
-    it listens and once more when it ends.
+    The socket is bound under a secret name and then renamed, because gRPC removes any file at the path that it knows,
+    before it listens and again when it ends.
     """
     own = os.path.join(os.path.dirname(path), f".{secrets.token_hex(3)}")
     try:
@@ -57,7 +57,10 @@ def bind(server, path: str) -> Tuple[int, int]:
 
 
 def remove(path: str, identity: Tuple[int, int]) -> None:
-    """Removes the socket if it is still this one. To be called while it is open: later another may have its number."""
+    """Removes the socket if it still has this identity.
+
+    Call it while the socket is open, because another file may get its inode later.
+    """
     try:
         there = os.lstat(path)
     except FileNotFoundError:

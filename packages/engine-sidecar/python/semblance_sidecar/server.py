@@ -1,4 +1,4 @@
-"""The process in front: speaks to the agent and hands each render to a worker process."""
+"""The front process: answers the agent and passes each render to a worker process."""
 
 import argparse
 import os
@@ -18,9 +18,9 @@ from .check import fault_of
 from .worker import Worker
 
 DEFAULT_SOCKET = "/run/semblance/engine.sock"
-# The agent takes a render of which it hears nothing for a minute to hang.
+# Longest pause between two messages, in seconds. The agent considers a render hanging after a minute without one.
 HEARTBEAT_S = 5
-# A worker that is being started again is waited for so long.
+# Longest wait for a worker that is being restarted, in seconds.
 WORKER_WAIT_S = 45
 
 
@@ -37,7 +37,7 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
         self._trouble = ""
         self._closing = threading.Event()
         self._running = set()
-        # From the beginning: when a worker has to be started again there may be no thread left to be had.
+        # Started now, because the machine may have no thread left when a worker must be restarted.
         for _ in self._workers:
             threading.Thread(target=self._mend, daemon=True).start()
 
@@ -79,7 +79,7 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
     def Health(self, request, context):
         with self._lock:
             running = sorted(self._running)
-        # Before the first WarmUp nothing is wrong yet.
+        # An engine that was not warmed up yet has no fault.
         return pb.HealthResponse(serving=not self._trouble, running=running)
 
     def Render(self, request, context):
@@ -118,7 +118,7 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
                 self._running.discard(request.render_id)
 
     def _begin(self, work, context) -> Worker:
-        """Gives the work to a worker; to another one when it is just dying, and so has read nothing of it."""
+        """Sends the work to a worker; to another one if it is dying and so has not read the work."""
         for _ in self._workers:
             worker = self._take(context)
             try:
@@ -138,7 +138,7 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
                 continue
             if worker.alive:
                 return worker
-            # As when the machine was out of memory.
+            # The kernel kills idle processes too, such as for lack of memory.
             self._bury(worker, "a process died while it had nothing to do")
             self._give_back(worker)
         context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "no worker is free")
@@ -149,11 +149,11 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
             print(f"{what}: {how}", file=sys.stderr)
 
     def _give_back(self, worker: Worker) -> None:
-        """At once, or in the background when its process has to be started again."""
+        """Makes a worker available at once, or after its restart in the background if its process is dead."""
         (self._idle if worker.alive else self._dead).put(worker)
 
     def _mend(self) -> None:
-        """Starts dead workers again, one after the other, each for as long as it takes."""
+        """Restarts dead workers one after the other, and retries each until it runs."""
         while True:
             worker = self._dead.get()
             pause = 1
@@ -166,7 +166,7 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
                 except Exception as error:
                     if self._closing.is_set():
                         break
-                    # While it is set the agent offers nothing.
+                    # The agent offers nothing while this is set.
                     self._trouble = str(error) or repr(error)
                     print(f"a worker cannot be started again: {error!r}", file=sys.stderr)
                     self._closing.wait(pause)
@@ -210,8 +210,8 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
 
 
 def _on_end():
-    """From now on SIGTERM and Ctrl-C do no more than let the function that is returned return."""
-    # Of a pipe: a signal that reaches another thread would not wake a main thread that waits for a lock.
+    """Makes SIGTERM and Ctrl-C do nothing but end the wait of the returned function."""
+    # It reads a pipe, because a signal to another thread does not wake a main thread that waits for a lock.
     read, write = os.pipe()
     os.set_blocking(write, False)
     signal.set_wakeup_fd(write)
@@ -227,13 +227,13 @@ def _on_end():
 
 
 def serve(engine_class) -> None:
-    """Serves until SIGTERM or Ctrl-C. The socket: `--socket PATH`, else SEMBLANCE_SIDECAR_SOCKET."""
+    """Serves until SIGTERM or Ctrl-C. `--socket PATH` names the socket, otherwise SEMBLANCE_SIDECAR_SOCKET does."""
     if fault := fault_of(engine_class):
         sys.exit(fault)
     parser = argparse.ArgumentParser(description=f"{engine_class.name} as an engine of Semblance")
     parser.add_argument("--socket", default=os.environ.get("SEMBLANCE_SIDECAR_SOCKET", DEFAULT_SOCKET))
     socket = os.path.abspath(parser.parse_args().socket)
-    # Open to the group: agent and sidecar may be different users.
+    # The group has access, because agent and sidecar may run as different users.
     os.umask(0o007)
     wait_for_end = _on_end()
     server = grpc.server(futures.ThreadPoolExecutor(max_workers=engine_class.concurrency + 4))

@@ -1,4 +1,4 @@
-"""Processes that render: one holds one engine and one render, so a crash or a kill takes nothing else with it."""
+"""Worker processes: each has one engine and one render, so that a crash or kill ends nothing else."""
 
 import multiprocessing
 import os
@@ -14,14 +14,14 @@ from . import limits
 from .contract import Cancelled, Job, RenderError, Result
 
 _context = multiprocessing.get_context("spawn")
-# A cancelled render ends within 1 s; what does not notice by then is killed.
+# Time after a cancel until a worker that goes on is killed, in seconds. A cancelled render must end within 1 s.
 CANCEL_GRACE_S = 0.5
-# What has said its last word ends within so long.
+# Time in which a process ends after its last message, in seconds.
 END_S = 1
 
 
 class _Pipe:
-    """The worker's end: with nobody at the other there is nothing left to do."""
+    """The worker's end of the pipe. It ends the worker when the other end is closed."""
 
     def __init__(self, pipe):
         self._pipe = pipe
@@ -83,9 +83,9 @@ def _die_with_parent() -> None:
 
 
 def _lead() -> None:
-    """Makes a session and a group of its own, to be ended with all programs that the engine starts."""
+    """Makes this process the leader of its own session and group, so that a kill also ends the engine's programs."""
     os.setsid()
-    # A Ctrl-C of before was for the process in front, which ends this one.
+    # This discards an earlier Ctrl-C, which was meant for the front process. That process ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -98,7 +98,7 @@ def _end() -> None:
 
 @contextmanager
 def _deaf_to_ctrl_c():
-    """A process that is started meanwhile hears none until it leads a group of its own."""
+    """Blocks Ctrl-C for a process that is started meanwhile, until it leads its own group."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -107,13 +107,13 @@ def _deaf_to_ctrl_c():
 
 
 def _kill_group(process) -> None:
-    """Kills a worker's process and what it started, also when it is dead already."""
+    """Kills a worker's process and the programs that it started, also if the process is already dead."""
     if process.exitcode is None:
-        # It may not lead its group yet.
+        # It may not lead its group yet, so killing the group may miss it.
         process.kill()
     else:
         with suppress(ProcessLookupError):
-            # A number is given again only when the group has nobody left: this is somebody else.
+            # The kernel reuses the pid only after the whole group has ended, so this is another process.
             os.getpgid(process.pid)
             return
     with suppress(ProcessLookupError, PermissionError):
@@ -132,14 +132,14 @@ def _how(exitcode: Optional[int]) -> str:
 
 
 class Worker:
-    """One such process; used by one thread at a time, but for `end`."""
+    """One worker process. Only one thread may use it at a time; any thread may call `end`."""
 
     def __init__(self, engine_class):
         self._engine_class = engine_class
         self._process = None
         self._pipe = None
         self._cancelled = None
-        # Held by whoever starts, looks at or kills the process: only one thread may learn how it ended.
+        # Held to start, check or kill the process, because only one thread may collect its exit status.
         self._lock = threading.Lock()
         self._over = False
 
@@ -160,7 +160,7 @@ class Worker:
                     process.start()
                 self._pipe, self._cancelled, self._process = ours, cancelled, process
         except OSError as error:
-            # The machine has no memory, no processes or no files left for it just now.
+            # The machine lacks memory, processes or files at the moment.
             if ours is not None:
                 ours.close()
             raise RuntimeError(f"its process cannot be started: {error}") from error
@@ -185,10 +185,10 @@ class Worker:
         self._pipe.send(work)
 
     def read(self, timeout: Optional[float]):
-        """What the process said; () when it said nothing in time, None when it is dead."""
+        """Returns the next message of the process; () if none came in time, None if it is dead."""
         try:
             while not self._pipe.poll(END_S if timeout is None else timeout):
-                # A program that it has started may hold the other end of the pipe.
+                # A program that it started may keep the other end of the pipe open.
                 if not self.alive and not self._pipe.poll(0):
                     return None
                 if timeout is not None:
@@ -198,7 +198,7 @@ class Worker:
             return None
 
     def cancel(self) -> None:
-        """Returns when the process renders no longer, at the price of its life if need be."""
+        """Cancels the render and waits until it has ended. Kills the process if it does not end in time."""
         self._cancelled.set()
         end = time.monotonic() + CANCEL_GRACE_S
         while (left := end - time.monotonic()) > 0:
@@ -211,7 +211,7 @@ class Worker:
         self.kill()
 
     def bury(self) -> str:
-        """For one that is dead: how its process ended. What that has left running is killed."""
+        """Returns how a dead process ended, and kills the programs that it left running."""
         with self._lock:
             process = self._process
             if process is not None:
@@ -229,7 +229,7 @@ class Worker:
                 self._pipe.close()
 
     def end(self) -> None:
-        """Kills it for good, whichever thread uses it: that one reads that it is dead."""
+        """Kills the process for good, even if another thread uses it. That thread reads that it is dead."""
         with self._lock:
             self._over = True
             if self._process is not None:

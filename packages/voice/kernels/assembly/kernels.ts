@@ -1,17 +1,17 @@
 /**
  * The inner loops of the voice converter in AssemblyScript, with four samples at once (WebAssembly SIMD), which
- * JavaScript lacks. Pointers are byte offsets into the module's own memory, which the caller lays out (kernels.ts);
- * counts are in samples. Sound has 32 bits; sums over a window and positions between samples have 64 bits. Nothing
- * is checked here.
+ * JavaScript lacks. Pointers are byte offsets into the module's own memory, whose layout the caller sets
+ * (kernels.ts). Counts are in samples. Sound has 32 bits; sums over a window and positions between samples have 64
+ * bits. Nothing is checked here.
  */
 
 /** Start of the caller's memory. */
 export const heapBase: usize = __heap_base;
 
-/** Samples from which one interpolated value is made, and positions between two samples with weights. */
+/** Number of samples from which one interpolated value is made, and of positions between two samples with weights. */
 const TAPS: i32 = 16;
 const PHASES: f64 = 256;
-/** Distance of the first of them before the position. */
+/** Distance from the first of these samples to the position. */
 const BEFORE: i32 = 7;
 
 function sumOf(v: v128): f32 {
@@ -21,7 +21,7 @@ function sumOf(v: v128): f32 {
 
 /**
  * Filters every `step`-th sample.
- * @param input `taps` samples from each filtered position
+ * @param input `taps` samples for each filtered position
  * @param taps a multiple of 8
  * @param out `count` samples
  */
@@ -39,8 +39,8 @@ export function filter(input: usize, kernel: usize, taps: i32, out: usize, count
 }
 
 /**
- * Computes the normalised square difference of two windows for each lag from `first` to `last`; both are equally
- * far from the middle of `length` samples. 1 for equal windows, 0 without sound.
+ * Computes the normalised square difference of two windows for each lag from `first` to `last`: 1 for equal
+ * windows, 0 without sound. Both windows are equally far from the middle of `length` samples.
  * @param energy 64-bit: at `i` the sum of the squares of the first `i` samples
  * @param window a multiple of 4
  * @param out one value per lag
@@ -74,12 +74,13 @@ function energyOf(energy: usize, from: i32, window: i32): f64 {
 }
 
 /**
- * Adds one grain to `count` samples: a period of the sound around `mark`, read at `speed`, with its mark at `at`,
- * rising for `rise` samples before that and falling over the last `fall` of the `end` after it.
+ * Adds one grain to `count` samples. A grain is a period of the sound around `mark`, read at `speed`, with its mark
+ * moved to `at`. It rises for `rise` samples before `at`, ends `end` samples after it, and falls over the last
+ * `fall` of these.
  * @param data a ring of mask + 1 samples, whose first {@link TAPS} are repeated after its end
  * @param table weights of each position between two samples, a row of {@link TAPS} for each
  * @param rises 64-bit: the window's rise in `steps` steps from 0 to 1, and one more
- * @param out 64-bit; its first sample is that of `first`
+ * @param out 64-bit; its first sample has the number `first`
  */
 export function grain(
   data: usize,
