@@ -1,7 +1,7 @@
 import type { Metadata } from '@grpc/grpc-js';
 import { ApiError } from '@semblance/common/errors';
 import type { Caller } from '@semblance/proto/semblance/control/v1/control';
-import { type JobRow, toJobRow } from '../jobs/job-row.ts';
+import { JOB_COLUMNS, type JobRow, toJobRow } from '../jobs/job-row.ts';
 import { type Batcher, createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
 
@@ -183,7 +183,7 @@ async function count(database: Database, asks: readonly Keyed[]): Promise<(Count
     select a.slot, a.id as key_id, a.account_id, a.per_minute, c.used, s.link_seconds,
            least(${WINDOW_SECONDS}, greatest(1, ceil(extract(epoch from
              c.opened_at + ${WINDOW_SECONDS} * interval '1 second' - statement_timestamp()))))::int as reset,
-           j.id, j.status, j.output_key, j.charged_micros, j.error_code, j.error_message, j.settled_at
+           ${JOB_COLUMNS}
     from asked a
     join counted c on c.key_id = a.id
     cross join settings s

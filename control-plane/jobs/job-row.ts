@@ -1,3 +1,10 @@
+import { SqlText } from '../storage/sql.ts';
+
+/** Columns of `jobs j` for `toJobRow`. Every query that reads jobs for their owners selects them. */
+export const JOB_COLUMNS = new SqlText(
+  'j.id, j.status, j.output_key, j.charged_micros, j.error_code, j.error_message, j.settled_at',
+);
+
 /** The stored part of a job that its owner may see. */
 export interface JobRow {
   readonly id: string;
@@ -9,7 +16,7 @@ export interface JobRow {
   readonly settledAt: Date | null;
 }
 
-/** Reads the columns of `jobs` for a JobRow. */
+/** Reads a row with {@link JOB_COLUMNS}. */
 export function toJobRow(row: Record<string, unknown>): JobRow {
   return {
     id: row.id as string,

@@ -13,7 +13,7 @@ import type {
 import type { Gate } from '../accounts/gate.ts';
 import type { Canceller } from '../jobs/cancel.ts';
 import { estimate } from '../jobs/estimate.ts';
-import { toJobRow } from '../jobs/job-row.ts';
+import { JOB_COLUMNS, toJobRow } from '../jobs/job-row.ts';
 import type { JobView } from '../jobs/job-view.ts';
 import type { Database } from '../storage/database.ts';
 import { readUsage, summarizeUsage } from '../usage/usage.ts';
@@ -38,7 +38,7 @@ export function createJobCalls({ database, gate, view, canceller, webhooks }: Jo
       if (!(await canceller.cancel(accountId, jobId)))
         throw new ApiError('not_found', 'There is no such job.');
       const [row] = await database.sql`
-        select id, status, output_key, charged_micros, error_code, error_message, settled_at from jobs where id = ${jobId}`;
+        select ${JOB_COLUMNS} from jobs j where j.id = ${jobId}`;
       if (!row) throw new Error(`job ${jobId} vanished`);
       return { job: await view.show(toJobRow(row), linkSeconds) };
     },

@@ -12,10 +12,19 @@ export class StorageError extends ApiError {
 /** There was no connection: nothing was sent, so nothing took effect. */
 export class NoConnectionError extends StorageError {}
 
+/** Text that becomes part of a statement instead of a parameter. It must be the same in every run of the statement. */
+export class SqlText {
+  readonly text: string;
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
 type Rows = readonly object[];
 
 /**
- * Runs statements. Values in the template become parameters; int8 is a bigint, bytea a Buffer, in both directions.
+ * Runs statements. Values in the template become parameters, except for SqlText; int8 is a bigint, bytea a Buffer, in
+ * both directions.
  */
 export interface Statements {
   <R extends Rows = Record<string, unknown>[]>(text: TemplateStringsArray, ...values: unknown[]): Promise<R>;
@@ -145,7 +154,10 @@ export async function runScript(transaction: Transaction, script: string): Promi
 }
 
 const scripts = new WeakSet<TemplateStringsArray>();
-const prepared = new WeakMap<TemplateStringsArray, { name: string; text: string }>();
+const prepared = new WeakMap<
+  TemplateStringsArray,
+  { query: { name: string; text: string }; hasText: boolean }
+>();
 
 async function run<R extends Rows>(
   client: pg.PoolClient,
@@ -158,12 +170,20 @@ async function run<R extends Rows>(
   }
   let statement = prepared.get(strings);
   if (!statement) {
-    const text = strings.reduce((sum, part, i) => `${sum}$${i}${part}`);
+    let parameters = 0;
+    const text = strings.reduce((sum, part, i) => {
+      const value = values[i - 1];
+      return `${sum}${value instanceof SqlText ? value.text : `$${++parameters}`}${part}`;
+    });
     const digest = createHash('sha256').update(text).digest('hex');
-    statement = { name: `s${digest.slice(0, 24)}`, text };
+    statement = {
+      query: { name: `s${digest.slice(0, 24)}`, text },
+      hasText: parameters < values.length,
+    };
     prepared.set(strings, statement);
   }
-  const result = await ask(client, { ...statement, values });
+  const parameters = statement.hasText ? values.filter((value) => !(value instanceof SqlText)) : values;
+  const result = await ask(client, { ...statement.query, values: parameters });
   return result.rows as unknown as R;
 }
 

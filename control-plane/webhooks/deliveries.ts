@@ -1,5 +1,5 @@
 import { ApiError } from '@semblance/common/errors';
-import { type JobRow, toJobRow } from '../jobs/job-row.ts';
+import { JOB_COLUMNS, type JobRow, toJobRow } from '../jobs/job-row.ts';
 import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
 import { isStorable, type Transaction } from '../storage/sql.ts';
@@ -75,7 +75,7 @@ export function createDeliveries(database: Database, leaseSeconds: number) {
       select c.id as delivery_id, c.account_id, c.event, c.url, c.origin, c.attempts, s.link_seconds,
              (select array_agg(w.secret order by w.id desc) from webhook_secrets w
               where w.account_id = c.account_id and (w.retires_at is null or w.retires_at > now())) as secrets,
-             j.id, j.status, j.output_key, j.charged_micros, j.error_code, j.error_message, j.settled_at
+             ${JOB_COLUMNS}
       from claimed c cross join lateral (select * from jobs where id = c.job_id offset 0) j cross join settings s`;
     return rows.map((row) => ({
       id: row.delivery_id,
