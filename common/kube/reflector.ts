@@ -93,7 +93,7 @@ export function createReflector<T extends KubeObject>(options: ReflectorOptions<
   let hasSynced = false;
   let healthySince: number | undefined;
   let lastActivity = 0;
-  let denied: string | undefined;
+  const access = createAccess(options.optional !== undefined, logger);
   let watching: AbortController | undefined;
   const lists = createListCount();
 
@@ -101,7 +101,7 @@ export function createReflector<T extends KubeObject>(options: ReflectorOptions<
     list: (signal) => client.list(resource, { ...selection, signal }),
     store,
     everyMs: relistEveryMs,
-    isDenied: () => denied !== undefined,
+    isDenied: () => access.denied !== undefined,
     logger,
     onMissed(count) {
       metrics.missed.inc(count);
@@ -139,8 +139,7 @@ export function createReflector<T extends KubeObject>(options: ReflectorOptions<
     const onOpen = () => {
       lastActivity = performance.now();
       healthySince ??= lastActivity;
-      if (denied !== undefined) logger.info('can watch again');
-      denied = undefined;
+      access.granted();
     };
     const options = { ...selection, resourceVersion: from, timeoutSeconds, signal, onOpen };
     for await (const event of client.watch(resource, options)) {
@@ -184,12 +183,10 @@ export function createReflector<T extends KubeObject>(options: ReflectorOptions<
         if (performance.now() - began > LONG_WATCH_MS) backoff.reset();
         const code = isKubeError(error) ? error.code : 'internal';
         metrics.failures.inc({ code });
-        if (options.optional && code === 'forbidden') {
-          if (denied === undefined) logger.warn({ reason: describeError(error) }, 'cannot watch');
-          denied = describeError(error);
+        if (access.isDenied(code, error)) {
           // Objects that were read before may change unseen.
           mustList = true;
-          await pause(jittered(options.optional.retryMs), stop);
+          await pause(jittered(options.optional?.retryMs ?? 0), stop);
           continue;
         }
         logger.warn({ code, reason: describeError(error) }, 'watch interrupted');
@@ -228,7 +225,29 @@ export function createReflector<T extends KubeObject>(options: ReflectorOptions<
       return lastActivity;
     },
     get denied() {
+      return access.denied;
+    },
+  };
+}
+
+/** Tells when RBAC denies an optional resource, and when it allows it again. Each change is logged once. */
+function createAccess(isOptional: boolean, logger: Logger) {
+  let denied: string | undefined;
+  return {
+    /** Why RBAC denies the resource; undefined: it does not. */
+    get denied() {
       return denied;
+    },
+    /** Returns whether the error is a denial, which is no fault of an optional resource. */
+    isDenied(code: string, error: unknown): boolean {
+      if (!isOptional || code !== 'forbidden') return false;
+      if (denied === undefined) logger.warn({ reason: describeError(error) }, 'cannot watch');
+      denied = describeError(error);
+      return true;
+    },
+    granted() {
+      if (denied !== undefined) logger.info('can watch again');
+      denied = undefined;
     },
   };
 }
