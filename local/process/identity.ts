@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 
 /**
  * A process, identified by its pid and its start, so that a reused pid is not mistaken for it. `since` is opaque:
@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs';
  */
 export type ProcessIdentity = { pid: number; since: string };
 
-/** Identifies the process that has this pid now; undefined when there is none or only a zombie. */
+/** Identifies the process that has this pid now; undefined when there is none, or only a zombie. */
 export function identify(pid: number): ProcessIdentity | undefined {
   if (!Number.isSafeInteger(pid) || pid <= 0) return undefined;
   const since = process.platform === 'linux' ? sinceFromProc(pid) : sinceFromPs(pid);
@@ -42,10 +42,22 @@ function sinceFromProc(pid: number): string | undefined {
   // The name in parentheses may contain spaces and parentheses, so fields are counted after the last parenthesis.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   const [state, startTime] = [fields[0], fields[19]];
-  if (state === 'Z' || state === 'X' || startTime === undefined) return undefined;
+  if (startTime === undefined || state === 'X' || (state === 'Z' && !hasThreads(pid))) return undefined;
   // Start times count from boot, so the boot is part of the identity.
   bootId ??= readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
   return `${bootId}/${startTime}`;
+}
+
+/**
+ * Returns whether threads remain beside the first one. The first thread of a killed process may become a zombie before
+ * the others end, which still hold its ports and files.
+ */
+function hasThreads(pid: number): boolean {
+  try {
+    return readdirSync(`/proc/${pid}/task`).length > 1;
+  } catch {
+    return false;
+  }
 }
 
 function sinceFromPs(pid: number): string | undefined {
