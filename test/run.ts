@@ -16,7 +16,7 @@
  */
 import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { availableParallelism, tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { describeError } from '@semblance/common/errors';
@@ -82,10 +82,20 @@ async function prepared(): Promise<boolean> {
 
 async function runVitest(): Promise<number> {
   const projects = words.length ? [] : (suites ?? []).map((suite) => `--project=${suite}`);
+  // Unit tests share no server, and wait for timers more than they compute.
+  const workers = command === 'unit' ? [`--maxWorkers=${2 * Math.max(2, availableParallelism())}`] : [];
   const output = log ? open(log) : 'inherit';
   const vitest = spawn(
     join(root, 'node_modules', '.bin', 'vitest'),
-    ['run', '--reporter=default', '--reporter=json', `--outputFile.json=${report}`, ...projects, ...args],
+    [
+      'run',
+      '--reporter=default',
+      '--reporter=json',
+      `--outputFile.json=${report}`,
+      ...workers,
+      ...projects,
+      ...args,
+    ],
     { cwd: root, stdio: ['ignore', output, output] },
   );
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => vitest.kill(signal));
