@@ -83,7 +83,10 @@ async function prepared(): Promise<boolean> {
 async function runVitest(): Promise<number> {
   const projects = words.length ? [] : (suites ?? []).map((suite) => `--project=${suite}`);
   // Unit tests share no server, and wait for timers more than they compute.
-  const workers = command === 'unit' ? [`--maxWorkers=${2 * Math.max(2, availableParallelism())}`] : [];
+  const workers =
+    command === 'unit' && words.length === 0
+      ? [`--maxWorkers=${2 * Math.max(2, availableParallelism())}`]
+      : [];
   const output = log ? open(log) : 'inherit';
   const vitest = spawn(
     join(root, 'node_modules', '.bin', 'vitest'),

@@ -3,7 +3,7 @@ export interface Changes {
   /** Must be called after each change of the state. */
   changed(): void;
   /** Resolves when the condition holds, or the signal aborts. */
-  until(holds: () => boolean, signal: AbortSignal): Promise<void>;
+  until(holds: () => boolean, signal?: AbortSignal): Promise<void>;
 }
 
 export function createChanges(): Changes {
@@ -15,13 +15,13 @@ export function createChanges(): Changes {
     until: (holds, signal) =>
       new Promise((resolve) => {
         const check = () => {
-          if (!holds() && !signal.aborted) return;
+          if (!holds() && !signal?.aborted) return;
           checks.delete(check);
-          signal.removeEventListener('abort', check);
+          signal?.removeEventListener('abort', check);
           resolve();
         };
         checks.add(check);
-        signal.addEventListener('abort', check);
+        signal?.addEventListener('abort', check);
         check();
       }),
   };

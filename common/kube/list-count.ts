@@ -1,3 +1,5 @@
+import { createChanges } from '../async/changes.ts';
+
 /** Counts lists, so that callers can wait for one that began after they asked. */
 export interface ListCount {
   /** Number of the last list that began. */
@@ -11,34 +13,23 @@ export interface ListCount {
 }
 
 export function createListCount(): ListCount {
+  const changes = createChanges();
   let begun = 0;
-  let waiters: { readonly after: number; readonly resolve: () => void }[] = [];
+  /** Highest number of a list that succeeded. */
+  let succeeded = 0;
   return {
     get begun() {
       return begun;
     },
     begin: () => ++begun,
     done(number) {
-      const done = waiters.filter(({ after }) => number > after);
-      waiters = waiters.filter(({ after }) => number <= after);
-      for (const { resolve } of done) resolve();
+      succeeded = Math.max(succeeded, number);
+      changes.changed();
     },
-    until: (after, signal) =>
-      new Promise((resolve, reject) => {
-        if (signal?.aborted) return reject(signal.reason);
-        const give = () => {
-          waiters = waiters.filter((candidate) => candidate !== waiter);
-          reject(signal?.reason);
-        };
-        const waiter = {
-          after,
-          resolve: () => {
-            signal?.removeEventListener('abort', give);
-            resolve();
-          },
-        };
-        waiters.push(waiter);
-        signal?.addEventListener('abort', give, { once: true });
-      }),
+    async until(after, signal) {
+      signal?.throwIfAborted();
+      await changes.until(() => succeeded > after, signal);
+      if (succeeded <= after) throw signal?.reason;
+    },
   };
 }

@@ -84,28 +84,14 @@ export function createJobs(options: JobsOptions): Jobs {
       onSettled,
     }),
   );
-  const canceller: Canceller = createCanceller({
-    database,
-    client: kube,
-    reflector,
-    settler,
-    namespace,
-    logger,
-    sweepEveryMs,
-    onSettled,
-  });
+  const common = { database, client: kube, reflector, settler, namespace, logger, sweepEveryMs };
+  const canceller: Canceller = createCanceller({ ...common, onSettled });
 
   const retractor = createRetractor({ database, canceller, logger });
   const payRenderJob = createRenderJobPayer({ database, kube, canceller, settler, namespace, logger });
 
   const watcher = createJobWatcher({
-    database,
-    client: kube,
-    reflector,
-    settler,
-    namespace,
-    logger,
-    sweepEveryMs,
+    ...common,
     onBegun: ({ jobId, eventTask }) => owe(jobId, 'processing', eventTask),
   });
   const submits = watchCrowd(

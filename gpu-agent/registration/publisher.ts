@@ -1,4 +1,5 @@
 import { backoffMs, jittered } from '@semblance/common/async/backoff';
+import { createChanges } from '@semblance/common/async/changes';
 import { describeError } from '@semblance/common/errors';
 
 export interface PublisherOptions {
@@ -31,13 +32,13 @@ export function createPublisher({ publish, onFault }: PublisherOptions): Publish
   let wanted = 1;
   let published = 0;
   let wake = () => {};
-  let settling: (() => void)[] = [];
+  const changes = createChanges();
 
   async function now(signal: AbortSignal): Promise<void> {
     const saying = wanted;
     await publish(signal);
     published = saying;
-    if (published === wanted) for (const settle of settling.splice(0)) settle();
+    changes.changed();
   }
 
   async function publishAll(signal: AbortSignal, once: boolean): Promise<void> {
@@ -83,21 +84,10 @@ export function createPublisher({ publish, onFault }: PublisherOptions): Publish
     once: (signal) => publishAll(signal, true),
     run: (signal) => publishAll(signal, false),
     now,
-    settled: (signal) =>
-      new Promise((resolve, reject) => {
-        if (published === wanted) return resolve();
-        const onAbort = () => {
-          settling = settling.filter((each) => each !== settle);
-          reject(signal.reason);
-        };
-        const settle = () => {
-          signal.removeEventListener('abort', onAbort);
-          resolve();
-        };
-        if (signal.aborted) return onAbort();
-        signal.addEventListener('abort', onAbort, { once: true });
-        settling.push(settle);
-      }),
+    async settled(signal) {
+      await changes.until(() => published === wanted, signal);
+      if (published !== wanted) throw signal.reason;
+    },
     get published() {
       return published > 0;
     },

@@ -1,3 +1,4 @@
+import { afterAbort } from '@semblance/common/async/abort';
 import type { Tls } from '@semblance/common/grpc/tls/tls';
 import type { Reflector } from '@semblance/common/kube/index';
 import type { Logger } from '@semblance/common/logging';
@@ -161,10 +162,7 @@ export function createFleet(options: FleetOptions): Fleet {
       const ticking = setInterval(() => {
         for (const agent of agents.list()) judge(agent.metadata.name ?? '', agent);
       }, TICK_MS);
-      await new Promise<void>((resolve) => {
-        if (signal.aborted) resolve();
-        signal.addEventListener('abort', () => resolve(), { once: true });
-      });
+      await afterAbort(signal);
       clearInterval(ticking);
       const all = [...connections.values()];
       for (const name of [...connections.keys()]) disconnect(name);

@@ -1,3 +1,4 @@
+import { afterAbort } from '@semblance/common/async/abort';
 import type { Tls } from '@semblance/common/grpc/tls/tls';
 import type { Logger } from '@semblance/common/logging';
 import type { SessionStatus } from '@semblance/proto/semblance/live/v1/live';
@@ -76,10 +77,7 @@ export function createLiveLinks(options: LiveLinksOptions): LiveLinks {
   return {
     async run(signal) {
       running = signal;
-      await new Promise<void>((resolve) => {
-        if (signal.aborted) resolve();
-        signal.addEventListener('abort', () => resolve(), { once: true });
-      });
+      await afterAbort(signal);
       await Promise.all([...connections.values()].map(({ done }) => done));
     },
     touch(agent) {

@@ -1,3 +1,4 @@
+import { afterAbort } from '@semblance/common/async/abort';
 import type { Reflector } from '@semblance/common/kube/index';
 import type { RenderJob } from '@semblance/crds/gen/renderjobs';
 import type { Fleet } from '../agents/fleet.ts';
@@ -167,10 +168,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
         shares.past({ account, capability, ...heldBy(job, end) }, end);
       }
       touch();
-      await new Promise<void>((resolve) => {
-        if (signal.aborted) resolve();
-        signal.addEventListener('abort', () => resolve(), { once: true });
-      });
+      await afterAbort(signal);
       clearTimeout(timer);
       assumed.clear();
     },
