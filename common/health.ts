@@ -65,8 +65,8 @@ async function report(checks: HealthOptions['ready']): Promise<[number, string]>
   const lines = await Promise.all(
     Object.entries(checks).map(async ([name, check]) => {
       try {
-        const said = await check();
-        return { ok: true, line: `${name}: ${typeof said === 'string' ? said : 'ok'}` };
+        const detail = await check();
+        return { ok: true, line: `${name}: ${typeof detail === 'string' ? detail : 'ok'}` };
       } catch (error) {
         return { ok: false, line: `${name}: ${describeError(error)}` };
       }

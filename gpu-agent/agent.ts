@@ -151,7 +151,7 @@ async function startParts(
     dispatcher,
     metrics,
     logger,
-    live: () => registration.live,
+    holdsLease: () => registration.holdsLease,
     transferLimits,
   });
 
@@ -166,7 +166,7 @@ async function startParts(
     transferLimits,
     contentChecks,
     logger,
-    holdsLease: () => registration.live,
+    holdsLease: () => registration.holdsLease,
     onChange: () => registration.changed(),
     ...(options.liveEngines ? { engines: options.liveEngines } : {}),
   });

@@ -65,7 +65,7 @@ export function readyChecks({
   return {
     engines: () => failIf(engines.capacity === 0, engines.trouble ?? 'no engine process is warm'),
     devices: () => failIf(engines.deviceTrouble !== undefined, engines.deviceTrouble ?? ''),
-    lease: () => failIf(!registration.live, 'the Lease is not held'),
+    lease: () => failIf(!registration.holdsLease, 'the Lease is not held'),
     registered: () => failIf(!registration.registered, 'the GpuAgent is not written yet'),
     ending: () => failIf(isEnding(), 'the agent is ending'),
   };

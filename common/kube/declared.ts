@@ -44,7 +44,7 @@ function remove(value: unknown, [step = '', ...rest]: readonly string[]): unknow
  */
 export function createDeclaredApply(logger?: Logger) {
   const known = new Map<string, { readonly paths: string[]; readonly since: number }>();
-  const said = new Set<string>();
+  const logged = new Set<string>();
 
   return async function apply<T extends object, R>(
     { plural }: { readonly plural: string },
@@ -64,8 +64,8 @@ export function createDeclaredApply(logger?: Logger) {
         if (more.length === 0) throw error;
         known.set(plural, { paths: [...paths, ...more], since });
         for (const path of more) {
-          if (said.has(`${plural} ${path}`)) continue;
-          said.add(`${plural} ${path}`);
+          if (logged.has(`${plural} ${path}`)) continue;
+          logged.add(`${plural} ${path}`);
           logger?.warn(
             `the cluster's definition of ${plural} is of another release: it has no ${path}, which is left out`,
           );

@@ -113,7 +113,7 @@ export interface LeaseKeeper {
 export function createLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
   const { client, namespace, name, holder, renewEveryMs, logger } = options;
   let held: Lease | undefined;
-  let taken = false;
+  let acquired = false;
   const fence = createFence({
     afterMs: options.fenceAfterMs,
     onFenced: (reason) => {
@@ -134,7 +134,7 @@ export function createLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
       const found = await client.find(LEASE_RESOURCE, { namespace, name }, { signal });
       const other = found?.spec?.holderIdentity;
       if (other && other !== holder) {
-        taken = true;
+        acquired = true;
         fence.close(`the Lease ${name} is held by ${other}`);
         return;
       }
@@ -161,7 +161,7 @@ export function createLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
       }
     },
     async run(signal) {
-      while (!signal.aborted && !taken) {
+      while (!signal.aborted && !acquired) {
         const due = fence.lastExtended + renewEveryMs - performance.now();
         if (due > 0) await pause(due, signal);
         if (signal.aborted) break;
@@ -174,7 +174,7 @@ export function createLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
         }
       }
       fence.stop();
-      if (held && !taken) {
+      if (held && !acquired) {
         await releaseLease(options, held).catch((error: unknown) =>
           logger.warn({ lease: name, reason: describeError(error) }, 'cannot release the Lease'),
         );

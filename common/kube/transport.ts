@@ -49,7 +49,7 @@ export function createTransport(options: TransportOptions): Transport {
   const stops = [closed.signal, ...(options.signal ? [options.signal] : [])];
 
   async function send(request: KubeRequest, signal: AbortSignal, stream?: { idleMs: number }) {
-    const what = `${request.method} ${request.path}`;
+    const label = `${request.method} ${request.path}`;
     try {
       const access = await options.credentials.access();
       const target = new URL(access.server + request.path);
@@ -73,20 +73,20 @@ export function createTransport(options: TransportOptions): Transport {
         bodyTimeout: stream ? stream.idleMs : options.requestTimeoutMs,
       });
     } catch (error) {
-      throw translate(what, error, signal);
+      throw translate(label, error, signal);
     }
   }
 
   async function answer<T>(request: KubeRequest, signal: AbortSignal): Promise<T> {
-    const what = `${request.method} ${request.path}`;
+    const label = `${request.method} ${request.path}`;
     for (let repeats = 0; ; repeats++) {
       const response = await send(request, signal);
       const text = await response.body.text().catch((error: unknown) => {
-        throw translate(what, error, signal);
+        throw translate(label, error, signal);
       });
-      if (response.statusCode < 300) return parse<T>(what, text);
+      if (response.statusCode < 300) return parse<T>(label, text);
       if (response.statusCode === 401) options.credentials.forget();
-      const error = errorOfAnswer(what, response.statusCode, text, headerOf(response, 'retry-after'));
+      const error = errorOfAnswer(label, response.statusCode, text, headerOf(response, 'retry-after'));
       if (
         error.code !== 'too_many_requests' ||
         error.retryAfterMs === undefined ||
@@ -113,11 +113,11 @@ export function createTransport(options: TransportOptions): Transport {
     async stream(request, idleMs) {
       const signal = AbortSignal.any(request.signal ? [request.signal, ...stops] : stops);
       const response = await send(request, signal, { idleMs });
-      const what = `${request.method} ${request.path}`;
-      if (response.statusCode < 300) return translated(what, response.body, signal);
+      const label = `${request.method} ${request.path}`;
+      if (response.statusCode < 300) return translated(label, response.body, signal);
       if (response.statusCode === 401) options.credentials.forget();
       const text = await response.body.text().catch(() => '');
-      throw errorOfAnswer(what, response.statusCode, text, headerOf(response, 'retry-after'));
+      throw errorOfAnswer(label, response.statusCode, text, headerOf(response, 'retry-after'));
     },
     async close() {
       closed.abort(new KubeError('the client is closed', { code: 'unavailable' }));

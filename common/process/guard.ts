@@ -86,7 +86,7 @@ export function createGuard({ graceMs = 5_000 }: { graceMs?: number } = {}): Gua
       stdin.write(`${line}\n`, () => resolve());
     });
 
-  const told = async (line: string): Promise<void> => {
+  const send = async (line: string): Promise<void> => {
     if (!closed) await tell(await guard(), line);
   };
 
@@ -101,7 +101,7 @@ export function createGuard({ graceMs = 5_000 }: { graceMs?: number } = {}): Gua
     async watch(pgid, signal) {
       watched.set(pgid, signal);
       try {
-        await told(`watch ${signal.slice(3)}:${pgid}`);
+        await send(`watch ${signal.slice(3)}:${pgid}`);
       } catch (error) {
         watched.delete(pgid);
         throw error;
@@ -115,7 +115,7 @@ export function createGuard({ graceMs = 5_000 }: { graceMs?: number } = {}): Gua
         throw new Error(`a path with a line break cannot be guarded: ${JSON.stringify(path)}`);
       paths.add(path);
       try {
-        await told(`remove ${path}`);
+        await send(`remove ${path}`);
       } catch (error) {
         paths.delete(path);
         throw error;

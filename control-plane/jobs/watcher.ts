@@ -87,19 +87,20 @@ export function createJobWatcher(options: JobWatcherOptions) {
   async function end(name: string): Promise<void> {
     if (settled.has(name)) return;
     const renderJob = lastSeen.get(name) ?? reflector.get(name, namespace);
-    if (!renderJob) return gone(name);
+    if (!renderJob) return cancelDeleted(name);
     const { uid } = renderJob.metadata;
     const finished = isFinished(renderJob);
     // It was deleted before it ended, and no agent has it or will get it, so nothing can come of it.
     const withdrawn = !finished && isKept(renderJob) && isWithdrawn(renderJob);
-    if (!finished && !withdrawn) return hasBegun(renderJob) ? begin(name, renderJob) : gone(name, uid);
+    if (!finished && !withdrawn)
+      return hasBegun(renderJob) ? begin(name, renderJob) : cancelDeleted(name, uid);
     // Cheaper than asking the object store and locking the job's row.
     let outcome: Settlement = 'already';
     if (withdrawn) outcome = await settler.fail(name, uid, CANCELLED, renderJob.spec.capability);
     else if (!(await isSettled.submit(name))) outcome = await settler.settleFrom(renderJob);
     lastSeen.delete(name);
     if (withdrawn && outcome === 'settled') logger.info({ jobId: name }, DELETED);
-    if (outcome === 'fenced') await gone(name, uid);
+    if (outcome === 'fenced') await cancelDeleted(name, uid);
     else settled.add(name);
   }
 
@@ -117,7 +118,7 @@ export function createJobWatcher(options: JobWatcherOptions) {
     const [row] = await database.sql<{ task: bigint | null }[]>`select begin_job(${name}, ${uid}) as task`;
     begun.add(name);
     if (row?.task != null) options.onBegun({ jobId: name, eventTask: row.task });
-    else await gone(name, uid);
+    else await cancelDeleted(name, uid);
   }
 
   /**
@@ -125,7 +126,7 @@ export function createJobWatcher(options: JobWatcherOptions) {
    * API decides.
    * @param seen uid of the RenderJob that has the name now
    */
-  async function gone(name: string, seen?: string): Promise<undefined> {
+  async function cancelDeleted(name: string, seen?: string): Promise<undefined> {
     const [job] = await database.sql<{ renderjob_uid: string | null; settled_at: Date | null }[]>`
         select renderjob_uid, settled_at from jobs where id = ${name}`;
     if (!job || job.settled_at) {

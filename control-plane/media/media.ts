@@ -39,12 +39,12 @@ export async function removeJobMedia(
   if (!found) throw new ApiError('not_found', 'There is no such job.');
   if (!found.ended)
     throw new ApiError('invalid_input', 'The job has not ended: its files can be deleted when it has.');
-  const asked = job.inputs ? [...new Set(Object.values(found.inputs))] : [];
+  const fileKeys = job.inputs ? [...new Set(Object.values(found.inputs))] : [];
   // The job's row first, then the account's, as settlements lock them.
   const output = await removeOutput(tx, jobId, remover);
-  const deletedInputs = await removeUploads(tx, found.account_id, asked, remover);
+  const deletedInputs = await removeUploads(tx, found.account_id, fileKeys, remover);
   const kept = await tx<{ file_key: string }[]>`
-    select file_key from uploads where file_key = any(${asked}::text[]) and account_id = ${found.account_id}`;
+    select file_key from uploads where file_key = any(${fileKeys}::text[]) and account_id = ${found.account_id}`;
   return {
     accountId: found.account_id,
     outputDeleted: output !== undefined,

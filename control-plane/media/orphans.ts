@@ -89,10 +89,10 @@ export function createOrphans({ sql, objects, removals, logger, renderJobs }: Or
       let orphans = 0;
       let batch: StoredObject[] = [];
       const judge = async () => {
-        const taken = await take(batch, renderJobs() ?? uids);
+        const orphaned = await take(batch, renderJobs() ?? uids);
         batch = [];
-        orphans += taken.length;
-        await removals.payNow(taken);
+        orphans += orphaned.length;
+        await removals.payNow(orphaned);
       };
       for (const prefix of [UPLOADS, OUTPUTS, PREVIEWS_PREFIX]) {
         for await (const object of objects.list(prefix)) {

@@ -98,21 +98,21 @@ export function createRemovals({ database, objects, logger, onDeleted }: Removal
 
   async function carryOut(claimed: readonly Claimed[], signal?: AbortSignal): Promise<number> {
     const waiting = [...claimed];
-    const gone: string[] = [];
+    const deleted: string[] = [];
     const workers = Array.from({ length: CONCURRENCY }, async () => {
       for (let next = waiting.pop(); next && !signal?.aborted; next = waiting.pop()) {
         try {
           await objects.delete(next.object_key);
-          gone.push(next.object_key);
+          deleted.push(next.object_key);
         } catch (error) {
           await putOff(next, error);
         }
       }
     });
     await Promise.all(workers);
-    if (gone.length === 0) return 0;
+    if (deleted.length === 0) return 0;
     const rows = await sql<{ kind: string; removed_by: string; size_bytes: bigint }[]>`
-      with paid as (delete from media_removals where object_key = any(${gone}::text[]) returning *)
+      with paid as (delete from media_removals where object_key = any(${deleted}::text[]) returning *)
       insert into media_deletions (object_key, kind, account_id, job_id, size_bytes, removed_by, actor, removed_at)
       select object_key, kind, account_id, job_id, size_bytes, removed_by, actor, removed_at from paid
       returning kind, removed_by, size_bytes`;

@@ -52,8 +52,8 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
   }
 
   async function getJob(request: GetJobRequest, { trailers }: CallContext) {
-    const asked = isJobId(request.jobId) ? request.jobId : undefined;
-    const { job, linkSeconds } = await gate.admit(request.caller, trailers, asked);
+    const jobId = isJobId(request.jobId) ? request.jobId : undefined;
+    const { job, linkSeconds } = await gate.admit(request.caller, trailers, jobId);
     if (!job) throw new ApiError('not_found', 'There is no such job.');
     return { job: await view.show(job, linkSeconds) };
   }

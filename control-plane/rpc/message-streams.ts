@@ -46,7 +46,7 @@ export function createMessageStreams<Request, Result>(
         if (underWay === 0) stream.end();
       },
     };
-    const gone = () => {
+    const onGone = () => {
       streams.delete(entry);
     };
     streams.add(entry);
@@ -64,10 +64,10 @@ export function createMessageStreams<Request, Result>(
         if (ending && underWay === 0) stream.end();
       });
     });
-    stream.on('error', gone);
-    stream.on('cancelled', gone);
+    stream.on('error', onGone);
+    stream.on('cancelled', onGone);
     stream.on('end', () => {
-      gone();
+      onGone();
       stream.end();
     });
   }

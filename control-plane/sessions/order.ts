@@ -56,9 +56,9 @@ export async function orderOf(voices: VoiceCatalogue, wish: SessionWish): Promis
     throw new ApiError('invalid_input', 'There is no such session capability.');
   if (!Number.isInteger(minutes) || minutes < 1 || minutes > most)
     throw new ApiError('invalid_input', `\`duration_minutes\` is a whole number from 1 to ${most}.`);
-  const what = capability === 'voice' ? await voiceOf(voices, voiceId) : lookOf(prompt);
+  const details = capability === 'voice' ? await voiceOf(voices, voiceId) : lookOf(prompt);
   const token = newSecret('sst_');
-  return { sessionId: newSessionId(), wish, token, ticket: randomBytes(TICKET_BYTES), ...what };
+  return { sessionId: newSessionId(), wish, token, ticket: randomBytes(TICKET_BYTES), ...details };
 }
 
 type Details = Pick<SessionOrder, 'settings' | 'inputs'>;

@@ -121,13 +121,13 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
     for (const { file_key } of late) await erased(file_key);
     // No reservation is abandoned before it is made, so the index on the age of reservations also finds old
     // abandonments.
-    const gone = await sql<{ file_key: string }[]>`
+    const expired = await sql<{ file_key: string }[]>`
       select file_key from uploads
       where completed_at is null and abandoned_at < now() - ${graceSeconds} * interval '1 second'
         and reserved_at < now() - ${graceSeconds} * interval '1 second'
       order by reserved_at limit 500`;
     let ended = 0;
-    for (const { file_key } of gone) {
+    for (const { file_key } of expired) {
       if (!(await erased(file_key))) continue;
       await sql`delete from uploads where file_key = ${file_key} and abandoned_at is not null`;
       ended++;

@@ -27,9 +27,9 @@ export function createKeyChecks({ usable, logger, everyMs = 2_000 }: KeyChecksOp
     if (looking) return;
     looking = true;
     try {
-      const asked = [...followers.keys()];
-      const found = await usable(asked);
-      for (const keyId of asked) {
+      const keyIds = [...followers.keys()];
+      const found = await usable(keyIds);
+      for (const keyId of keyIds) {
         if (found.has(keyId)) continue;
         for (const revoked of [...(followers.get(keyId) ?? [])]) revoked();
       }

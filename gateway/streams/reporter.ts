@@ -107,9 +107,9 @@ export function createReporter({ send, logger, mostOwed = MAX_OWED }: ReporterOp
   async function sendOwed(): Promise<void> {
     const batch = owed.slice(0, MAX_BATCH);
     const { length } = await send(batch);
-    const taken = new Set(batch.slice(0, length));
-    owed = owed.filter((report) => !taken.has(report));
-    if (taken.size === 0) throw new Error('the control plane took none of the reports');
+    const accepted = new Set(batch.slice(0, length));
+    owed = owed.filter((report) => !accepted.has(report));
+    if (accepted.size === 0) throw new Error('the control plane took none of the reports');
   }
 
   async function sendProgress(): Promise<void> {
@@ -140,9 +140,9 @@ export function createReporter({ send, logger, mostOwed = MAX_OWED }: ReporterOp
       open.delete(connection);
       owed.push({ ...reportOf(connection), ended: true, reason });
       if (owed.length > mostOwed) {
-        const lost = owed.shift();
+        const dropped = owed.shift();
         // The control plane settles the session by its last report.
-        logger.error({ session: lost?.sessionId }, 'dropping a final report: too many are waiting');
+        logger.error({ session: dropped?.sessionId }, 'dropping a final report: too many are waiting');
       }
       if (!failing) void flush();
       schedule();

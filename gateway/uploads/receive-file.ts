@@ -145,10 +145,10 @@ const ACCEPTED =
   'Accepted: JPEG, PNG and WebP images; MP3, WAV, FLAC, Ogg, M4A, AAC, AIFF and AMR audio; MP4, MOV, WebM, Matroska, AVI, MPEG, Ogg and 3GP video.';
 
 function tooLarge(limit: number, kind?: MediaKind): ApiError {
-  const what = kind
+  const kindName = kind
     ? `${kind === 'image' ? 'An image' : kind === 'audio' ? 'An audio file' : 'A video'}`
     : 'A file';
-  return new ApiError('input_too_large', `${what} may have at most ${limit / MIB} MiB.`);
+  return new ApiError('input_too_large', `${kindName} may have at most ${limit / MIB} MiB.`);
 }
 
 function refusalFor(error: unknown): unknown {

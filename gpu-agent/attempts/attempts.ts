@@ -39,7 +39,7 @@ export interface AttemptsOptions {
   readonly metrics: AgentMetrics;
   readonly logger: Logger;
   /** Whether the agent holds its Lease, by its own clock, and so may work. */
-  readonly live: () => boolean;
+  readonly holdsLease: () => boolean;
   readonly transferLimits?: TransferLimits;
 }
 
@@ -102,7 +102,7 @@ export function createAttempts(options: AttemptsOptions): Attempts {
   }
 
   function decide(work: AttemptWork, engine: ChosenEngine): StartDecision {
-    if (!options.live() && !table.get(work.ref)) {
+    if (!options.holdsLease() && !table.get(work.ref)) {
       throw new StartRefusedError('no-lease', 'the agent cannot renew its lease');
     }
     return table.start(work.ref, {
@@ -157,7 +157,7 @@ export function createAttempts(options: AttemptsOptions): Attempts {
       logger,
       signal: controller.signal,
       assertLive() {
-        if (!options.live()) throw new AttemptEnded('stopped', 'the agent lost its lease');
+        if (!options.holdsLease()) throw new AttemptEnded('stopped', 'the agent lost its lease');
       },
       onProgress(fraction, stage, secondsLeft) {
         const stageBefore = table.get(ref)?.stage;

@@ -33,10 +33,10 @@ export function failedOutcome(error: unknown, logger: Pick<Logger, 'info' | 'war
   logger.error({ err: error }, `attempt failed: ${describeError(error)}`);
   if (error instanceof ContentCheckError || error instanceof SigningCredentialError) {
     // Callers must not learn the names of the owner's service or files.
-    const what = error instanceof ContentCheckError ? 'A content check' : 'The signing of the result';
+    const step = error instanceof ContentCheckError ? 'A content check' : 'The signing of the result';
     return {
       state: 'interrupted',
-      failure: { code: 'processing_failed', message: `${what} did not work.` },
+      failure: { code: 'processing_failed', message: `${step} did not work.` },
     };
   }
   const transient =

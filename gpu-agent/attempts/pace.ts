@@ -28,7 +28,7 @@ export interface Pace {
 export function createPace(progress: number, now: number): Pace {
   const began: Mark = { progress, at: now };
   const marks: Mark[] = [began];
-  let told: { readonly seconds: number; readonly at: number } | undefined;
+  let lastEstimate: { readonly seconds: number; readonly at: number } | undefined;
 
   /** Returns the estimate from the pace alone. */
   function estimate(progress: number, now: number): number | undefined {
@@ -49,13 +49,13 @@ export function createPace(progress: number, now: number): Pace {
     secondsLeft(progress, now) {
       const seconds = estimate(progress, now);
       if (seconds === undefined) return undefined;
-      if (told) {
-        const passedMs = Math.max(0, now - told.at);
-        const expected = Math.max(0, told.seconds - passedMs / 1_000);
+      if (lastEstimate) {
+        const passedMs = Math.max(0, now - lastEstimate.at);
+        const expected = Math.max(0, lastEstimate.seconds - passedMs / 1_000);
         const weight = 1 - Math.exp(-passedMs / SMOOTH_MS);
-        told = { seconds: expected + (seconds - expected) * weight, at: now };
-      } else told = { seconds, at: now };
-      return told.seconds;
+        lastEstimate = { seconds: expected + (seconds - expected) * weight, at: now };
+      } else lastEstimate = { seconds, at: now };
+      return lastEstimate.seconds;
     },
   };
 }

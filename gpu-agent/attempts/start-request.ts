@@ -61,8 +61,8 @@ export function parseStart(request: StartAttemptRequest): AttemptWork {
     if (value.length > MAX_PARAMETER_LENGTH) fail(`parameter ${name} is too long`);
   }
   const roles = Object.keys(CAPABILITIES[capability].inputs);
-  const given = Object.keys(request.inputs);
-  if (given.length !== roles.length || !roles.every((role) => given.includes(role))) {
+  const names = Object.keys(request.inputs);
+  if (names.length !== roles.length || !roles.every((role) => names.includes(role))) {
     fail(`${capability} takes exactly the inputs ${roles.join(' and ')}`);
   }
   const inputs = Object.entries(request.inputs).map(([role, { url, maxBytes }]) => {

@@ -123,10 +123,10 @@ export function conformanceChecks(subject: Subject, given: ConformanceInputs, di
         // One render is cancelled at its beginning, and one in its middle.
         for (const after of [1, Math.ceil((good?.progress.length ?? 2) / 2)]) {
           const controller = new AbortController();
-          let told = 0;
+          let reports = 0;
           let cancelledAt = 0;
           const onProgress = () => {
-            if (++told !== after) return;
+            if (++reports !== after) return;
             cancelledAt = performance.now();
             controller.abort(reason);
           };

@@ -60,7 +60,7 @@ async function ask(
     const call = client.check(metadata, { deadline: Date.now() + timeoutMs }, (error, response) => {
       answered.abort();
       goOn();
-      if (error) reject(understood(error));
+      if (error) reject(toCheckError(error));
       else resolve(response);
     });
     const cancel = () => call.cancel();
@@ -120,7 +120,7 @@ async function sendAll(
   }
 }
 
-function understood(error: ServiceError): Error {
-  const said = `${status[error.code]}: ${error.details}`;
-  return AGAIN.includes(error.code) ? new Error(said) : new ContentCheckError(said);
+function toCheckError(error: ServiceError): Error {
+  const text = `${status[error.code]}: ${error.details}`;
+  return AGAIN.includes(error.code) ? new Error(text) : new ContentCheckError(text);
 }

@@ -82,7 +82,7 @@ export async function createLive(options: LiveOptions): Promise<Live> {
     checkInputs: inputChecker(options.contentChecks, options.checkWithinMs),
     metrics,
     logger,
-    live: options.holdsLease,
+    holdsLease: options.holdsLease,
     ...(options.limits ? { limits: options.limits } : {}),
   });
   const service = createLiveService({ sessions, incarnation, logger, metrics: options.metrics });

@@ -93,7 +93,7 @@ export interface Registration {
   settled(signal: AbortSignal): Promise<void>;
   readonly registered: boolean;
   /** Whether the Lease is held, by the clock of this process. */
-  readonly live: boolean;
+  readonly holdsLease: boolean;
 }
 
 /** Announces the agent as a GpuAgent, and proves with a Lease of the same name that it lives. */
@@ -214,7 +214,7 @@ export function createRegistration(options: RegistrationOptions): Registration {
     get registered() {
       return publisher.published;
     },
-    get live() {
+    get holdsLease() {
       if (!acquired || lease.fenced) return false;
       // The clock is checked too, because after a standstill the timers may not have run yet.
       return performance.now() - lease.lastRenewal < times.fenceAfterMs;

@@ -54,9 +54,10 @@ export function createClient(options: {
         signal.throwIfAborted();
         const retryable = error instanceof ApiRefusal ? error.retryable : error instanceof TypeError;
         if (!retryable || attempt >= 8) throw error;
-        const asked = error instanceof ApiRefusal ? error.retryAfterMs : 0;
-        if (asked > 0) say(`Waiting ${asked / 1_000} s, as the service asks: ${(error as Error).message}`);
-        await delay(Math.max(asked, Math.min(10_000, 250 * 2 ** attempt)), undefined, { signal });
+        const retryAfterMs = error instanceof ApiRefusal ? error.retryAfterMs : 0;
+        if (retryAfterMs > 0)
+          say(`Waiting ${retryAfterMs / 1_000} s, as the service asks: ${(error as Error).message}`);
+        await delay(Math.max(retryAfterMs, Math.min(10_000, 250 * 2 ** attempt)), undefined, { signal });
       }
     }
   };
@@ -66,9 +67,10 @@ export function createClient(options: {
     async upload(file: string): Promise<string> {
       const form = new FormData();
       form.append('file', new Blob([await readFile(file)], { type: typeOf(file) }), basename(file));
-      const what = `uploading ${file}`;
-      return (await request<{ file_key: string }>(what, `${baseUrl}/uploads`, { method: 'POST', body: form }))
-        .file_key;
+      const label = `uploading ${file}`;
+      return (
+        await request<{ file_key: string }>(label, `${baseUrl}/uploads`, { method: 'POST', body: form })
+      ).file_key;
     },
     /** Submits a Photo Swap. Repeating it with the same `idempotencyKey` makes no second job. */
     submitPhotoSwap(keys: { image_key: string; face_key: string }, idempotencyKey: string) {

@@ -60,13 +60,13 @@ async function fetched(wanted: ModuleFiles, cwd: string, env: NodeJS.ProcessEnv)
   if (!go)
     throw new ToolchainError('tool_missing', `there is no Go to fetch ${name} with: https://go.dev/dl`);
   const { GOFLAGS: _flags, ...rest } = env;
-  const said = await run(go, ['mod', 'download', '-json', name], {
+  const output = await run(go, ['mod', 'download', '-json', name], {
     cwd,
     env: { ...rest, GOWORK: 'off' },
   }).catch((cause: Error) => {
     throw new ToolchainError('build_failed', `${name} cannot be fetched: ${cause.message}`, { cause });
   });
-  const { Dir: dir, Sum: sum } = JSON.parse(said) as { Dir: string; Sum: string };
+  const { Dir: dir, Sum: sum } = JSON.parse(output) as { Dir: string; Sum: string };
   if (sum !== wanted.sum)
     throw new ToolchainError('build_failed', `${name} is ${sum}, and ${wanted.sum} was expected`);
   return dir;

@@ -86,9 +86,9 @@ async function downloaded(
     return { released: await downloadTools({ tools, env, report, ...(signal && { signal }) }) };
   } catch (error) {
     if (!(error instanceof NoDownloadError)) throw error;
-    const what = tools.join(', ');
+    const names = tools.join(', ');
     report({
-      what,
+      what: names,
       step: 1,
       steps: 1,
       phase: 'no-download',

@@ -28,12 +28,12 @@ export function reconcileAgent(snapshot: AgentSnapshot): OwnedStatus | undefined
   const { ready, reason, message } = readiness;
   const observedGeneration = metadata.generation;
   const before = status?.conditions?.find(({ type }) => type === 'Ready');
-  const said = { slotsUsed, ...liveOf(snapshot), ...namesOf(agent), observedGeneration };
+  const next = { slotsUsed, ...liveOf(snapshot), ...namesOf(agent), observedGeneration };
   const same =
     before?.status === (ready ? 'True' : 'False') &&
     before.reason === reason &&
     before.message === message &&
-    Object.entries(said).every(([name, value]) => status?.[name as keyof typeof said] === value);
+    Object.entries(next).every(([name, value]) => status?.[name as keyof typeof next] === value);
   if (same) return undefined;
   const condition = {
     type: 'Ready',
@@ -42,7 +42,7 @@ export function reconcileAgent(snapshot: AgentSnapshot): OwnedStatus | undefined
     message,
     observedGeneration,
   } as const;
-  return { ...said, conditions: withCondition(status?.conditions, condition, now) };
+  return { ...next, conditions: withCondition(status?.conditions, condition, now) };
 }
 
 /** Returns no fields for an agent that carries no live sessions. */

@@ -56,8 +56,8 @@ export function disruptionOf(pod: Pod | undefined, node: NodeObject | undefined)
  * shutdown. An eviction for lack of memory or disk does not count, because the Pod's work may have caused it.
  */
 function isDisrupted({ status }: Pod): boolean {
-  const told = status?.conditions?.some(
+  const announced = status?.conditions?.some(
     (condition) => condition.type === 'DisruptionTarget' && condition.status === 'True',
   );
-  return told === true && status?.reason !== 'Evicted';
+  return announced === true && status?.reason !== 'Evicted';
 }

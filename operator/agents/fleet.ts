@@ -68,7 +68,7 @@ export function createFleet(options: FleetOptions): Fleet {
   /** Cache that makes a look at an unchanged agent nearly free; nearly every agent is unchanged. */
   const looked = new Map<string, Looked>();
   /** Last report of each agent, so that only changes are reported. */
-  const told = new Map<string, { view: AgentView; readonly sign: string }>();
+  const lastReports = new Map<string, { view: AgentView; readonly sign: string }>();
   let running: AbortSignal | undefined;
 
   function connect(agent: GpuAgent, signal: AbortSignal): void {
@@ -117,15 +117,15 @@ export function createFleet(options: FleetOptions): Fleet {
   /** Calls `onChanged` when the agent's view or fate has changed. */
   function judge(name: string, agent = agents.get(name)): void {
     if (!agent) {
-      if (told.delete(name)) events.onChanged(name);
+      if (lastReports.delete(name)) events.onChanged(name);
       return;
     }
     const view = look(agent);
-    const before = told.get(name);
+    const before = lastReports.get(name);
     // The same inputs also give the same fate.
     if (before?.view === view) return;
     const sign = signOf(view, agent.metadata.uid, fateOf(name, view.incarnation));
-    told.set(name, { view, sign });
+    lastReports.set(name, { view, sign });
     if (before?.sign !== sign) events.onChanged(name);
   }
 

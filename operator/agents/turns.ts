@@ -19,20 +19,20 @@ export interface Turns {
 
 export function createTurns({ everyMs, onTurn }: TurnsOptions): Turns {
   const waiting = new Set<string>();
-  let given: string | undefined;
+  let current: string | undefined;
   let nextAt = Number.NEGATIVE_INFINITY;
   let timer: NodeJS.Timeout | undefined;
   let stopped = false;
 
   function arm(): void {
-    if (timer || given !== undefined || waiting.size === 0 || stopped) return;
+    if (timer || current !== undefined || waiting.size === 0 || stopped) return;
     timer = setTimeout(
       () => {
         timer = undefined;
         const [name] = waiting;
         if (name === undefined) return;
         waiting.delete(name);
-        given = name;
+        current = name;
         onTurn(name);
       },
       Math.max(0, nextAt - performance.now()),
@@ -41,11 +41,11 @@ export function createTurns({ everyMs, onTurn }: TurnsOptions): Turns {
 
   return {
     ask(name) {
-      const mine = given === name;
-      const free = given === undefined && waiting.size === 0 && performance.now() >= nextAt;
+      const mine = current === name;
+      const free = current === undefined && waiting.size === 0 && performance.now() >= nextAt;
       if (!mine && !free) waiting.add(name);
       else {
-        given = undefined;
+        current = undefined;
         nextAt = performance.now() + everyMs;
       }
       arm();
@@ -53,7 +53,7 @@ export function createTurns({ everyMs, onTurn }: TurnsOptions): Turns {
     },
     pass(name) {
       waiting.delete(name);
-      if (given === name) given = undefined;
+      if (current === name) current = undefined;
       arm();
     },
     stop() {

@@ -36,17 +36,17 @@ export function choose(
  * Returns the prospects when no slot is free. `hope`: one may free, or an agent come back. `warming`: models are
  * warming up.
  */
-export function outlookOf(
+export function prospects(
   candidates: Iterable<Candidate>,
   capability: string,
-): { readonly hope: boolean; readonly warming: boolean } {
-  let hope = false;
+): { readonly mayFree: boolean; readonly warming: boolean } {
+  let mayFree = false;
   let warming = false;
   for (const { outlook, live } of candidates) {
     const offered = live.get(capability);
     if (outlook === 'no' || !offered) continue;
-    if (offered.slots > 0) hope = true;
+    if (offered.slots > 0) mayFree = true;
     if (offered.warming) warming = true;
   }
-  return { hope, warming };
+  return { mayFree, warming };
 }

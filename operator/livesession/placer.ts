@@ -1,5 +1,5 @@
 import { ApiError } from '@semblance/common/errors';
-import { type Candidate, choose, outlookOf } from './choose.ts';
+import { type Candidate, choose, prospects } from './choose.ts';
 import type { Place, SlotBook } from './slot-book.ts';
 
 /** Longest wait when all slots are taken, in ms. */
@@ -16,7 +16,7 @@ export interface PlacerOptions {
   readonly mayGrow?: ((capability: string) => boolean) | undefined;
 }
 
-export interface Wish {
+export interface PlaceRequest {
   readonly session: string;
   readonly capability: string;
   /** Keys of the places that refused the session. */
@@ -38,14 +38,14 @@ export interface Placer {
    * Returns a free slot, claimed in the book for the session; first come, first served.
    * @throws ApiError `capacity_warming` or `capacity_unavailable`; the signal's reason when it aborts first
    */
-  acquire(wish: Wish): Promise<FoundPlace>;
+  acquire(request: PlaceRequest): Promise<FoundPlace>;
   stop(): void;
 }
 
 export type FoundPlace = Place & { readonly address: string };
 
 interface Waiter {
-  readonly wish: Wish;
+  readonly request: PlaceRequest;
   give(candidate: Candidate): void;
 }
 
@@ -74,7 +74,7 @@ export function createPlacer(options: PlacerOptions): Placer {
     for (const key of pauses.keys()) if (key === agent || key.startsWith(`${agent}/`)) pauses.delete(key);
   }
 
-  function pick(capability: string, wish?: Wish): Candidate | undefined {
+  function pick(capability: string, request?: PlaceRequest): Candidate | undefined {
     return choose(
       candidates.values(),
       capability,
@@ -82,8 +82,9 @@ export function createPlacer(options: PlacerOptions): Placer {
       (candidate) =>
         isPaused(candidate.name) ||
         isPaused(`${candidate.name}/${capability}`) ||
-        (wish !== undefined &&
-          (wish.refused.has(placeKey(placeOf(candidate))) || book.knows(placeOf(candidate), wish.session))),
+        (request !== undefined &&
+          (request.refused.has(placeKey(placeOf(candidate))) ||
+            book.knows(placeOf(candidate), request.session))),
     );
   }
 
@@ -92,10 +93,10 @@ export function createPlacer(options: PlacerOptions): Placer {
     const queue = queues.get(capability);
     for (const waiter of queue ?? []) {
       if (!pick(capability)) break;
-      const candidate = pick(capability, waiter.wish);
+      const candidate = pick(capability, waiter.request);
       if (!candidate) continue;
       queue?.delete(waiter);
-      book.claim(placeOf(candidate), waiter.wish.session, capability);
+      book.claim(placeOf(candidate), waiter.request.session, capability);
       waiter.give(candidate);
     }
     options.onWaiting(capability, queue?.size ?? 0);
@@ -106,7 +107,7 @@ export function createPlacer(options: PlacerOptions): Placer {
   }
 
   function refusal(capability: string): ApiError {
-    const { warming } = outlookOf(candidates.values(), capability);
+    const { warming } = prospects(candidates.values(), capability);
     return warming || options.mayGrow?.(capability)
       ? new ApiError('capacity_warming', 'Capacity is starting up. Try again in about a minute.')
       : new ApiError('capacity_unavailable', 'There is no capacity for a live session right now. Try again.');
@@ -129,8 +130,8 @@ export function createPlacer(options: PlacerOptions): Placer {
       }, ms + 1);
       timers.add(timer);
     },
-    acquire(wish) {
-      const { capability, signal } = wish;
+    acquire(request) {
+      const { capability, signal } = request;
       const queue = queues.get(capability) ?? new Set();
       queues.set(capability, queue);
       return new Promise((resolve, reject) => {
@@ -146,7 +147,7 @@ export function createPlacer(options: PlacerOptions): Placer {
           reject(signal.reason);
         };
         const waiter: Waiter = {
-          wish,
+          request,
           give(candidate) {
             leave();
             resolve({ ...placeOf(candidate), address: candidate.address });
@@ -156,14 +157,16 @@ export function createPlacer(options: PlacerOptions): Placer {
           leave();
           reject(refusal(capability));
         };
-        const late = setTimeout(refuse, Math.max(0, wish.until - performance.now()));
+        const late = setTimeout(refuse, Math.max(0, request.until - performance.now()));
         signal.addEventListener('abort', abort, { once: true });
         queue.add(waiter);
         pump(capability);
         if (!queue.has(waiter)) return;
-        const untried = [...candidates.values()].filter((each) => !wish.refused.has(placeKey(placeOf(each))));
-        const { hope } = outlookOf(untried, capability);
-        if (!hope || queue.size > MAX_WAITING) refuse();
+        const untried = [...candidates.values()].filter(
+          (each) => !request.refused.has(placeKey(placeOf(each))),
+        );
+        const { mayFree } = prospects(untried, capability);
+        if (!mayFree || queue.size > MAX_WAITING) refuse();
       });
     },
     stop() {

@@ -91,7 +91,7 @@ export function createSlotClaims(options: SlotClaimsOptions): SlotClaims {
         // start an agent for nobody. It counts once, whoever refuses later; an open that finds no slot in the end is
         // refused again.
         if (refused.size === 0) options.opens?.opened(capability, request.account);
-        const asked = {
+        const claim = {
           sessionId: session,
           incarnation: place.incarnation,
           capability,
@@ -103,7 +103,7 @@ export function createSlotClaims(options: SlotClaimsOptions): SlotClaims {
           requestId,
         };
         try {
-          if (await ask(place, asked, signal, traceparent)) return place;
+          if (await ask(place, claim, signal, traceparent)) return place;
         } catch (error) {
           // The claim was cut off, so the agent may hold the slot.
           doom(place, session, capability);

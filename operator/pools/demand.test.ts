@@ -2,7 +2,7 @@ import { agentOf, busy, podOf, poolOf, profileWith } from '@semblance/testkit/op
 import { describe, expect, it } from 'vitest';
 import { type Bidder, shareDemand } from './demand.ts';
 import { profileOf } from './observe.ts';
-import { mayGrow, type Outlook, wordOf } from './outlook.ts';
+import { explainWaiting, mayGrow, type Outlook } from './outlook.ts';
 import { createRefusedOpens } from './refused-opens.ts';
 import { NO_DEMAND } from './types.ts';
 
@@ -158,15 +158,15 @@ describe('the word of pools', () => {
     ['one of another capability', outlook({ max: 9, capabilities: new Set(['avatar']) }), false, undefined],
   ])('%s', (_, of, grows, reason) => {
     expect(mayGrow([of], 'voice')).toBe(grows);
-    expect(wordOf([of], 'voice', others)?.reason).toBe(reason);
+    expect(explainWaiting([of], 'voice', others)?.reason).toBe(reason);
   });
 
   it('says how far it is, and how it stands otherwise', () => {
-    expect(wordOf([outlook({ desired: 3 })], 'voice', others)?.message).toBe(
+    expect(explainWaiting([outlook({ desired: 3 })], 'voice', others)?.message).toBe(
       'pool gpu is starting agents, 1 of 3 ready; 2 of 2 slots on 1 agent are busy.',
     );
-    expect(wordOf([outlook({ max: 1 })], 'voice', { reason: 'NoAgents', message: 'x' })?.message).toBe(
-      'pool gpu is at its maximum of 1 agent.',
-    );
+    expect(
+      explainWaiting([outlook({ max: 1 })], 'voice', { reason: 'NoAgents', message: 'x' })?.message,
+    ).toBe('pool gpu is at its maximum of 1 agent.');
   });
 });

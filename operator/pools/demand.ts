@@ -22,7 +22,7 @@ export interface Bidder {
  */
 export function shareDemand(demand: Demand, bidders: readonly Bidder[]): Map<string, Demand> {
   const pools = bidders.toSorted((a, b) => (a.name < b.name ? -1 : 1));
-  const given = new Map(
+  const shares = new Map(
     pools.map(({ name }) => {
       const none = () => new Map<string, number>();
       return [name, { jobs: none(), passedOver: none(), opens: none() }];
@@ -42,7 +42,7 @@ export function shareDemand(demand: Demand, bidders: readonly Bidder[]): Map<str
     const add = (to: Map<string, number> | undefined, taken: number) =>
       to?.set(capability, (to.get(capability) ?? 0) + taken);
     const give = (pool: Bidder | undefined, taken: number, passedOver: number) => {
-      const mine = pool && taken > 0 ? given.get(pool.name) : undefined;
+      const mine = pool && taken > 0 ? shares.get(pool.name) : undefined;
       add(mine?.[kind], taken);
       if (passedOver > 0) add(mine?.passedOver, passedOver);
     };
@@ -51,11 +51,11 @@ export function shareDemand(demand: Demand, bidders: readonly Bidder[]): Map<str
       for (const pool of able) {
         const room = rooms.get(pool.name)?.[stage];
         if (!room) continue;
-        const taken = room(capability, left);
-        left -= taken;
-        const passedOver = stage === 'growth' ? Math.min(taken, late) : 0;
+        const granted = room(capability, left);
+        left -= granted;
+        const passedOver = stage === 'growth' ? Math.min(granted, late) : 0;
         late -= passedOver;
-        give(pool, taken, passedOver);
+        give(pool, granted, passedOver);
       }
     }
     const growing = able.filter(({ max }) => max !== undefined);
@@ -65,7 +65,7 @@ export function shareDemand(demand: Demand, bidders: readonly Bidder[]): Map<str
   };
   for (const [capability, count] of demand.jobs) share(capability, count, 'jobs');
   for (const [capability, count] of demand.opens) share(capability, count, 'opens');
-  return given;
+  return shares;
 }
 
 /** Takes up to `asked` units out of the room. @returns how many it took */
@@ -95,13 +95,13 @@ function roomIn(profile: Profile, agents: number, renders: number, live: Readonl
     if (isLive(capability)) {
       const all = agents * Math.max(1, profile.live.get(capability) ?? 1);
       const left = sessions.get(capability) ?? Math.max(0, all - (live.get(capability) ?? 0));
-      const taken = Math.min(asked, left);
-      sessions.set(capability, left - taken);
-      return taken;
+      const granted = Math.min(asked, left);
+      sessions.set(capability, left - granted);
+      return granted;
     }
     const cost = profile.costs.get(capability) ?? 1;
-    const taken = Math.min(asked, Math.floor(slots / cost));
-    slots -= taken * cost;
-    return taken;
+    const granted = Math.min(asked, Math.floor(slots / cost));
+    slots -= granted * cost;
+    return granted;
   };
 }

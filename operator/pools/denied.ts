@@ -38,8 +38,9 @@ export function deniedStatus(pool: AgentPool, denied: string, now: number): Agen
     message: `The operator may not read Pods, so that it starts, replaces and removes none: ${denied}.`,
     observedGeneration: pool.metadata.generation ?? 0,
   };
-  const said = before?.find(({ type }) => type === 'Ready');
-  if (said?.reason === ready.reason && said.observedGeneration === ready.observedGeneration) return undefined;
+  const published = before?.find(({ type }) => type === 'Ready');
+  if (published?.reason === ready.reason && published.observedGeneration === ready.observedGeneration)
+    return undefined;
   return {
     ...pool.status,
     observedGeneration: ready.observedGeneration,

@@ -5,7 +5,7 @@ export interface Faults {
   /** Stops the creation of Pods of this revision for a while, each time for longer. */
   note(pool: string, revision: string, fault: Fault): void;
   /** Returns the pause of this revision; undefined: nothing prevents new Pods. */
-  holdOf(pool: string, revision: string): PoolSnapshot['hold'];
+  pauseOf(pool: string, revision: string): PoolSnapshot['hold'];
   /** Notes that an agent of this revision, created at this time, became ready. */
   served(pool: string, revision: string, createdAt: number): void;
   forget(pool: string): void;
@@ -15,20 +15,20 @@ export interface Faults {
 export function createFaults(baseMs = 10_000, maxMs = 300_000): Faults {
   const known = new Map<
     string,
-    { revision: string; count: number; at: number; hold: NonNullable<PoolSnapshot['hold']> }
+    { revision: string; count: number; at: number; pause: NonNullable<PoolSnapshot['hold']> }
   >();
   return {
     note(pool, revision, fault) {
       const before = known.get(pool);
       const now = Date.now();
       // Several faults in one pause are one failure.
-      const again = before?.revision === revision ? before.count + (now < before.hold.until ? 0 : 1) : 1;
+      const again = before?.revision === revision ? before.count + (now < before.pause.until ? 0 : 1) : 1;
       const until = now + Math.min(maxMs, baseMs * 2 ** (again - 1));
-      known.set(pool, { revision, count: again, at: now, hold: { ...fault, until } });
+      known.set(pool, { revision, count: again, at: now, pause: { ...fault, until } });
     },
-    holdOf(pool, revision) {
+    pauseOf(pool, revision) {
       const fault = known.get(pool);
-      return fault?.revision === revision ? fault.hold : undefined;
+      return fault?.revision === revision ? fault.pause : undefined;
     },
     served(pool, revision, createdAt) {
       const fault = known.get(pool);

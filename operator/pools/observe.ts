@@ -178,16 +178,18 @@ export const POD_INDEXERS = {
  */
 export function profileOf(pool: AgentPool, revision: string, pods: readonly PoolPod[]): Profile {
   const named = pool.spec.capabilities ?? [];
-  const told = pods
+  const reporting = pods
     .filter((pod) => pod.agent?.ready && pod.revision === revision && !pod.terminating)
     .toSorted((a, b) => (a.name < b.name ? -1 : 1))[0]?.agent;
   const before = pool.status?.perAgent;
   const remembered = before && new Map((before.live ?? []).map(({ name, slots }) => [name, slots]));
-  if (told) {
-    const live = new Map([...told.live].map(([of, { slots }]) => [of, slots || (remembered?.get(of) ?? 0)]));
-    const offered = new Set([...told.costs.keys(), ...live.keys()]);
+  if (reporting) {
+    const live = new Map(
+      [...reporting.live].map(([of, { slots }]) => [of, slots || (remembered?.get(of) ?? 0)]),
+    );
+    const offered = new Set([...reporting.costs.keys(), ...live.keys()]);
     const capabilities = new Set(named.length > 0 ? named.filter((each) => offered.has(each)) : offered);
-    return { slots: told.slots, costs: told.costs, live, capabilities, known: true };
+    return { slots: reporting.slots, costs: reporting.costs, live, capabilities, known: true };
   }
   const whole = (name: string) => Math.max(1, Math.trunc(Number(envOf(pool, name) ?? 1)) || 1);
   const costs = new Map((before?.renders ?? []).map(({ name, slots }) => [name, slots]));

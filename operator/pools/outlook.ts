@@ -15,7 +15,7 @@ export interface Outlook {
   readonly fault: Fault | undefined;
 }
 
-export function outlookOf(snapshot: PoolSnapshot, { desired, kept }: Plan): Outlook {
+export function makeOutlook(snapshot: PoolSnapshot, { desired, kept }: Plan): Outlook {
   const { pool, profile } = snapshot;
   return {
     pool: pool.metadata.name ?? '',
@@ -43,7 +43,7 @@ export function mayGrow(outlooks: Iterable<Outlook>, capability: string): boolea
  * Returns why jobs of a capability wait, if pools have to do with it. `others`: the obstacle without regard to
  * pools.
  */
-export function wordOf(
+export function explainWaiting(
   outlooks: Iterable<Outlook>,
   capability: string,
   others: { readonly reason: string; readonly message: string },

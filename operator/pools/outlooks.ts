@@ -1,4 +1,4 @@
-import { mayGrow, type Outlook, outlookOf, wordOf } from './outlook.ts';
+import { explainWaiting, makeOutlook, mayGrow, type Outlook } from './outlook.ts';
 import type { PoolController } from './pool-controller.ts';
 import type { Plan, PoolSnapshot } from './types.ts';
 
@@ -16,7 +16,7 @@ export function createOutlooks(onChanged: () => void): Outlooks {
     JSON.stringify(of && { ...of, capabilities: [...of.capabilities] });
   return {
     show(snapshot, plan) {
-      const outlook = outlookOf(snapshot, plan);
+      const outlook = makeOutlook(snapshot, plan);
       const before = outlooks.get(outlook.pool);
       outlooks.set(outlook.pool, outlook);
       if (sign(before) !== sign(outlook)) onChanged();
@@ -26,6 +26,6 @@ export function createOutlooks(onChanged: () => void): Outlooks {
     },
     pools: () => [...outlooks.keys()],
     mayGrow: (capability) => mayGrow(outlooks.values(), capability),
-    wordOf: (capability, others) => wordOf(outlooks.values(), capability, others),
+    wordOf: (capability, others) => explainWaiting(outlooks.values(), capability, others),
   };
 }

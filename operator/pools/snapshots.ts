@@ -61,7 +61,7 @@ export function createSnapshots(options: SnapshotsOptions): Snapshots {
       demand,
       pods: seen,
       profile: profileOf(pool, revision, seen),
-      hold: faults.holdOf(uid, revision),
+      hold: faults.pauseOf(uid, revision),
       refused: refused.get(name) ?? new Set(),
       now: Date.now(),
     };

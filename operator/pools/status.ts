@@ -26,12 +26,12 @@ export function statusOf(snapshot: PoolSnapshot, plan: Plan, names: readonly str
 
   const creating = [...plan.claims, ...names];
   let conditions = pool.status?.conditions as Condition[] | undefined;
-  const told = {
+  const conditionsNow = {
     Ready: readiness(snapshot, plan),
     Progressing: progress(snapshot, plan, creating.length),
     ScalingLimited: limit(snapshot, plan),
   };
-  for (const [type, condition] of Object.entries(told))
+  for (const [type, condition] of Object.entries(conditionsNow))
     conditions = withCondition(conditions, { type, ...condition }, now);
   return {
     observedGeneration: pool.metadata.generation ?? 0,

@@ -85,8 +85,8 @@ function obstacleOf(
   const known = overtakenOf.get(account);
   if (known) return known;
   const running = shares.runningOf(account);
-  const whose = account ? 'of its account' : 'without an account';
-  const message = `fair share: ${running} ${running === 1 ? 'job' : 'jobs'} ${whose} ${running === 1 ? 'runs' : 'run'}, and younger ones of others come first; ${common.message}`;
+  const suffix = account ? 'of its account' : 'without an account';
+  const message = `fair share: ${running} ${running === 1 ? 'job' : 'jobs'} ${suffix} ${running === 1 ? 'runs' : 'run'}, and younger ones of others come first; ${common.message}`;
   const obstacle = { reason: 'AccountShare', message };
   overtakenOf.set(account, obstacle);
   return obstacle;

@@ -99,6 +99,6 @@ function place(document: unknown, path: readonly PropertyKey[]): string {
   if (first !== 'models' || typeof index !== 'number') return `${path.map(String).join('.')}: `;
   const models = (document as { models?: readonly { name?: unknown }[] }).models;
   const name = models?.[index]?.name;
-  const where = `models[${index}]${typeof name === 'string' ? ` (${name.slice(0, 64)})` : ''}`;
-  return rest.length > 0 ? `${where}, ${rest.map(String).join('.')}: ` : `${where}: `;
+  const place = `models[${index}]${typeof name === 'string' ? ` (${name.slice(0, 64)})` : ''}`;
+  return rest.length > 0 ? `${place}, ${rest.map(String).join('.')}: ` : `${place}: `;
 }

@@ -61,7 +61,7 @@ export function connect(socket: string, times: SidecarTimes): Connection {
     await call(client.warmUp.bind(client), {}, { timeoutMs: 3_600_000, signal });
   }
 
-  async function once(signal: AbortSignal): Promise<SidecarInfo> {
+  async function connectOnce(signal: AbortSignal): Promise<SidecarInfo> {
     const info = checkedInfo(await call(client.getInfo.bind(client), {}, { timeoutMs: 5_000, signal }));
     await warmAgain(signal);
     // Renders of a dead agent process may still be ending.
@@ -78,17 +78,17 @@ export function connect(socket: string, times: SidecarTimes): Connection {
     warmAgain,
     async warm(signal, hopeless = () => false) {
       const began = performance.now();
-      let told = 0;
+      let loggedSec = 0;
       for (;;) {
         try {
-          return await once(signal);
+          return await connectOnce(signal);
         } catch (error) {
           if (signal.aborted) throw signal.reason;
           if (error instanceof ContractError || isTooLarge(error) || hopeless(error)) throw error;
           const waited = Math.floor((performance.now() - began) / 1_000);
           // A sidecar that was only just started is not worth a log line.
-          if (waited >= Math.max(2, told * 2)) {
-            told = waited;
+          if (waited >= Math.max(2, loggedSec * 2)) {
+            loggedSec = waited;
             console.warn(`waiting for the sidecar at ${socket} (${waited} s): ${describeError(error)}`);
           }
           await delay(Math.min(2_000, 100 + waited * 100), undefined, { signal });

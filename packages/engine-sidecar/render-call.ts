@@ -108,7 +108,7 @@ async function answered(
     clearTimeout(silence);
     signal.removeEventListener('abort', cancel);
     stream.cancel();
-    if (!over && !(await gone(connection, renderId, times, signal)))
+    if (!over && !(await stopGone(connection, renderId, times, signal)))
       onStuck('the sidecar goes on with a render that is over');
   }
 }
@@ -118,7 +118,7 @@ async function answered(
  * @returns false when it goes on beyond its time. After a cancel this is not judged here: the client's host
  * measures that time and kills the client. Either way the next client offers nothing before the sidecar is done.
  */
-async function gone(
+async function stopGone(
   connection: Connection,
   renderId: string,
   { endMs, deadAfterMs }: SidecarTimes,
@@ -144,7 +144,7 @@ function asRenderFault(error: unknown): Error {
   if (error instanceof RenderError || error instanceof ContractError) return error;
   const { code, details = '' } = error as Partial<ServiceError>;
   if (isTooLarge(error)) return new ContractError(`the sidecar does not keep to the contract: ${details}`);
-  const said = `${status[code ?? status.UNKNOWN]}: ${details || String(error)}`.slice(0, 500);
-  if (MOMENTARY.includes(code)) return new EngineInterruptedError(`the sidecar could not go on (${said})`);
-  return new Error(`the sidecar failed (${said})`);
+  const text = `${status[code ?? status.UNKNOWN]}: ${details || String(error)}`.slice(0, 500);
+  if (MOMENTARY.includes(code)) return new EngineInterruptedError(`the sidecar could not go on (${text})`);
+  return new Error(`the sidecar failed (${text})`);
 }

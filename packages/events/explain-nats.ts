@@ -24,7 +24,7 @@ export interface ExplainOptions {
  */
 export async function explainNats({ to, logger, done, onFault, signal }: ExplainOptions): Promise<void> {
   const refusals = createRefusals('SEMBLANCE_NATS_URL');
-  for (let said = { text: '', at: 0 }; ; ) {
+  for (let logged = { text: '', at: 0 }; ; ) {
     await delay(EVERY_MS, undefined, { signal }).catch(() => {});
     if (done() || signal.aborted) return;
     try {
@@ -33,8 +33,8 @@ export async function explainNats({ to, logger, done, onFault, signal }: Explain
       if (done() || signal.aborted) return;
       const text = describeError(error);
       onFault(text);
-      if (text !== said.text || performance.now() - said.at >= SAY_AGAIN_MS) {
-        said = { text, at: performance.now() };
+      if (text !== logged.text || performance.now() - logged.at >= SAY_AGAIN_MS) {
+        logged = { text, at: performance.now() };
         logger.warn(`cannot connect to NATS: ${text}`);
       }
       refusals.count(error, (error as { code?: string }).code === ErrorCode.AuthorizationViolation);

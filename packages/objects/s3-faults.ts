@@ -30,18 +30,18 @@ export function describeS3Fault(error: unknown, { bucket, region, endpoint }: S3
     message?: string;
     $metadata?: { httpStatusCode?: number };
   };
-  const where = endpoint ?? `AWS in ${region}`;
-  const said = name && !message.includes(name) ? `${name}: ${message}` : message;
+  const place = endpoint ?? `AWS in ${region}`;
+  const text = name && !message.includes(name) ? `${name}: ${message}` : message;
   const status = $metadata.httpStatusCode;
-  if (name === 'NoSuchBucket') return new StoreFault(`S3 at ${where} has no bucket "${bucket}"`);
+  if (name === 'NoSuchBucket') return new StoreFault(`S3 at ${place} has no bucket "${bucket}"`);
   if (REFUSALS.includes(name))
-    return new StoreFault(`S3 at ${where} refuses the credentials (${said})`, { refused: true });
+    return new StoreFault(`S3 at ${place} refuses the credentials (${text})`, { refused: true });
   if (ELSEWHERE.includes(name) || status === 301)
-    return new StoreFault(`S3 at ${where}: the bucket "${bucket}" is not in the region ${region} (${said})`);
+    return new StoreFault(`S3 at ${place}: the bucket "${bucket}" is not in the region ${region} (${text})`);
   if (status === 403)
     return new StoreFault(
-      `S3 at ${where} does not let these credentials list the bucket "${bucket}" (${said})`,
+      `S3 at ${place} does not let these credentials list the bucket "${bucket}" (${text})`,
     );
-  if (status !== undefined) return new StoreFault(`S3 at ${where} answers with status ${status} (${said})`);
-  return new StoreFault(`S3 at ${where} cannot be reached`, { cause: error });
+  if (status !== undefined) return new StoreFault(`S3 at ${place} answers with status ${status} (${text})`);
+  return new StoreFault(`S3 at ${place} cannot be reached`, { cause: error });
 }

@@ -34,17 +34,17 @@ export function checkAtStart(
   let fault: string | undefined = 'the object store has not been asked yet';
 
   async function run(): Promise<void> {
-    for (let said = { text: '', at: 0 }; ; ) {
+    for (let logged = { text: '', at: 0 }; ; ) {
       try {
         await check?.call(store, end.signal, ANSWER_MS);
-        if (said.text) logger.info('the object store answers');
+        if (logged.text) logger.info('the object store answers');
         fault = undefined;
         return;
       } catch (error) {
         if (end.signal.aborted) return;
         fault = describeError(error);
-        if (fault !== said.text || performance.now() - said.at >= SAY_AGAIN_MS) {
-          said = { text: fault, at: performance.now() };
+        if (fault !== logged.text || performance.now() - logged.at >= SAY_AGAIN_MS) {
+          logged = { text: fault, at: performance.now() };
           logger.warn(`cannot use the object store yet: ${fault}`);
         }
         refusals.count(error, error instanceof StoreFault && error.refused);

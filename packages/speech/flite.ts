@@ -35,16 +35,16 @@ export function openFlite(
     const tool = await startProgram({ file, args, isolate: tools.isolate, guard, signal, limits: LIMITS });
     const timer = setTimeout(() => tool.kill(), WALL_SEC * 1000);
     try {
-      let said = '';
+      let output = '';
       tool.stdout.setEncoding('utf8');
       for await (const piece of tool.stdout) {
-        said += piece;
-        if (said.length > MAX_OUTPUT) tool.kill();
+        output += piece;
+        if (output.length > MAX_OUTPUT) tool.kill();
       }
       const exit = await tool.exited;
       signal.throwIfAborted();
       if (exit.code !== 0) throw speechFailure('flite', exit);
-      return said;
+      return output;
     } finally {
       clearTimeout(timer);
       tool.kill();
@@ -58,8 +58,8 @@ export function openFlite(
       for (const path of [script, wav]) await guard.removeOnDeath(path);
       try {
         await writeFile(script, `${toAscii(text)}\n`, { mode: 0o600 });
-        const said = await run(['-voice', voice, ...manner, '-psdur', '-f', script, '-o', wav]);
-        return utterance(said, await readFile(wav));
+        const output = await run(['-voice', voice, ...manner, '-psdur', '-f', script, '-o', wav]);
+        return utterance(output, await readFile(wav));
       } finally {
         for (const path of [script, wav]) {
           await rm(path, { force: true });
@@ -93,8 +93,8 @@ export function readDurations(said: string, seconds: number): Phone[] {
       [...line.matchAll(/([a-z]+):([\d.]+)/g)].map(([, name = '', end]) => ({ name, end: Number(end) })),
     )
     .filter((line) => line.length > 0);
-  const told = lines.reduce((sum, line) => sum + (line.at(-1)?.end ?? 0), 0);
-  const cut = Math.max(0, told - seconds) / Math.max(1, lines.length);
+  const spoken = lines.reduce((sum, line) => sum + (line.at(-1)?.end ?? 0), 0);
+  const cut = Math.max(0, spoken - seconds) / Math.max(1, lines.length);
   const phones: Phone[] = [];
   let base = 0;
   for (const line of lines) {

@@ -144,15 +144,15 @@ function reasonOf(error: NodeJS.ErrnoException, socket: TLSSocket): string | und
 }
 
 function createRefusalLog(logger: Logger) {
-  const told = new Map<string, { at: number; more: number }>();
+  const lastLogged = new Map<string, { at: number; more: number }>();
   return (kind: string, { remoteAddress }: TLSSocket, why: string) => {
     const now = performance.now();
-    const last = told.get(kind);
+    const last = lastLogged.get(kind);
     if (last && now - last.at < QUIET_MS) {
       last.more++;
       return;
     }
-    told.set(kind, { at: now, more: 0 });
+    lastLogged.set(kind, { at: now, more: 0 });
     logger.warn({ remoteAddress, unsaid: last?.more ?? 0 }, `a client was refused: ${why}`);
   };
 }

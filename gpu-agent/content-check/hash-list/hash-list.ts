@@ -58,8 +58,8 @@ export function hashList(options: LookerProcessOptions): ContentCheck {
       if (refused) throw new RenderError(refused.code, refused.message);
       if (failed !== undefined) throw new ContentCheckError(failed);
       if (found === undefined) return ALLOWED;
-      const what = subject.phase === 'output' ? 'The result' : `The input ${found}`;
-      return { allowed: false, reason: `${what} is not allowed here.` };
+      const subjectName = subject.phase === 'output' ? 'The result' : `The input ${found}`;
+      return { allowed: false, reason: `${subjectName} is not allowed here.` };
     },
     async close() {
       closed = true;

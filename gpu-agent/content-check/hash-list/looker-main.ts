@@ -31,11 +31,11 @@ async function look({ id, ...looked }: Extract<ToLooker, { type: 'look' }>): Pro
   const controller = new AbortController();
   running.set(id, controller);
   let answer: LookerAnswer;
-  let told = 0;
+  let lastStepAt = 0;
   const onStep = () => {
     const now = performance.now();
-    if (now - told < STEP_MS) return;
-    told = now;
+    if (now - lastStepAt < STEP_MS) return;
+    lastStepAt = now;
     say({ type: 'looking', id });
   };
   try {

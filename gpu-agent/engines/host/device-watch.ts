@@ -34,11 +34,11 @@ export function createDeviceWatch({ devices, onMissing, onLost }: DeviceWatchOpt
   function check(): void {
     const missing = missingDevice(devices);
     if (missing === undefined || trouble !== undefined) return;
-    lost(missing);
+    reportLost(missing);
     onMissing(missing);
   }
 
-  function lost(reason: string): void {
+  function reportLost(reason: string): void {
     if (trouble !== undefined) return;
     hadFault = true;
     trouble = reason;
@@ -55,10 +55,10 @@ export function createDeviceWatch({ devices, onMissing, onLost }: DeviceWatchOpt
     assertPresent() {
       const missing = missingDevice(devices);
       if (missing === undefined) return;
-      lost(missing);
+      reportLost(missing);
       throw new DeviceGoneError(missing);
     },
-    lost,
+    lost: reportLost,
     restored() {
       const was = trouble !== undefined;
       trouble = undefined;

@@ -96,9 +96,9 @@ async function render(host: Engine, id: number, work: RenderWork): Promise<void>
     // Only text crosses the channel, so temporary faults must be detected here.
     const lack = exhausted(error);
     if (lack) console.warn(`${lack.message}: ${describeError(error)}`);
-    const told = lack ?? error;
-    const known = told instanceof RenderError || told instanceof EngineInterruptedError;
-    if (known) send({ type: 'error', id, code: told.code, message: told.message });
+    const cause = lack ?? error;
+    const known = cause instanceof RenderError || cause instanceof EngineInterruptedError;
+    if (known) send({ type: 'error', id, code: cause.code, message: cause.message });
     else send({ type: 'error', id, message: describeError(error) });
   } finally {
     running.delete(id);

@@ -25,7 +25,7 @@ export interface LiveSessionsOptions extends PrepareOptions {
   readonly metrics: LiveMetrics;
   readonly logger: Logger;
   /** Whether the agent holds its Lease, by its own clock, and so may work. */
-  readonly live: () => boolean;
+  readonly holdsLease: () => boolean;
   readonly limits?: SessionTableLimits;
 }
 
@@ -125,7 +125,7 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
     const engine = engineOf(work.capability);
     if (!engine) throw new ClaimRefusedError('no-engine', `this agent does no live ${work.capability}`);
     engine.check(work.settings);
-    if (!options.live() && !table.get(work.id))
+    if (!options.holdsLease() && !table.get(work.id))
       throw new ClaimRefusedError('no-lease', 'the agent cannot renew its lease');
     const decision = table.claim(work, { capacity: engine.slots, draining, at: performance.now() });
     if (decision.kind === 'known') return;
@@ -200,7 +200,7 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
 
   function connect(id: string, ticket: Uint8Array, told: Told): ConnectedSession {
     const digest = createHash('sha256').update(ticket).digest();
-    const decision = options.live() ? table.connect(id, digest, performance.now()) : 'no-lease';
+    const decision = options.holdsLease() ? table.connect(id, digest, performance.now()) : 'no-lease';
     const held = sessions.get(id);
     const engine = held && engineOf(held.work.capability);
     if (decision !== 'connected' || !held || !engine) {

@@ -10,16 +10,16 @@ const PROGRESS_MS = 2_000;
 export function createProgress(table: SessionTable, tell: (id: string) => void) {
   let timer: NodeJS.Timeout | undefined;
   /** Number of messages at the last event, by session. */
-  let told = new Map<string, number>();
+  let lastCounts = new Map<string, number>();
 
   function look(): void {
     const now = new Map<string, number>();
     for (const { id, received, converted, dropped } of table.held()) {
       const messages = received + converted + dropped;
       now.set(id, messages);
-      if (messages !== (told.get(id) ?? 0)) tell(id);
+      if (messages !== (lastCounts.get(id) ?? 0)) tell(id);
     }
-    told = now;
+    lastCounts = now;
   }
 
   return {

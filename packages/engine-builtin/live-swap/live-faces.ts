@@ -114,12 +114,12 @@ export class LiveFaces {
   }
 
   #place(track: Track, seen: Seen, frame: Frame, index: number, ms: number): PlacedFace | undefined {
-    const where = this.#where(track, seen, frame, index, ms);
-    if (!where) return undefined;
+    const place = this.#where(track, seen, frame, index, ms);
+    if (!place) return undefined;
     const fade = seen.appearedMs === undefined ? 1 : (ms - seen.appearedMs + FADE_MS / 5) / FADE_MS;
-    const opacity = Math.min(1, where.share, shownAt(yaw(where.face)), fade);
+    const opacity = Math.min(1, place.share, shownAt(yaw(place.face)), fade);
     if (opacity <= 0.01) return undefined;
-    const { face, openness } = where;
+    const { face, openness } = place;
     return { track: track.id, face, opacity, openness };
   }
 

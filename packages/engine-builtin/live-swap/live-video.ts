@@ -192,17 +192,17 @@ class Stream implements LiveVideoStream {
       throw new LiveVideoError('busy', 'The picture before is under way: one is taken at a time.');
     // A copy, because the input may be a part of a larger buffer that is reused.
     const copy = new Uint8Array(picture);
-    const asked = this.#thread.ask(
+    const pending = this.#thread.ask(
       { type: 'picture', picture: copy, ms: performance.now() },
       LONGEST.picture,
       [copy.buffer],
     );
-    this.#underWay = asked.then(
+    this.#underWay = pending.then(
       () => undefined,
       () => undefined,
     );
     try {
-      const done = await asked;
+      const done = await pending;
       if (!done) throw new Error('a picture was answered without a result');
       return { ...done, picture: done.picture ?? picture };
     } finally {

@@ -101,13 +101,13 @@ export class StreamThread {
   }
 
   #receive(message: FromThread): void {
-    const asked = this.#waiting.get(message.id);
-    if (!asked) return;
+    const pending = this.#waiting.get(message.id);
+    if (!pending) return;
     this.#waiting.delete(message.id);
-    clearTimeout(asked.timer);
+    clearTimeout(pending.timer);
     if (this.#waiting.size === 0) this.#worker.unref();
-    if (message.type === 'done') asked.resolve(message.result);
-    else asked.reject(toError(message.error));
+    if (message.type === 'done') pending.resolve(message.result);
+    else pending.reject(toError(message.error));
   }
 }
 

@@ -139,7 +139,7 @@ function paintUnder(target: Planes, source: Planes, from: Float32Array, to: Floa
 /** Returns where each vertex takes its pixels from the frame; lips of an open mouth without their innermost edge. */
 function texturePlaces(axes: FaceFrame, own: Float32Array, gap: number): Float32Array {
   const out = place(axes, own);
-  const apart = smoothstep(0.015, 0.05, gap);
+  const openness = smoothstep(0.015, 0.05, gap);
   const [innermost, next] = [LIP_RINGS[RING_COUNT - 1], LIP_RINGS[RING_COUNT - 2]] as [
     readonly number[],
     readonly number[],
@@ -152,7 +152,7 @@ function texturePlaces(axes: FaceFrame, own: Float32Array, gap: number): Float32
       (out[a] as number) - (out[b] as number),
       (out[a + 1] as number) - (out[b + 1] as number),
     );
-    const rim = apart * Math.min(MAX_RIM, RIM + RIM_PIXELS / Math.max(1, thick));
+    const rim = openness * Math.min(MAX_RIM, RIM + RIM_PIXELS / Math.max(1, thick));
     for (const [ring, share] of [
       [innermost, rim],
       [next, rim * 0.5],
@@ -197,11 +197,12 @@ function paintInside(target: Planes, inside: Inside): void {
     const down = i < 10 ? 1 : -1;
     // Distance to the other lip down the face, as a share of the IOD, and the remaining distance across.
     const way = (dx * downX + dy * downY) / Math.max(1e-6, downX ** 2 + downY ** 2);
-    const apart = -down * way;
+    const offset = -down * way;
     // Meeting points of lips are moved onto each other, because the outline would cross itself otherwise.
-    const meet = 0.5 * (1 - smoothstep(1 / axes.iod, 4 / axes.iod, apart));
+    const meet = 0.5 * (1 - smoothstep(1 / axes.iod, 4 / axes.iod, offset));
     // Pressed lips overlap by some pixels, so the line must not run along the hidden edge only.
-    const widen = down * (missing * Math.sqrt(4 * t * (1 - t)) + Math.min(1 / axes.iod, Math.max(0, -apart)));
+    const widen =
+      down * (missing * Math.sqrt(4 * t * (1 - t)) + Math.min(1 / axes.iod, Math.max(0, -offset)));
     outline[i * 2] = x + meet * (dx - way * downX) + widen * downX;
     outline[i * 2 + 1] = y + meet * (dy - way * downY) + widen * downY;
   });

@@ -102,11 +102,11 @@ export class FrameThreads<Source, Work, Answer> {
     const thread = { worker, waiting };
     let failure: unknown;
     worker.on('message', (message: FromFrameThread<Answer>) => {
-      const asked = waiting.get(message.job);
+      const pending = waiting.get(message.job);
       waiting.delete(message.job);
       if (waiting.size === 0) worker.unref();
-      if (message.type === 'failed') asked?.reject(new Error(message.message));
-      else asked?.resolve(message.answer);
+      if (message.type === 'failed') pending?.reject(new Error(message.message));
+      else pending?.resolve(message.answer);
     });
     worker.on('error', (error) => {
       failure = error;
@@ -117,7 +117,7 @@ export class FrameThreads<Source, Work, Answer> {
       const at = this.#threads.indexOf(thread);
       if (at >= 0) this.#threads.splice(at, 1);
       const end = threadEnd('a thread that works on frames', failure, code);
-      for (const asked of waiting.values()) asked.reject(end);
+      for (const pending of waiting.values()) pending.reject(end);
       waiting.clear();
     });
     worker.unref();

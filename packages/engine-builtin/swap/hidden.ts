@@ -123,11 +123,14 @@ function settleEyes(hidden: Plane, { zones, plain, mirror }: HiddenParts, faceWi
     all[side]++;
   }
   const [first, second] = [dark[0] / Math.max(1, all[0]), dark[1] / Math.max(1, all[1])];
-  const gone = [first > EYE_HIDDEN && second < EYE_SHOWN, second > EYE_HIDDEN && first < EYE_SHOWN] as const;
+  const closing = [
+    first > EYE_HIDDEN && second < EYE_SHOWN,
+    second > EYE_HIDDEN && first < EYE_SHOWN,
+  ] as const;
   const whole = grow(features, 0.03 * faceWidth);
   for (let i = 0; i < whole.data.length; i++) {
     if (!whole.data[i] || !mirror.covered.data[i]) continue;
-    if (gone[nearest(i)]) hidden.data[i] = 1;
+    if (closing[nearest(i)]) hidden.data[i] = 1;
     else if (features.data[i]) hidden.data[i] = 0;
   }
 }

@@ -78,9 +78,9 @@ function lay(plan: SwapPlan, source: SourceFace, color: Colors, frame: Frame, fa
   const { image, points } = source;
   const size = image.width & ~1;
   const box = ovalBox(points, size);
-  const where = inverse(plan, source);
+  const samples = inverse(plan, source);
   const shown = meshShare(plan, faceWidth);
-  const within = outlineShare(where, source);
+  const within = outlineShare(samples, source);
   const { luma, chroma } = emptyTexture(size);
   const half = size >> 1;
   const sums = new Float32Array(half * 3);
@@ -92,7 +92,7 @@ function lay(plan: SwapPlan, source: SourceFace, color: Colors, frame: Frame, fa
   for (let y = box.y; y < box.y + box.height; y++) {
     if (y % 2 === 0) sums.fill(0);
     for (let x = box.x; x < box.x + box.width; x++) {
-      const at = placeOf(where, (x + 0.5) * scale, (y + 0.5) * scale);
+      const at = placeOf(samples, (x + 0.5) * scale, (y + 0.5) * scale);
       if (!at) continue;
       const lips = sample(plan.lips, at.x, at.y);
       // The inside of the mouth is drawn anew in each frame; here only the parts count that the source does not

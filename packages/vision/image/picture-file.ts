@@ -31,12 +31,12 @@ interface Opened {
  * `input_too_large`
  */
 export async function readBase(path: string): Promise<BasePicture> {
-  const what = 'The base image';
-  const { format, head, metadata } = await openPicture(path, what);
+  const subject = 'The base image';
+  const { format, head, metadata } = await openPicture(path, subject);
   if ((metadata.pages ?? 1) > 1 || (format === 'png' && isAnimatedPng(head))) {
     throw new RenderError(
       'unsupported_format',
-      `${what} is animated: send a still picture, or a video to Video Swap.`,
+      `${subject} is animated: send a still picture, or a video to Video Swap.`,
     );
   }
   const grey = metadata.space === 'b-w' || metadata.space === 'grey16';
@@ -46,7 +46,7 @@ export async function readBase(path: string): Promise<BasePicture> {
   let space: string;
   if (grey) space = deep ? 'grey16' : 'b-w';
   else space = deep ? 'rgb16' : 'srgb';
-  const picture = await decode(what, () =>
+  const picture = await decode(subject, () =>
     sharp(path, { failOn: 'error', limitInputPixels: MAX_PIXELS, ignoreIcc: !convert })
       .autoOrient()
       .toColourspace(space)

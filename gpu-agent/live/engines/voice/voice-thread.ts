@@ -30,19 +30,19 @@ function send(message: FromVoiceThread, transfer: ArrayBuffer[] = []): void {
 function runnerOf(stream: number): RunModel {
   return (model, feeds) => {
     const run = ++lastRun;
-    const asked = { stream, ...Promise.withResolvers<FloatTensor>() };
-    runs.set(run, asked);
-    const given = Object.values(feeds).map(({ data }) => data.buffer);
-    send({ type: 'run', stream, run, model, feeds }, given);
-    return asked.promise;
+    const pending = { stream, ...Promise.withResolvers<FloatTensor>() };
+    runs.set(run, pending);
+    const transfers = Object.values(feeds).map(({ data }) => data.buffer);
+    send({ type: 'run', stream, run, model, feeds }, transfers);
+    return pending.promise;
   };
 }
 
 function ran({ run, output, failure }: Extract<ToVoiceThread, { type: 'ran' }>): void {
-  const asked = runs.get(run);
+  const pending = runs.get(run);
   runs.delete(run);
-  if (output) asked?.resolve(output);
-  else asked?.reject(new Error(failure));
+  if (output) pending?.resolve(output);
+  else pending?.reject(new Error(failure));
 }
 
 /** Closes a stream. Nobody waits for the pending model runs of its converter. */
