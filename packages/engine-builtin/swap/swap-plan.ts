@@ -1,6 +1,7 @@
 import type { Plane } from '@semblance/vision/plane/plane';
 import type { WarpMap } from '@semblance/vision/plane/warp-map';
 import type { LightField } from './light.ts';
+import type { SkinBlend } from './skin-blend.ts';
 import type { Tone } from './tone.ts';
 
 /** A swap on the work grid, ready to be composed. */
@@ -32,6 +33,7 @@ export interface SwapPlan {
   /** Share of the picture's own fine texture that the new face gets, from 0 to 1. */
   readonly grainShare: number;
   readonly light: LightField;
+  readonly skin: SkinBlend;
   /** Defined when the target has a single tone. */
   readonly tone: Tone | undefined;
   /** Share of each work pixel that something in front of the target's face covers. */

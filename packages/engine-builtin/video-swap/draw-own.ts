@@ -14,6 +14,7 @@ import type { Before } from './before.ts';
 import type { FaceDrawing } from './face-drawing.ts';
 import type { Frame } from './frame-part.ts';
 import type { FaceTexture } from './texture.ts';
+import { ALPHA_STEP } from './texture-data.ts';
 
 /** A part of the face that shows the frame's own pixels. */
 interface OwnPart {
@@ -160,14 +161,15 @@ function drawOwn(
 
 /** Returns the share of the lips that the swap shows. Where the mouth is covered, its inside stays too. */
 export function mouthShown({ from, to, share }: FaceDrawing): number {
-  const mean = ({ luma, points, size }: FaceTexture): number => {
+  const mean = ({ alpha, points, size }: FaceTexture): number => {
+    const side = Math.ceil(size / ALPHA_STEP);
+    const place = (value: number): number => Math.min(side - 1, Math.max(0, Math.round(value / ALPHA_STEP)));
     let sum = 0;
-    for (const index of LIPS_OUTER) {
-      const x = Math.min(size - 1, Math.max(0, Math.floor(points[index * 3] as number)));
-      const y = Math.min(size - 1, Math.max(0, Math.floor(points[index * 3 + 1] as number)));
-      sum += (luma[y * size + x] as number) >> 16;
-    }
-    return sum / LIPS_OUTER.length / 255;
+    for (const index of LIPS_OUTER)
+      sum += alpha[
+        place(points[index * 3 + 1] as number) * side + place(points[index * 3] as number)
+      ] as number;
+    return sum / LIPS_OUTER.length;
   };
   return mean(from) * (1 - share) + mean(to) * share;
 }

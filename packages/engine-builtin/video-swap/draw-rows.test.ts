@@ -3,12 +3,12 @@ import { describe, expect, it } from 'vitest';
 import { copyOf } from './before.ts';
 import { drawChroma, drawLuma, type Layer } from './draw-rows.ts';
 import { PlaceRow, spansOf } from './grid-map.ts';
-import { blendTextures, emptyTexture, type SizedTexture } from './texture-data.ts';
+import { blendTextures, emptyTexture, packLuma, type SizedTexture } from './texture-data.ts';
 
 const [width, height, size] = [48, 36, 64];
 const SCALE = 3;
 
-const packed = (lower: number, upper: number): number => lower | (upper << 16);
+const chromaPair = (lower: number, upper: number): number => lower | (upper << 16);
 
 /** Brightness and share of a texture: waves over a slope. */
 const bright = (x: number, y: number): number => Math.round(100 + 60 * Math.sin(x / 5) + y / 2);
@@ -18,13 +18,13 @@ function texture(): SizedTexture {
   const made = emptyTexture(size);
   for (let y = 0; y < size; y++) {
     for (let x = 0; x < size; x++) {
-      made.luma[y * size + x] = packed(Math.round((bright(x, y) * share(x)) / 255), share(x));
+      made.luma[y * size + x] = packLuma((bright(x, y) * share(x)) / 255, share(x) / 255);
     }
   }
   const half = size >> 1;
   for (let i = 0; i < half * half; i++) {
-    made.chroma[i * 2] = packed(90, 170);
-    made.chroma[i * 2 + 1] = packed(255, 0);
+    made.chroma[i * 2] = chromaPair(90, 170);
+    made.chroma[i * 2 + 1] = chromaPair(255, 0);
   }
   return { ...made, size, box: { x: 0, y: 0, width: size, height: size } };
 }
@@ -45,9 +45,11 @@ function layer(place: (x: number, y: number) => [number, number], more: Partial<
   const data = new Uint8Array((width * height * 3) / 2).fill(50);
   const frame = { width, height, data };
   const places = new PlaceRow(map, 20);
+  const still = new Float32Array(grid.width * grid.height);
   return {
     frame,
     places,
+    shift: { x: still, y: still },
     most: 20,
     spans: spansOf(map),
     scale: SCALE,
@@ -79,6 +81,16 @@ describe('drawing a texture', () => {
       const wanted = 50 * (1 - part) + part * (100 + 60 * Math.sin(px / 5) + py / 2);
       expect(Math.abs(at(drawn, x, y) - wanted)).toBeLessThan(2);
     }
+  });
+
+  it("moves the frame's own pixels under it, as far as the mesh does", () => {
+    const drawn = layer((x, y) => [x / 6, y]);
+    const { before } = drawn;
+    for (let i = 0; i < before.luma.length; i++) before.luma[i] = 4 * (i % width) + Math.floor(i / width);
+    const shift = { x: drawn.shift.x.map(() => 1.5), y: drawn.shift.y.map(() => -2) };
+    drawLuma({ ...drawn, shift });
+    expect(at(drawn, 10, 9)).toBe(Math.round(4 * 11.5 + 7));
+    expect(at(drawn, 20, 20)).toBe(Math.round(4 * 21.5 + 18));
   });
 
   it('leaves bytes as they are where the texture has no share', () => {
@@ -128,10 +140,13 @@ describe('drawing a texture', () => {
 describe('blendTextures', () => {
   it('mixes both halves of each word without one reaching into the other', () => {
     const [a, b] = [texture(), texture()];
-    a.luma.fill(packed(255, 0));
-    b.luma.fill(packed(0, 255));
-    const mixed = blendTextures(a, b, 0.25);
-    expect([...mixed.luma.subarray(0, size * size)].every((word) => word === packed(191, 64))).toBe(true);
+    a.luma.fill(packLuma(255, 0));
+    b.luma.fill(packLuma(-64, 1));
+    const mixed = blendTextures(a, b, 1 / 3);
+    const word = mixed.luma[0] as number;
+    expect((word & 1023) / 3 - 64).toBeCloseTo(255 - (255 + 64) / 3, 0);
+    expect((word >>> 18) / 63).toBeCloseTo(1 / 3, 1);
+    expect(new Set(mixed.luma.subarray(0, size * size)).size).toBe(1);
     expect(blendTextures(a, b, 0).luma).toBe(a.luma);
     expect(blendTextures(a, b, 1).luma).toBe(b.luma);
   });

@@ -1,8 +1,17 @@
 import type { Before } from './before.ts';
 import { sumRows } from './before.ts';
 import type { Frame } from './frame-part.ts';
-import { type PlaceRow, spanAt } from './grid-map.ts';
-import { CHROMA_STRIDE, type TextureData } from './texture-data.ts';
+import { type OwnShift, type PlaceRow, spanAt } from './grid-map.ts';
+import {
+  CHROMA_STRIDE,
+  LUMA_BIT,
+  LUMA_HALF,
+  LUMA_LANES,
+  LUMA_NONE,
+  LUMA_SHARE,
+  LUMA_STEPS,
+  type TextureData,
+} from './texture-data.ts';
 
 /** Everything needed to draw a face's texture onto one frame. */
 export interface Layer {
@@ -10,6 +19,7 @@ export interface Layer {
   readonly before: Before;
   readonly texture: TextureData;
   readonly places: PlaceRow;
+  readonly shift: OwnShift;
   /** Largest distance of two neighbours that belong together. */
   readonly most: number;
   /** For each grid row, the first mesh column and the one after the last. */
@@ -28,13 +38,19 @@ export interface Layer {
 const GRAIN_LIMIT = 10;
 /** One pixel in texture coordinates, which have 16 bits of fraction. */
 const ONE = 1 << 16;
-/** A share of 1 as a lane of a packed value gives it between four pixels. */
+/** A share of 1 as a lane of a packed value gives it between four pixels: colour, brightness. */
 const FULL = 255 * 256;
+const FULL_LUMA = LUMA_SHARE * 256;
+/** Numbers of one piece of a row. */
+const PIECE = 10;
 
 /** Pieces of a row between two grid columns; in each piece the texture position moves evenly. */
 class RowPieces {
   count = 0;
-  /** For each piece: first pixel, the one after the last, start position and step, each x and y. */
+  /**
+   * For each piece: first pixel, the one after the last, start position in the texture and step, start of the shift
+   * of the frame's own pixels and step, each x and y.
+   */
   readonly data: Int32Array;
   readonly #layer: Layer;
   /** Frame pixels per pixel of the drawn plane: 1, or 2 for chroma. */
@@ -42,6 +58,8 @@ class RowPieces {
   /** First pixel of each cell, and its distance to the right of the cell's column. */
   readonly #starts: Int32Array;
   readonly #offsets: Float64Array;
+  readonly #shiftX: Float32Array;
+  readonly #shiftY: Float32Array;
 
   /** @param width of the plane, in pixels */
   constructor(layer: Layer, pixel: 1 | 2, width: number) {
@@ -49,7 +67,9 @@ class RowPieces {
     this.#pixel = pixel;
     const columns = layer.places.values.length / 2;
     // A fold needs two pieces.
-    this.data = new Int32Array(columns * 12);
+    this.data = new Int32Array(columns * 2 * PIECE);
+    this.#shiftX = new Float32Array(columns);
+    this.#shiftY = new Float32Array(columns);
     const by = pixel / layer.scale;
     // Pixel x lies at (x + 0.5) · by − 0.5 of the grid. Outside the columns the cells of the edge continue.
     this.#starts = Int32Array.from({ length: columns }, (_, cell) => {
@@ -70,6 +90,7 @@ class RowPieces {
     const firstCell = Math.max(0, start);
     const lastCell = Math.min(values.length / 2 - 2, end);
     places.moveTo((y + 0.5) * by, firstCell, lastCell + 2);
+    this.#moveShift((y + 0.5) * by);
     for (let cell = firstCell; cell <= lastCell; cell++) {
       const left = values[cell * 2] as number;
       const above = values[cell * 2 + 1] as number;
@@ -82,11 +103,44 @@ class RowPieces {
         // A fold has nothing between its two sides: each half of the cell shows its own side.
         const middle = Math.min(stop, Math.max(x, Math.ceil((cell + 1) / by - 0.5)));
         this.#add(x, middle, left, above, 0, 0);
+        this.#addShift(cell, 0, 0);
         this.#add(middle, stop, left + dx, above + dy, 0, 0);
+        this.#addShift(cell + 1, 0, 0);
         continue;
       }
       const u = this.#offsets[cell] as number;
       this.#add(x, stop, left + dx * u, above + dy * u, dx * by, dy * by);
+      this.#addShift(cell, u, by);
+    }
+  }
+
+  /** Interpolates the shift of a row of nodes. */
+  #moveShift(y: number): void {
+    const { shift, places } = this.#layer;
+    const columns = places.values.length / 2;
+    const rows = shift.x.length / columns;
+    const py = Math.min(rows - 1.001, Math.max(0, y - 0.5));
+    const v = py - (py | 0);
+    const start = (py | 0) * columns;
+    for (let i = 0; i < columns; i++) {
+      const above = start + i;
+      const below = above + columns;
+      this.#shiftX[i] = (shift.x[above] as number) * (1 - v) + (shift.x[below] as number) * v;
+      this.#shiftY[i] = (shift.y[above] as number) * (1 - v) + (shift.y[below] as number) * v;
+    }
+  }
+
+  /** Adds the shift to the last piece, from `u` of a cell in steps of `by`; 0: it is that of the cell's column. */
+  #addShift(cell: number, u: number, by: number): void {
+    if (this.count === 0) return;
+    const unit = ONE / this.#pixel;
+    const at = (this.count - 1) * PIECE + 6;
+    const { data } = this;
+    for (const [axis, row] of [this.#shiftX, this.#shiftY].entries()) {
+      const from = row[cell] as number;
+      const step = by === 0 ? 0 : (row[cell + 1] as number) - from;
+      data[at + axis] = Math.round((from + step * u) * unit);
+      data[at + 2 + axis] = Math.trunc(step * by * unit);
     }
   }
 
@@ -103,7 +157,7 @@ class RowPieces {
     const x1 = limit((px + stepX * steps) / pixel - 0.5);
     const y1 = limit((py + stepY * steps) / pixel - 0.5);
     const { data } = this;
-    const at = this.count++ * 6;
+    const at = this.count++ * PIECE;
     data[at] = from;
     data[at + 1] = to;
     data[at + 2] = x0 * ONE;
@@ -123,6 +177,26 @@ function between(a: number, b: number, c: number, d: number, fx: number, fy: num
   return Math.imul(top, 256 - fy) + Math.imul(bottom, fy);
 }
 
+/** The same for brightness, whose lanes have other widths. */
+function betweenLuma(a: number, b: number, c: number, d: number, fx: number, fy: number): number {
+  const gx = 256 - fx;
+  const top = ((Math.imul(a, gx) + Math.imul(b, fx) + LUMA_HALF) >>> 8) & LUMA_LANES;
+  const bottom = ((Math.imul(c, gx) + Math.imul(d, fx) + LUMA_HALF) >>> 8) & LUMA_LANES;
+  return Math.imul(top, 256 - fy) + Math.imul(bottom, fy);
+}
+
+/** Interpolates between four bytes; the result has 16 bits of fraction. The places have 16 bits of fraction too. */
+function ownBetween(own: Uint8Array, width: number, last: number, sx: number, sy: number): number {
+  const a = Math.min(last, Math.max(0, (sy >> 16) * width + (sx >> 16)));
+  const fx = (sx >> 8) & 255;
+  const fy = (sy >> 8) & 255;
+  const right = sx >> 16 < width - 1 ? 1 : 0;
+  const down = a + width <= last ? width : 0;
+  const top = (own[a] as number) * (256 - fx) + (own[a + right] as number) * fx;
+  const bottom = (own[a + down] as number) * (256 - fx) + (own[a + down + right] as number) * fx;
+  return top * (256 - fy) + bottom * fy;
+}
+
 export function drawLuma(layer: Layer): void {
   const { frame, before, texture, black, opacity, gain, size, grain } = layer;
   const { luma } = texture;
@@ -131,30 +205,38 @@ export function drawLuma(layer: Layer): void {
   const own = before.luma;
   const pieces = new RowPieces(layer, 1, width);
   const piece = pieces.data;
-  const byShare = opacity / FULL;
-  const byLuma = (opacity * gain) / 256;
+  const byShare = opacity / FULL_LUMA;
+  const byLuma = (opacity * gain) / 256 / LUMA_STEPS;
+  const none = LUMA_NONE * 256;
+  const lower = 2 ** LUMA_BIT - 1;
   // Added for each share of black when the rest is made brighter or darker.
   const lift = black * (1 - gain);
   const grainy = grain > 0;
   const byGrain = grain / 9;
   const most = 9 * GRAIN_LIMIT;
   const sums = new Int32Array(width);
+  const last = own.length - 1;
   for (let y = 0; y < height; y++) {
     pieces.moveTo(y);
     if (pieces.count === 0) continue;
     if (grainy) sumRows(before, y, sums);
     const out = (before.y + y) * frame.width + before.x;
     const row = y * width;
-    for (let p = 0, end = pieces.count * 6; p < end; p += 6) {
+    for (let p = 0, end = pieces.count * PIECE; p < end; p += PIECE) {
       const to = piece[p + 1] as number;
       let tx = piece[p + 2] as number;
       let ty = piece[p + 3] as number;
       const stepX = piece[p + 4] as number;
       const stepY = piece[p + 5] as number;
-      for (let x = piece[p] as number; x < to; x++, tx += stepX, ty += stepY) {
+      const x0 = piece[p] as number;
+      let sx = x0 * ONE + (piece[p + 6] as number);
+      let sy = y * ONE + (piece[p + 7] as number);
+      const ownX = ONE + (piece[p + 8] as number);
+      const ownY = piece[p + 9] as number;
+      for (let x = x0; x < to; x++, tx += stepX, ty += stepY, sx += ownX, sy += ownY) {
         const a = (ty >> 16) * size + (tx >> 16);
         const c = a + size;
-        const packed = between(
+        const packed = betweenLuma(
           luma[a] as number,
           luma[a + 1] as number,
           luma[c] as number,
@@ -162,11 +244,12 @@ export function drawLuma(layer: Layer): void {
           (tx >> 8) & 255,
           (ty >> 8) & 255,
         );
-        const total = packed >>> 16;
-        if (total < 128) continue;
-        const part = total * byShare;
-        let value = (data[out + x] as number) * (1 - part) + (packed & 0xffff) * byLuma + lift * part;
-        if (grainy) {
+        const part = (packed >>> LUMA_BIT) * byShare;
+        let value =
+          (ownBetween(own, width, last, sx, sy) / 65536) * (1 - part) +
+          ((packed & lower) - none) * byLuma +
+          lift * part;
+        if (grainy && part > 0) {
           // The frame's finest texture: film grain, noise, pores.
           const left = sums[x < 2 ? 0 : x - 2] as number;
           const right = sums[x + 2 < width ? x + 2 : width - 1] as number;
@@ -193,19 +276,25 @@ export function drawChroma(layer: Layer): void {
   const byShare = opacity / FULL;
   const byColor = (opacity * gain) / 256;
   const grey = 128 * 256;
+  const last = before.u.length - 1;
   const stride = frame.width >> 1;
   const uAt = frame.width * frame.height;
   const vAt = uAt + uAt / 4;
   for (let y = 0; y < height; y++) {
     pieces.moveTo(y);
     const out = ((before.y >> 1) + y) * stride + (before.x >> 1);
-    for (let p = 0, end = pieces.count * 6; p < end; p += 6) {
+    for (let p = 0, end = pieces.count * PIECE; p < end; p += PIECE) {
       const to = piece[p + 1] as number;
       let tx = piece[p + 2] as number;
       let ty = piece[p + 3] as number;
       const stepX = piece[p + 4] as number;
       const stepY = piece[p + 5] as number;
-      for (let x = piece[p] as number; x < to; x++, tx += stepX, ty += stepY) {
+      const x0 = piece[p] as number;
+      let sx = x0 * ONE + (piece[p + 6] as number);
+      let sy = y * ONE + (piece[p + 7] as number);
+      const ownX = ONE + (piece[p + 8] as number);
+      const ownY = piece[p + 9] as number;
+      for (let x = x0; x < to; x++, tx += stepX, ty += stepY, sx += ownX, sy += ownY) {
         const a = ((ty >> 16) * half + (tx >> 16)) * CHROMA_STRIDE;
         const c = a + down;
         const fx = (tx >> 8) & 255;
@@ -218,7 +307,6 @@ export function drawChroma(layer: Layer): void {
           fx,
           fy,
         );
-        if (total < 128) continue;
         const packed = between(
           chroma[a] as number,
           chroma[a + CHROMA_STRIDE] as number,
@@ -228,8 +316,14 @@ export function drawChroma(layer: Layer): void {
           fy,
         );
         const rest = 1 - total * byShare;
-        const u = 128 + ((data[uAt + out + x] as number) - 128) * rest + ((packed & 0xffff) - grey) * byColor;
-        const v = 128 + ((data[vAt + out + x] as number) - 128) * rest + ((packed >>> 16) - grey) * byColor;
+        const u =
+          128 +
+          (ownBetween(before.u, width, last, sx, sy) / 65536 - 128) * rest +
+          ((packed & 0xffff) - grey) * byColor;
+        const v =
+          128 +
+          (ownBetween(before.v, width, last, sx, sy) / 65536 - 128) * rest +
+          ((packed >>> 16) - grey) * byColor;
         data[uAt + out + x] = u <= 0 ? 0 : u >= 255 ? 255 : u + 0.5;
         data[vAt + out + x] = v <= 0 ? 0 : v >= 255 ? 255 : v + 0.5;
       }

@@ -2,7 +2,7 @@ import { evenRect, type Rect } from '@semblance/media/yuv';
 import { POINTS } from '@semblance/vision/face-mesh';
 import { FACE_OVAL } from '@semblance/vision/face-regions';
 import { withScratch } from '@semblance/vision/plane/scratch';
-import { drawTriangles, emptyMap, MOUTH_TRIANGLES } from '@semblance/vision/plane/warp-map';
+import { drawTriangles, emptyMap, MOUTH_TRIANGLES, type WarpMap } from '@semblance/vision/plane/warp-map';
 import { mixShape } from '../swap/shape.ts';
 import { flatten } from '../swap/source-face.ts';
 import { copyOf } from './before.ts';
@@ -10,9 +10,9 @@ import { drawLids, drawMouth, mouthShown } from './draw-own.ts';
 import { drawChroma, drawLuma } from './draw-rows.ts';
 import type { FaceDrawing } from './face-drawing.ts';
 import type { Colors, Frame } from './frame-part.ts';
-import { PlaceRow, spansOf } from './grid-map.ts';
+import { ownShift, PlaceRow, spansOf } from './grid-map.ts';
 import { skinLevel } from './skin-level.ts';
-import { blendTextures } from './texture-data.ts';
+import { ALPHA_STEP, blendTextures, type TextureData } from './texture-data.ts';
 
 /** Face width on the grid on which meshes are drawn. */
 const GRID_WIDTH = 100;
@@ -41,6 +41,10 @@ export function drawFace(frame: Frame, drawing: FaceDrawing, color: Colors): voi
     drawTriangles(map, geometry);
     // The texture has no share where the mouth opens. Without a hole nothing is interpolated across its edge.
     drawTriangles(map, geometry, MOUTH_TRIANGLES);
+    const own = emptyMap(grid.width, grid.height);
+    const moved = { to: mixed, from: flatten(points), depth };
+    drawTriangles(own, moved);
+    drawTriangles(own, moved, MOUTH_TRIANGLES);
     const spans = spansOf(map);
     const texture = blendTextures(from, drawing.to, drawing.share);
     const before = copyOf(frame, rect);
@@ -53,6 +57,7 @@ export function drawFace(frame: Frame, drawing: FaceDrawing, color: Colors): voi
       before,
       texture,
       places,
+      shift: ownShift(own, scale, before, (i) => drawing.opacity * shareAt(texture, from.size, map, i)),
       most,
       spans,
       scale,
@@ -68,6 +73,15 @@ export function drawFace(frame: Frame, drawing: FaceDrawing, color: Colors): voi
     drawMouth(layer, drawn, mouthShown(drawing));
     drawLids(layer, drawn, drawing.closed);
   });
+}
+
+/** Returns the share of the swap at a node of the grid. */
+function shareAt({ alpha }: TextureData, size: number, { x, y, covered }: WarpMap, node: number): number {
+  if (!covered.data[node]) return 0;
+  const side = Math.ceil(size / ALPHA_STEP);
+  const column = Math.min(side - 1, Math.max(0, Math.round((x.data[node] as number) / ALPHA_STEP)));
+  const row = Math.min(side - 1, Math.max(0, Math.round((y.data[node] as number) / ALPHA_STEP)));
+  return alpha[row * side + column] as number;
 }
 
 /**

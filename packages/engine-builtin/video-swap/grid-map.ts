@@ -73,3 +73,38 @@ export class PlaceRow {
     }
   }
 }
+
+/** For each node of the grid, how far the frame's own pixels lie from where they are drawn, in frame pixels. */
+export interface OwnShift {
+  readonly x: Float32Array;
+  readonly y: Float32Array;
+}
+
+/**
+ * Returns the shift of the frame's own pixels, which move with the features of the new face.
+ * @param own for each node, the place on the grid whose pixels belong there
+ * @param shareAt returns the share of the swap at a node, so far its pixels move
+ */
+export function ownShift(
+  own: WarpMap,
+  scale: number,
+  size: { readonly width: number; readonly height: number },
+  shareAt: (node: number) => number,
+): OwnShift {
+  const { width, height } = own.x;
+  const x = new Float32Array(width * height);
+  const y = new Float32Array(width * height);
+  const within = (value: number, most: number): number => Math.min(most, Math.max(0, value));
+  for (let row = 0, i = 0; row < height; row++) {
+    for (let column = 0; column < width; column++, i++) {
+      const share = own.covered.data[i] ? shareAt(i) : 0;
+      if (share === 0) continue;
+      const [hereX, hereY] = [(column + 0.5) * scale - 0.5, (row + 0.5) * scale - 0.5];
+      const thereX = hereX + share * ((own.x.data[i] as number) - column - 0.5) * scale;
+      const thereY = hereY + share * ((own.y.data[i] as number) - row - 0.5) * scale;
+      x[i] = within(thereX, size.width - 1) - hereX;
+      y[i] = within(thereY, size.height - 1) - hereY;
+    }
+  }
+  return { x, y };
+}

@@ -13,14 +13,14 @@ import {
 } from '@semblance/vision/plane/plane';
 import { withScratch } from '@semblance/vision/plane/scratch';
 import { drawTriangles, emptyMap, type WarpMap } from '@semblance/vision/plane/warp-map';
-import { KIND, LIGHT, relight } from '../swap/light.ts';
+import { KIND, LIGHT, readLight, relight } from '../swap/light.ts';
 import { flatten, type SourceFace } from '../swap/source-face.ts';
 import { planSwap } from '../swap/swap-face.ts';
 import type { SwapPlan } from '../swap/swap-plan.ts';
 import { applyTone } from '../swap/tone.ts';
 import { type Colors, extent, type Frame, type FramePart, intoPart, shrunk } from './frame-part.ts';
 import { skinLevel } from './skin-level.ts';
-import { CHROMA_STRIDE, emptyTexture, type SizedTexture } from './texture-data.ts';
+import { ALPHA_STEP, CHROMA_STRIDE, emptyTexture, packLuma, type SizedTexture } from './texture-data.ts';
 
 /** Face width, in pixels, from which a face is analysed at half its size; the analysis reduces it further anyway. */
 const HALVED_FROM = 260;
@@ -81,7 +81,8 @@ function lay(plan: SwapPlan, source: SourceFace, color: Colors, frame: Frame, fa
   const samples = inverse(plan, source);
   const shown = meshShare(plan, faceWidth);
   const within = outlineShare(samples, source);
-  const { luma, chroma } = emptyTexture(size);
+  const { luma, chroma, alpha } = emptyTexture(size);
+  const [red, green, blue] = plan.skin.correction;
   const half = size >> 1;
   const sums = new Float32Array(half * 3);
   const { y0, yr, yg, yb, ur, ug, ub, vr, vg, vb } = fromRgbFactors(frame, color);
@@ -94,27 +95,30 @@ function lay(plan: SwapPlan, source: SourceFace, color: Colors, frame: Frame, fa
     for (let x = box.x; x < box.x + box.width; x++) {
       const at = placeOf(samples, (x + 0.5) * scale, (y + 0.5) * scale);
       if (!at) continue;
-      const lips = sample(plan.lips, at.x, at.y);
-      // The inside of the mouth is drawn anew in each frame; here only the parts count that the source does not
-      // show: brows, cheeks.
-      const kept = lips > 0.05 ? 0 : sample(plan.keep, at.x, at.y);
       const edge = sample(within, (x + 0.5) * scale, (y + 0.5) * scale);
-      const share = sample(shown, at.x, at.y) * (1 - kept) * edge;
-      const i = (y * image.width + x) * 3;
-      rgb[0] = image.data[i] as number;
-      rgb[1] = image.data[i + 1] as number;
-      rgb[2] = image.data[i + 2] as number;
-      kind[KIND.eye] = sample(plan.eyes, at.x, at.y);
-      kind[KIND.lips] = lips;
-      kind[KIND.feature] = sample(plan.features, at.x, at.y);
-      readLight(plan, at.x, at.y, light);
-      relight(light, kind, source.grey, rgb);
-      if (plan.tone) applyTone(plan.tone, rgb);
-      const [r, g, b] = [clamp(rgb[0] as number), clamp(rgb[1] as number), clamp(rgb[2] as number)];
-      luma[y * size + x] = packed((y0 + yr * r + yg * g + yb * b) * share, 255 * share);
+      const opacity = sample(shown, at.x, at.y) * edge;
+      const share = opacity * sample(plan.skin.share, at.x, at.y);
+      const whole = share * plan.skin.sharpness;
+      if (x % ALPHA_STEP === 0 && y % ALPHA_STEP === 0)
+        alpha[(y / ALPHA_STEP) * Math.ceil(size / ALPHA_STEP) + x / ALPHA_STEP] = opacity;
+      rgb.fill(0);
+      if (share > 0.002) {
+        const i = (y * image.width + x) * 3;
+        for (let c = 0; c < 3; c++) rgb[c] = image.data[i + c] as number;
+        kind[KIND.eye] = sample(plan.eyes, at.x, at.y);
+        kind[KIND.lips] = sample(plan.lips, at.x, at.y);
+        kind[KIND.feature] = sample(plan.features, at.x, at.y);
+        readLight(plan.light, at.x, at.y, light);
+        relight(light, kind, source.grey, rgb);
+        if (plan.tone) applyTone(plan.tone, rgb);
+      }
+      const r = clamp(rgb[0] as number) * whole + sample(red, at.x, at.y) * opacity;
+      const g = clamp(rgb[1] as number) * whole + sample(green, at.x, at.y) * opacity;
+      const b = clamp(rgb[2] as number) * whole + sample(blue, at.x, at.y) * opacity;
+      luma[y * size + x] = packLuma(y0 * share + yr * r + yg * g + yb * b, share);
       const c = x >> 1;
-      sums[c * 3] = (sums[c * 3] as number) + share * (ur * r + ug * g + ub * b);
-      sums[c * 3 + 1] = (sums[c * 3 + 1] as number) + share * (vr * r + vg * g + vb * b);
+      sums[c * 3] = (sums[c * 3] as number) + ur * r + ug * g + ub * b;
+      sums[c * 3 + 1] = (sums[c * 3 + 1] as number) + vr * r + vg * g + vb * b;
       sums[c * 3 + 2] = (sums[c * 3 + 2] as number) + share;
     }
     if (y % 2 === 0) continue;
@@ -124,7 +128,7 @@ function lay(plan: SwapPlan, source: SourceFace, color: Colors, frame: Frame, fa
       chroma[o + 1] = packed((255 * (sums[c * 3 + 2] as number)) / 4, 0);
     }
   }
-  return { size, box, luma, chroma, points: source.points.slice() };
+  return { size, box, luma, chroma, alpha, points: source.points.slice() };
 }
 
 /**
@@ -221,25 +225,6 @@ function placeOf(map: WarpMap, x: number, y: number): typeof place | undefined {
   place.x = between(map.x.data);
   place.y = between(map.y.data);
   return place;
-}
-
-function readLight(plan: SwapPlan, x: number, y: number, out: Float32Array): void {
-  const { values, coarseness } = plan.light;
-  const { width, height, fields, data } = values;
-  const px = Math.min(width - 1, Math.max(0, x / coarseness - 0.5));
-  const py = Math.min(height - 1, Math.max(0, y / coarseness - 0.5));
-  const x0 = px | 0;
-  const y0 = py | 0;
-  const u = px - x0;
-  const v = py - y0;
-  const a = (y0 * width + x0) * fields;
-  const right = x0 + 1 < width ? fields : 0;
-  const down = y0 + 1 < height ? width * fields : 0;
-  for (let f = 0, i = a; f < fields; f++, i++) {
-    const top = (data[i] as number) * (1 - u) + (data[i + right] as number) * u;
-    const bottom = (data[i + down] as number) * (1 - u) + (data[i + down + right] as number) * u;
-    out[f] = top * (1 - v) + bottom * v;
-  }
 }
 
 function ovalBox(points: Float32Array, size: number): Rect {

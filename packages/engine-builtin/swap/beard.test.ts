@@ -1,0 +1,59 @@
+import { openPortraits } from '@semblance/testkit/engine-builtin/portraits';
+import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
+import type { RgbImage } from '@semblance/vision/picture';
+import { fillPolygon, plane } from '@semblance/vision/plane/plane';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { beardOf, CHIN, MOUSTACHE } from './beard.ts';
+import { convexHull } from './feature-mask.ts';
+import { flatten } from './source-face.ts';
+
+interface Flat {
+  readonly image: RgbImage;
+  readonly points: Float32Array;
+  readonly width: number;
+}
+
+let astronaut: Flat;
+let admiral: Flat;
+
+beforeAll(async () => {
+  const all = (await openPortraits(ASTRONAUT, ADMIRAL)).map(({ picture, face }) => ({
+    image: { width: picture.width, height: picture.height, data: Float32Array.from(picture.data) },
+    points: flatten(face.points),
+    width: face.width,
+  }));
+  [astronaut, admiral] = all as [Flat, Flat];
+});
+
+/** Returns a face with all light on its moustache or chin changed. */
+function painted({ image, points }: Flat, change: (r: number, g: number, b: number) => number[]): RgbImage {
+  const mask = plane(image.width, image.height);
+  fillPolygon(mask, convexHull(points, MOUSTACHE));
+  fillPolygon(mask, convexHull(points, CHIN));
+  const data = image.data.slice();
+  for (let i = 0; i < mask.data.length; i++) {
+    if (!mask.data[i]) continue;
+    data.set(change(data[i * 3] as number, data[i * 3 + 1] as number, data[i * 3 + 2] as number), i * 3);
+  }
+  return { ...image, data };
+}
+
+describe('beardOf', () => {
+  it('finds none on shaven faces', () => {
+    for (const { image, points, width } of [astronaut, admiral])
+      expect(beardOf(image, points, width)).toBe(0);
+  });
+
+  it('finds dark and grey beards, and takes a light shadow for skin', () => {
+    const look = (change: (r: number, g: number, b: number) => number[]) =>
+      beardOf(painted(astronaut, change), astronaut.points, astronaut.width);
+    expect(look((r, g, b) => [0.4 * r, 0.4 * g, 0.4 * b])).toBe(1);
+    expect(look((_r, g) => [0.85 * g, 0.85 * g, 0.85 * g])).toBe(1);
+    expect(look((r, g, b) => [0.92 * r, 0.92 * g, 0.92 * b])).toBe(0);
+  });
+
+  it('finds none where the face lies outside the picture', () => {
+    const outside = astronaut.points.map((value) => value - 10_000);
+    expect(beardOf(astronaut.image, outside, astronaut.width)).toBe(0);
+  });
+});

@@ -1,0 +1,64 @@
+import { openPortraits } from '@semblance/testkit/engine-builtin/portraits';
+import { ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
+import { LEFT_BROW, LEFT_EYE, LIPS_OUTER } from '@semblance/vision/face-regions';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { convexHull, featureMask, type Wearing } from './feature-mask.ts';
+import { flatten } from './source-face.ts';
+
+let points: Float32Array;
+let size: { width: number; height: number };
+let faceWidth: number;
+
+beforeAll(async () => {
+  const [portrait] = await openPortraits(ASTRONAUT);
+  if (!portrait) throw new Error('no portrait');
+  points = flatten(portrait.face.points);
+  size = portrait.picture;
+  faceWidth = portrait.face.width;
+});
+
+/** Returns the mask at some mesh points. */
+function at(group: readonly number[], wearing: Wearing): number[] {
+  const mask = featureMask(points, size, faceWidth, wearing);
+  return group.map((i) => {
+    const x = Math.floor(points[i * 2] as number);
+    const y = Math.floor(points[i * 2 + 1] as number);
+    return mask.data[y * size.width + x] as number;
+  });
+}
+
+const all = (values: readonly number[], value: number): boolean => values.every((each) => each === value);
+const CHEEKS = [50, 205, 280, 425];
+const PHILTRUM = [164];
+const NASAL_ROOT = [6];
+
+describe('featureMask', () => {
+  const plain = { glasses: false, beard: 0 };
+
+  it('takes eyes, brows, nose and lips with the skin beside them, and no cheeks', () => {
+    for (const group of [LEFT_EYE, LEFT_BROW, LIPS_OUTER, PHILTRUM, NASAL_ROOT])
+      expect(all(at(group, plain), 1)).toBe(true);
+    expect(all(at([...CHEEKS, 10, 152], plain), 0)).toBe(true);
+  });
+
+  it('leaves out what glasses cover, and keeps the openings of the eyes', () => {
+    const glasses = { ...plain, glasses: true };
+    expect(all(at([...LEFT_BROW, ...NASAL_ROOT], glasses), 0)).toBe(true);
+    expect(all(at([...LEFT_EYE, ...LIPS_OUTER], glasses), 1)).toBe(true);
+  });
+
+  it('leaves a beard whole, as surely as there is one', () => {
+    expect(at(PHILTRUM, { ...plain, beard: 1 })).toEqual([0]);
+    expect(at(PHILTRUM, { ...plain, beard: 0.5 })).toEqual([0.5]);
+    expect(all(at(LIPS_OUTER, { ...plain, beard: 1 }), 1)).toBe(true);
+  });
+});
+
+describe('convexHull', () => {
+  it('is the outline around points, without those inside and on a side', () => {
+    const square = Float32Array.of(0, 0, 4, 0, 4, 4, 0, 4, 2, 2, 2, 0, 1, 3);
+    const hull = convexHull(square, [0, 1, 2, 3, 4, 5, 6]);
+    const corners = Array.from({ length: hull.length / 2 }, (_, i) => `${hull[i * 2]},${hull[i * 2 + 1]}`);
+    expect(corners.toSorted()).toEqual(['0,0', '0,4', '4,0', '4,4']);
+  });
+});

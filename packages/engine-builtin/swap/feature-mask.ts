@@ -1,0 +1,78 @@
+import { LEFT_BROW, LEFT_EYE, LIPS_OUTER, RIGHT_BROW, RIGHT_EYE } from '@semblance/vision/face-regions';
+import { fillPolygon, grow, type Plane, plane } from '@semblance/vision/plane/plane';
+
+/** Bridge, tip, wings and base of the nose. */
+const NOSE = [
+  168, 193, 417, 122, 351, 196, 419, 3, 248, 236, 456, 198, 420, 131, 360, 48, 278, 64, 294, 98, 327, 2, 97,
+  326,
+] as const;
+/** The same without the bridge, on which glasses sit. */
+const LOWER_NOSE = NOSE.slice(NOSE.indexOf(3));
+
+/** Widths by which the features are grown, as shares of the face width: what belongs to them lies around them. */
+const GROWN = 0.08;
+/** The same where hair or a frame lies close by. */
+const TIGHT = 0.02;
+
+export interface Wearing {
+  /** Whether the source wears glasses. */
+  readonly glasses: boolean;
+  /** How surely either face wears a beard, 0–1. */
+  readonly beard: number;
+}
+
+/**
+ * Returns 1 on the features that make a face that of a person: eyes with brows, nose and lips, with the skin that
+ * moves with them; 0 on cheeks, jaw and forehead. Of a source with glasses only the openings of the eyes, the lower
+ * nose and the lips are taken, because the rest lies beside the frame. A beard stays whole: between nose and chin
+ * only the lips are taken.
+ * @param points x and y of each mesh point in grid pixels, stride 2
+ */
+export function featureMask(
+  points: Float32Array,
+  size: { readonly width: number; readonly height: number },
+  faceWidth: number,
+  { glasses, beard }: Wearing,
+): Plane {
+  const draw = (groups: readonly (readonly number[])[], grown: number): Plane => {
+    const out = plane(size.width, size.height);
+    for (const group of groups) fillPolygon(out, convexHull(points, group));
+    return grow(out, grown * faceWidth);
+  };
+  const eyes = glasses
+    ? draw([RIGHT_EYE, LEFT_EYE], TIGHT)
+    : draw(
+        [
+          [...RIGHT_EYE, ...RIGHT_BROW],
+          [...LEFT_EYE, ...LEFT_BROW],
+        ],
+        GROWN,
+      );
+  const nose = [glasses ? LOWER_NOSE : NOSE];
+  const broad = draw([LIPS_OUTER, ...nose], GROWN);
+  const narrow = beard > 0 ? draw([LIPS_OUTER, ...nose], TIGHT) : broad;
+  for (let i = 0; i < eyes.data.length; i++) {
+    const lower = (broad.data[i] as number) * (1 - beard) + (narrow.data[i] as number) * beard;
+    eyes.data[i] = Math.max(eyes.data[i] as number, lower);
+  }
+  return eyes;
+}
+
+/** Returns the convex hull of some mesh points, x and y in turn (monotone chain, Andrew 1979). */
+export function convexHull(points: Float32Array, group: readonly number[]): number[] {
+  const sorted = group
+    .map((index) => [points[index * 2] as number, points[index * 2 + 1] as number] as const)
+    .toSorted((a, b) => a[0] - b[0] || a[1] - b[1]);
+  const half = (list: readonly (readonly [number, number])[]): (readonly [number, number])[] => {
+    const chain: (readonly [number, number])[] = [];
+    for (const p of list) {
+      for (let a = chain.at(-2), b = chain.at(-1); a && b; a = chain.at(-2), b = chain.at(-1)) {
+        if ((b[0] - a[0]) * (p[1] - a[1]) - (b[1] - a[1]) * (p[0] - a[0]) > 0) break;
+        chain.pop();
+      }
+      chain.push(p);
+    }
+    return chain.slice(0, -1);
+  };
+  return [...half(sorted), ...half(sorted.toReversed())].flat();
+}

@@ -1,0 +1,102 @@
+import type { Picture } from '@semblance/engine-api/picture';
+import { openPortraits, type Portrait } from '@semblance/testkit/engine-builtin/portraits';
+import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
+import { LEFT_EYE, RIGHT_EYE } from '@semblance/vision/face-regions';
+import sharp from 'sharp';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { prepareSource } from './source-face.ts';
+import { swapFace } from './swap-face.ts';
+
+let target: Portrait;
+let source: Portrait;
+
+beforeAll(async () => {
+  [target, source] = (await openPortraits(ASTRONAUT, ADMIRAL)) as [Portrait, Portrait];
+});
+
+function swapped(base: Portrait, face: Portrait): Picture {
+  const picture = { ...base.picture, data: base.picture.data.slice() };
+  swapFace(picture, base.face, prepareSource(face.picture, face.face, base.face.width));
+  return picture;
+}
+
+async function blurred({ picture, face }: Portrait, sigma: number): Promise<Portrait> {
+  const { width, height } = picture;
+  const data = await sharp(picture.data, { raw: { width, height, channels: 3 } })
+    .blur(sigma)
+    .raw()
+    .toBuffer();
+  return { face, picture: { ...picture, data: new Uint8Array(data) } };
+}
+
+/** Returns the pixels around a mesh point, red, green and blue in turn. */
+function patch({ width, data }: Picture, { face }: Portrait, point: number, radius: number): number[] {
+  const x = Math.round(face.points[point * 3] as number);
+  const y = Math.round(face.points[point * 3 + 1] as number);
+  const out: number[] = [];
+  for (let row = y - radius; row <= y + radius; row++)
+    for (let i = (row * width + x - radius) * 3; i < (row * width + x + radius + 1) * 3; i++)
+      out.push(data[i] as number);
+  return out;
+}
+
+const mean = (values: readonly number[]): number => values.reduce((sum, v) => sum + v, 0) / values.length;
+const apart = (a: readonly number[], b: readonly number[]): number =>
+  mean(a.map((v, i) => Math.abs(v - (b[i] as number))));
+/** Returns the mean difference of green from its neighbours in a patch of 5 × 5 pixels (Laplacian). */
+function edges(patch: readonly number[]): number {
+  const at = (x: number, y: number): number => patch[(y * 5 + x) * 3 + 1] as number;
+  let sum = 0;
+  for (let y = 1; y < 4; y++)
+    for (let x = 1; x < 4; x++)
+      sum += Math.abs(4 * at(x, y) - at(x - 1, y) - at(x + 1, y) - at(x, y - 1) - at(x, y + 1));
+  return sum / 9;
+}
+
+/** Mesh points on both cheeks, on the jaw and on the forehead. */
+const SKIN = [50, 187, 280, 411, 150, 379, 151];
+
+describe("a swap in the target's own skin", () => {
+  it('leaves complexion and texture of cheeks, jaw and forehead as they are', () => {
+    const result = swapped(target, source);
+    for (const point of SKIN) {
+      const [before, after] = [target.picture, result].map((p) => patch(p, target, point, 3)) as [
+        number[],
+        number[],
+      ];
+      expect(Math.abs(mean(after) - mean(before)), `at ${point}`).toBeLessThan(8);
+      expect(apart(after, before), `at ${point}`).toBeLessThan(10);
+    }
+  });
+
+  it("shows the source's features", () => {
+    const result = swapped(target, source);
+    for (const point of [LEFT_EYE[4], RIGHT_EYE[4], 5]) {
+      const [before, after] = [target.picture, result].map((p) => patch(p, target, point as number, 4)) as [
+        number[],
+        number[],
+      ];
+      expect(apart(after, before), `at ${point}`).toBeGreaterThan(6);
+    }
+  });
+
+  it('leaves the inside of the mouth to the target', () => {
+    const result = swapped(target, source);
+    const mouth = (picture: Picture): number =>
+      mean([13, 14, 82, 87, 312, 317].flatMap((i) => patch(picture, target, i, 1)));
+    expect(Math.abs(mouth(result) - mouth(target.picture))).toBeLessThan(0.15 * mouth(target.picture));
+  });
+
+  it("makes a source sharper or softer, so that its features are as sharp as the target's", async () => {
+    const sharpness = (picture: Picture): number =>
+      mean([...LEFT_EYE, ...RIGHT_EYE].map((point) => edges(patch(picture, target, point, 2))));
+    const usual = sharpness(swapped(target, source));
+    const soft = sharpness(swapped(target, await blurred(source, 2.5)));
+    const plain = sharpness(swapped(target, await blurred(source, 1)));
+    expect(plain).toBeGreaterThan(0.85 * usual);
+    expect(soft).toBeGreaterThan(0.52 * usual);
+    const softTarget = await blurred(target, 3);
+    const inSoft = sharpness(swapped(softTarget, source));
+    expect(inSoft).toBeLessThan(0.6 * usual);
+  });
+});

@@ -1,0 +1,301 @@
+import { type RgbImage, sampleRgb } from '@semblance/vision/picture';
+import { pushPull } from '@semblance/vision/plane/fill';
+import { blur, type Plane, plane, sample, shrinkPlane, smoothstep } from '@semblance/vision/plane/plane';
+import type { WarpMap } from '@semblance/vision/plane/warp-map';
+import { type Channels, KIND, LIGHT, type LightField, luma, readLight, relight } from './light.ts';
+import type { SourceFace } from './source-face.ts';
+import { applyTone, type Tone } from './tone.ts';
+
+/**
+ * How the source's features lie in the target's own skin. A pixel of the result is
+ * `share · sharpness · source + (1 − share) · target + correction`.
+ */
+export interface SkinBlend {
+  /** Share of the source's own pixels, 1 on its features. */
+  readonly share: Plane;
+  /** Factor on the source's finest detail, so that it is as sharp as the target's. */
+  readonly sharpness: number;
+  /** Red, green and blue that join the two without a seam at any scale. */
+  readonly correction: Channels;
+}
+
+/** What {@link blendSkin} needs, all on the work grid. */
+export interface SkinBlendParts {
+  readonly direct: WarpMap;
+  readonly own: WarpMap;
+  /** 1 on the features of the source, 0 on skin. */
+  readonly features: Plane;
+  /** Share of each pixel that must stay the target's because the source does not show it. */
+  readonly keep: Plane;
+  /** 1 inside the mouth, which stays the target's. */
+  readonly mouth: Plane;
+  /** 1 where the source shows its face, 0 where hair or a frame covers it. */
+  readonly shown: Plane;
+  readonly light: LightField;
+  readonly tone: Tone | undefined;
+  /** Kinds of each pixel; see {@link KIND}. */
+  readonly eyes: Plane;
+  readonly lips: Plane;
+  readonly dark: Plane;
+}
+
+/** Softness of the edge of the features, as a share of the face width. */
+const SOFT = 0.02;
+/** Scales that are blended on the work grid, and on a coarser grid, as shares of the face width. */
+const FINE_SCALES = [0.009, 0.018] as const;
+const COARSE_SCALES = [0.036, 0.072, 0.144] as const;
+/** Factor by which that grid is coarser. */
+const COARSENESS = 2;
+/** Share of the source in what is coarser than all scales: light and complexion are the target's. */
+const COARSEST = 0.1;
+
+/** Scale below which the source is made sharper or softer, as a share of the face width. */
+const SHARPENED = 0.018;
+/** Ratio of detail up to which two pictures are as sharp as each other, and the limits of the correction. */
+const ALIKE = 1.15;
+const SHARPNESS_LIMITS = [0.3, 2] as const;
+
+/** Scales between which the source's detail is laid on the skin, as shares of the face width. */
+const DETAIL = [0.01, 0.06] as const;
+/** Strength of that detail, and its limit in deviations of the target's own. */
+const DETAIL_SHARE = 0.6;
+const DETAIL_LIMIT = 1.5;
+
+/**
+ * Blends the source's features into the target's own skin scale by scale (multiresolution splines: Burt and Adelson
+ * 1983), so that complexion, light, grain and blur are those of the target. On the skin lies some of the source's
+ * detail (folds, bags, the philtrum), no stronger than the target's detail at that scale.
+ * @param faceWidth in pixels of the work grid
+ */
+export function blendSkin(
+  target: RgbImage,
+  source: SourceFace,
+  parts: SkinBlendParts,
+  faceWidth: number,
+): SkinBlend {
+  const own = ownPixels(target, parts.own);
+  const lit = litSource(source, parts, own);
+  const sharpness = sharpnessOf(own, lit, parts);
+  const smooth = lit.map((channel) => blur(channel, SHARPENED * faceWidth)) as unknown as Channels;
+  const other = lit.map((channel, c) =>
+    sharpened(channel, smooth[c] as Plane, sharpness),
+  ) as unknown as Channels;
+  const share = blur(parts.features, SOFT * faceWidth);
+  for (let i = 0; i < share.data.length; i++)
+    share.data[i] = (share.data[i] as number) * (1 - (parts.keep.data[i] as number));
+  const masks = masksOf(share, faceWidth);
+  const bare = withoutFeatures(own, share, parts.dark);
+  const detail = skinDetail(own, other, parts, share, faceWidth);
+  const correction = [0, 1, 2].map((c) => {
+    const apart = plane(share.width, share.height);
+    for (let i = 0; i < apart.data.length; i++) {
+      const open = 1 - (parts.mouth.data[i] as number);
+      apart.data[i] =
+        open * (((other[c] as Plane).data[i] as number) - ((bare[c] as Plane).data[i] as number));
+    }
+    const out = join(apart, share, masks, detail, faceWidth);
+    for (let i = 0; i < out.data.length; i++) {
+      const open = 1 - (parts.mouth.data[i] as number);
+      const blurred = (1 - sharpness) * ((smooth[c] as Plane).data[i] as number) * (share.data[i] as number);
+      const removed = ((bare[c] as Plane).data[i] as number) - ((own[c] as Plane).data[i] as number);
+      out.data[i] = (out.data[i] as number) + open * (blurred + (1 - (share.data[i] as number)) * removed);
+    }
+    return out;
+  });
+  const free = plane(share.width, share.height);
+  for (let i = 0; i < free.data.length; i++)
+    free.data[i] = (share.data[i] as number) * (1 - (parts.mouth.data[i] as number));
+  return { share: free, sharpness, correction: correction as unknown as Channels };
+}
+
+/** Returns the ratio of the target's finest detail to the source's, on eyes, brows, lips and nostrils. */
+function sharpnessOf(own: Channels, other: Channels, { dark, mouth, shown, direct }: SkinBlendParts): number {
+  const energy = (green: Plane): number => {
+    const smooth = blur(green, 1);
+    let squares = 0;
+    for (let i = 0; i < green.data.length; i++) {
+      if (!direct.covered.data[i]) continue;
+      const weight = (dark.data[i] as number) * (1 - (mouth.data[i] as number)) * (shown.data[i] as number);
+      squares += weight * ((green.data[i] as number) - (smooth.data[i] as number)) ** 2;
+    }
+    return Math.sqrt(squares);
+  };
+  const ratio = (energy(own[1]) + 1) / (energy(other[1]) + 1);
+  // Eyes and brows of two people never have quite the same contrast.
+  const beyond = ratio > 1 ? Math.max(1, ratio / ALIKE) : Math.min(1, ratio * ALIKE);
+  return Math.min(SHARPNESS_LIMITS[1], Math.max(SHARPNESS_LIMITS[0], beyond));
+}
+
+function sharpened(channel: Plane, smooth: Plane, sharpness: number): Plane {
+  const out = plane(channel.width, channel.height);
+  for (let i = 0; i < out.data.length; i++)
+    out.data[i] = sharpness * (channel.data[i] as number) + (1 - sharpness) * (smooth.data[i] as number);
+  return out;
+}
+
+/** Returns the target with its features painted over by the skin around them, so that none shows through. */
+function withoutFeatures(own: Channels, share: Plane, dark: Plane): Channels {
+  const { width, height } = share;
+  const image = { width, height, data: new Float32Array(width * height * 3) };
+  const skin = plane(width, height);
+  for (let i = 0; i < width * height; i++) {
+    for (let c = 0; c < 3; c++) image.data[i * 3 + c] = (own[c] as Plane).data[i] as number;
+    skin.data[i] = 1 - smoothstep(0.02, 0.2, dark.data[i] as number);
+  }
+  const smooth = pushPull(image, skin);
+  return own.map((channel, c) => {
+    const out = plane(width, height);
+    for (let i = 0; i < out.data.length; i++) {
+      const here = channel.data[i] as number;
+      const gone = smoothstep(0.1, 0.6, dark.data[i] as number) * (share.data[i] as number);
+      out.data[i] = here + gone * ((smooth.data[i * 3 + c] as number) - here);
+    }
+    return out;
+  }) as unknown as Channels;
+}
+
+/** Shares of the source at each scale: softer the coarser the scale. */
+interface Masks {
+  readonly fine: Plane;
+  readonly coarse: readonly Plane[];
+}
+
+function masksOf(share: Plane, faceWidth: number): Masks {
+  const small = shrinkPlane(share, COARSENESS);
+  const smallWidth = faceWidth / COARSENESS;
+  return {
+    fine: blur(share, FINE_SCALES[0] * faceWidth),
+    coarse: [FINE_SCALES[1], ...COARSE_SCALES].map((scale) => blur(small, scale * smallWidth)),
+  };
+}
+
+/**
+ * Returns what must be added to the mix of source and target by `share`, so that each scale is mixed by its own
+ * mask. All of it follows from the difference of the two.
+ * @param apart source minus target
+ * @param detail is added too
+ */
+function join(apart: Plane, share: Plane, masks: Masks, detail: Plane, faceWidth: number): Plane {
+  const [finest, fine] = FINE_SCALES.map((scale) => blur(apart, scale * faceWidth)) as [Plane, Plane];
+  const coarse = joinCoarse(shrinkPlane(fine, COARSENESS), masks.coarse, faceWidth / COARSENESS);
+  const { width, height } = apart;
+  const out = plane(width, height);
+  for (let y = 0, i = 0; y < height; y++) {
+    for (let x = 0; x < width; x++, i++) {
+      const band = (finest.data[i] as number) - (fine.data[i] as number);
+      out.data[i] =
+        (detail.data[i] as number) +
+        (masks.fine.data[i] as number) * band +
+        sample(coarse, (x + 0.5) / COARSENESS, (y + 0.5) / COARSENESS) -
+        (share.data[i] as number) * (finest.data[i] as number);
+    }
+  }
+  return out;
+}
+
+function joinCoarse(fine: Plane, masks: readonly Plane[], faceWidth: number): Plane {
+  const out = plane(fine.width, fine.height);
+  let finer = fine;
+  for (const [s, mask] of masks.entries()) {
+    const scale = COARSE_SCALES[s];
+    const coarser = scale === undefined ? undefined : blur(fine, scale * faceWidth);
+    for (let i = 0; i < out.data.length; i++) {
+      const band = coarser
+        ? (finer.data[i] as number) - (coarser.data[i] as number)
+        : COARSEST * (finer.data[i] as number);
+      out.data[i] = (out.data[i] as number) + (mask.data[i] as number) * band;
+    }
+    if (coarser) finer = coarser;
+  }
+  return out;
+}
+
+function channels(width: number, height: number): Channels {
+  return [plane(width, height), plane(width, height), plane(width, height)];
+}
+
+function put(out: Channels, i: number, rgb: Float32Array): void {
+  for (let c = 0; c < 3; c++) (out[c] as Plane).data[i] = rgb[c] as number;
+}
+
+/** Returns the target after its features have moved. */
+function ownPixels(target: RgbImage, { x, y, covered }: WarpMap): Channels {
+  const { width, height } = x;
+  const out = channels(width, height);
+  const rgb = new Float32Array(3);
+  for (let i = 0; i < width * height; i++) {
+    const known = covered.data[i];
+    const fromX = known ? (x.data[i] as number) : (i % width) + 0.5;
+    const fromY = known ? (y.data[i] as number) : Math.floor(i / width) + 0.5;
+    sampleRgb(target, fromX, fromY, rgb);
+    put(out, i, rgb);
+  }
+  return out;
+}
+
+/** Returns the source in the target's light; where it has no pixels, the target. */
+function litSource(source: SourceFace, parts: SkinBlendParts, own: Channels): Channels {
+  const { direct, light, tone } = parts;
+  const { width, height } = direct.x;
+  const out = channels(width, height);
+  const rgb = new Float32Array(3);
+  const fields = new Float32Array(LIGHT.count);
+  const kind = new Float32Array(KIND.count);
+  const { coarse, visibleScale: scale } = source;
+  for (let i = 0; i < width * height; i++) {
+    if (!direct.covered.data[i]) {
+      for (let c = 0; c < 3; c++) rgb[c] = (own[c] as Plane).data[i] as number;
+    } else {
+      sampleRgb(coarse, (direct.x.data[i] as number) * scale, (direct.y.data[i] as number) * scale, rgb);
+      kind[KIND.eye] = parts.eyes.data[i] as number;
+      kind[KIND.lips] = parts.lips.data[i] as number;
+      kind[KIND.feature] = parts.dark.data[i] as number;
+      readLight(light, (i % width) + 0.5, Math.floor(i / width) + 0.5, fields);
+      relight(fields, kind, source.grey, rgb);
+      if (tone) applyTone(tone, rgb);
+    }
+    put(out, i, rgb);
+  }
+  return out;
+}
+
+/** Returns the brightness that the source's detail adds to the skin. */
+function skinDetail(
+  own: Channels,
+  other: Channels,
+  { shown, direct, keep, mouth }: SkinBlendParts,
+  share: Plane,
+  faceWidth: number,
+): Plane {
+  const ownBand = band(own, faceWidth);
+  const otherBand = band(other, faceWidth);
+  let squares = 0;
+  let total = 1e-6;
+  for (let i = 0; i < ownBand.data.length; i++) {
+    if (!direct.covered.data[i] || (mouth.data[i] as number) > 0) continue;
+    const weight = (1 - (share.data[i] as number)) ** 2;
+    squares += weight * (ownBand.data[i] as number) ** 2;
+    total += weight;
+  }
+  const limit = DETAIL_LIMIT * Math.sqrt(squares / total);
+  const out = plane(ownBand.width, ownBand.height);
+  for (let i = 0; i < out.data.length; i++) {
+    if (!direct.covered.data[i]) continue;
+    const free = (1 - (keep.data[i] as number)) * (1 - (mouth.data[i] as number)) * (shown.data[i] as number);
+    const limited = Math.min(limit, Math.max(-limit, otherBand.data[i] as number));
+    out.data[i] = DETAIL_SHARE * free * (1 - (share.data[i] as number)) * limited;
+  }
+  return out;
+}
+
+/** Returns the brightness between the scales of {@link DETAIL}. */
+function band([r, g, b]: Channels, faceWidth: number): Plane {
+  const bright = plane(r.width, r.height);
+  for (let i = 0; i < bright.data.length; i++)
+    bright.data[i] = luma(r.data[i] as number, g.data[i] as number, b.data[i] as number);
+  const fine = blur(bright, DETAIL[0] * faceWidth);
+  const coarse = blur(bright, DETAIL[1] * faceWidth);
+  for (let i = 0; i < fine.data.length; i++)
+    fine.data[i] = (fine.data[i] as number) - (coarse.data[i] as number);
+  return fine;
+}
