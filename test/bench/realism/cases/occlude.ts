@@ -1,0 +1,39 @@
+import type { Picture } from '@semblance/engine-api/picture';
+import type { Face } from '@semblance/vision/face-mesh';
+import type { Occluded, Scene } from './composite.ts';
+import { HeadFrame } from './head-frame.ts';
+import { measureLight } from './light.ts';
+import { drawMask } from './mask.ts';
+import { measureSharpness } from './sharpness.ts';
+
+type Draw = (scene: Scene) => Occluded | Promise<Occluded>;
+
+const DRAWINGS = {
+  'mask-white': (scene) => drawMask(scene, 'white'),
+  'mask-black': (scene) => drawMask(scene, 'black'),
+  'mask-blue': (scene) => drawMask(scene, 'blue'),
+  'mask-skin': (scene) => drawMask(scene, 'skin'),
+  'mask-patterned': (scene) => drawMask(scene, 'patterned'),
+} satisfies Record<string, Draw>;
+
+export type OccluderName = keyof typeof DRAWINGS;
+
+/** Names of all objects that {@link occlude} draws. */
+export const OCCLUDERS = Object.keys(DRAWINGS) as OccluderName[];
+
+/**
+ * Draws an object in front of a face, in the light, grain and sharpness of the picture. The seed varies its colour,
+ * place and size; the same seed gives the same bytes.
+ * @param picture RGB with 8 bits
+ */
+export async function occlude(
+  name: OccluderName,
+  picture: Picture,
+  face: Face,
+  seed: number,
+): Promise<Occluded> {
+  const head = new HeadFrame(face);
+  const light = measureLight(picture, face, head);
+  const sharpness = measureSharpness(picture, face);
+  return DRAWINGS[name]({ picture, face, head, light, sharpness, seed });
+}
