@@ -14,7 +14,7 @@ export type MaskKind = 'white' | 'black' | 'blue' | 'skin' | 'patterned';
 /** Points of the upper edge, from ear to ear over the nose. */
 const TOP = [137, 123, 50, 142, 197, 371, 280, 352, 366] as const;
 /** Points of the jaw under them. */
-const BOTTOM = [215, 138, 135, 170, 152, 395, 364, 367, 435] as const;
+const BOTTOM = [132, 58, 136, 149, 152, 378, 365, 288, 361] as const;
 const ROWS = 90;
 const COLUMNS = 90;
 
@@ -41,16 +41,44 @@ export function drawMask(scene: Scene, kind: MaskKind): Occluded {
     const weave = 1 + 0.035 * rough(u * 160, v * 130, 0, seed) + 0.02 * rough(u * 24, v * 18, 3, seed);
     const e = light.on(n);
     // The cloth scatters light, so its shades differ less than those of skin.
-    const soft: Rgb = [0, 1, 2].map((c) => 0.3 + 0.7 * (e[c as 0] as number)) as unknown as Rgb;
-    cover(layer, i, tint(tint(dye(u, v), soft), hem * stitch * weave), 1);
+    const soft: Rgb = [0, 1, 2].map((c) => 0.15 + 0.85 * (e[c as 0] as number)) as unknown as Rgb;
+    cover(layer, i, tint(tint(dye(u, v), soft), hem * stitch * weave * foldLight(sheet, u, v)), 1);
   }
   layer.gap = 0.03;
   layer.shade = 0.4;
   return composite(scene, layer);
 }
 
+/** Returns how far a place is below the edge of a pleat, as a share of the height of the cloth. */
+function pleatOffset(u: number, v: number, at: number, seed: number): number {
+  return v - at - 0.012 * noise(u * 4, at * 40, 0, seed);
+}
+
+/** A pleat opens in the middle and keeps its sharp edge at the sides. */
+function flat(side: number): number {
+  return 0.45 + 0.55 * smoothstep(0.5, 0.12, side);
+}
+
+/** Returns the light that folds leave: less under the edge of each pleat and in creases. */
+function foldLight(cloth: Cloth, u: number, v: number): number {
+  const side = Math.min(u, 1 - u);
+  let light = 1;
+  for (const at of cloth.pleats) {
+    const t = pleatOffset(u, v, at, cloth.seed);
+    if (t > 0 && t < 0.06) light *= 1 - 0.3 * (1 - t / 0.06) ** 2 * flat(side) * smoothstep(0, 0.01, t);
+  }
+  const crease = noise(u * 9 + v * 3, (v - 0.5) * (3 + 16 * side), 1, cloth.seed) * smoothstep(0.34, 0.08, side);
+  return light * (1 + 0.12 * crease + 0.05 * rough(u * 5, v * 6, 2, cloth.seed));
+}
+
+interface Cloth extends Sheet {
+  /** Heights of the pleats as shares of the height of the cloth. */
+  readonly pleats: readonly number[];
+  readonly seed: number;
+}
+
 /** Returns the cloth: tented from the nose over the chin, with three pleats and the creases of wearing. */
-function maskSheet(scene: Scene, random: Random): Sheet {
+function maskSheet(scene: Scene, random: Random): Cloth {
   const { head, seed } = scene;
   const slack = 0.05 + 0.04 * random();
   const raise = -0.02 + 0.07 * random();
@@ -64,7 +92,7 @@ function maskSheet(scene: Scene, random: Random): Sheet {
   const bottom = BOTTOM.map((index, k): Vec => {
     const middle = 1 - (Math.abs(k - 4) / 4) ** 2;
     const [x, y, z] = head.point(index);
-    return [x * 1.02, y + 0.07 * middle, z + 0.02 * middle];
+    return [x * (0.97 + 0.06 * middle), y + 0.075 * middle - 0.02 * (1 - middle), z + 0.03 * middle];
   });
   const nose = head.point(4);
   const chin = head.point(199);
@@ -87,9 +115,8 @@ function maskSheet(scene: Scene, random: Random): Sheet {
     const side = Math.min(u, 1 - u);
     let height = 0;
     for (const at of pleats) {
-      // A pleat opens in the middle and lies flat at the sides, where its edge is sharp.
-      const t = v - at - 0.01 * noise(u * 5, at * 40, 0, seed);
-      height += t > 0 && t < 0.12 ? 0.014 * (1 - t / 0.12) * smoothstep(0, 0.012, t) * (0.5 + 0.5 * smoothstep(0.5, 0.1, side)) : 0;
+      const t = pleatOffset(u, v, at, seed);
+      height += t > -0.16 && t < 0.012 ? 0.02 * (1 + t / 0.16) * (1 - smoothstep(0, 0.012, t)) * flat(side) : 0;
     }
     const wire = 0.006 * Math.exp(-(((v - 0.06) / 0.018) ** 2)) * smoothstep(0.2, 0.32, side);
     const pulled = 0.012 * noise(u * 9 + v * 3, (v - 0.5) * (3 + 16 * side), 1, seed) * smoothstep(0.34, 0.08, side);
@@ -97,7 +124,7 @@ function maskSheet(scene: Scene, random: Random): Sheet {
     const inner = smoothstep(0, 0.05, Math.min(side, v, 1 - v));
     return add(point, scale(normals[i] as Vec, height + wire + (pulled + crumpled) * inner));
   });
-  return { ...draped, points };
+  return { ...draped, points, pleats, seed };
 }
 
 function drawLoops(

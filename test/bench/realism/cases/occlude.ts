@@ -1,6 +1,7 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import type { Face } from '@semblance/vision/face-mesh';
 import type { Occluded, Scene } from './composite.ts';
+import { drawHand } from './hand-poses.ts';
 import { HeadFrame } from './head-frame.ts';
 import { measureLight } from './light.ts';
 import { drawMask } from './mask.ts';
@@ -14,6 +15,12 @@ const DRAWINGS = {
   'mask-blue': (scene) => drawMask(scene, 'blue'),
   'mask-skin': (scene) => drawMask(scene, 'skin'),
   'mask-patterned': (scene) => drawMask(scene, 'patterned'),
+  'hand-mouth-own': (scene) => drawHand(scene, 'mouth', 'own'),
+  'hand-mouth-other': (scene) => drawHand(scene, 'mouth', 'other'),
+  'hand-cheek-own': (scene) => drawHand(scene, 'cheek', 'own'),
+  'hand-cheek-other': (scene) => drawHand(scene, 'cheek', 'other'),
+  'hand-eye-own': (scene) => drawHand(scene, 'eye', 'own'),
+  'hand-eye-other': (scene) => drawHand(scene, 'eye', 'other'),
 } satisfies Record<string, Draw>;
 
 export type OccluderName = keyof typeof DRAWINGS;

@@ -48,11 +48,11 @@ export function measureSharpness(picture: Picture, face: Face): Sharpness {
   }
   edges.sort((a, b) => b.slope - a.slope);
   const sharpest = edges.slice(0, Math.max(1, Math.floor(edges.length * 0.004)));
-  const widths = sharpest.map((edge) => edgeWidth(y, edge, Math.max(5, Math.round(face.width / 30))));
+  const widths = sharpest.map((edge) => edgeWidth(y, edge, Math.max(3, Math.round(face.width / 60))));
   widths.sort((a, b) => a - b);
   return {
     noise: 1.4826 * median(noises),
-    edge: Math.min(0.04 * face.width, Math.max(0.45, widths[Math.floor(0.3 * widths.length)] ?? 0.5)),
+    edge: Math.min(0.04 * face.width, Math.max(0.45, widths[Math.floor(0.15 * widths.length)] ?? 0.5)),
   };
 }
 
