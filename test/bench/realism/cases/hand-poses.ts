@@ -12,18 +12,23 @@ export type HandPlace = 'mouth' | 'cheek' | 'eye';
 /** Draws a hand over a part of the face, in the tone of the face's own skin or in a clearly different one. */
 export function drawHand(scene: Scene, place: HandPlace, tone: 'own' | 'other'): Occluded {
   const layer = emptyLayer(gridOf(scene.picture, scene.face, scene.head));
-  const skin = tone === 'own' ? scene.light.skin : otherSkin(scene.light, scene.seed);
+  const skin = tone === 'own' ? handTone(scene) : otherSkin(scene.light, scene.seed);
   drawSolids(layer, scene.head, handSolids(scene, poseAt(scene, place), skin));
   layer.gap = 0.05;
   layer.shade = 0.55;
   return composite(scene, layer);
 }
 
+/** Returns the colour of the person's own hands, which are a little darker than the face. */
+export function handTone({ light }: Scene): Rgb {
+  return tint(light.skin, [0.86, 0.85, 0.84]);
+}
+
 /** Reflectances of skin, from light to dark. */
 const SKINS = ['#f0cdb8', '#e0b195', '#c68f6c', '#9a6444', '#6b412b', '#462a1e'];
 
 /** Returns a skin colour that is at least 1.8 times as light or as dark as that of the face. */
-export function otherSkin(light: Light, seed: number): Rgb {
+function otherSkin(light: Light, seed: number): Rgb {
   const own = luminance(light.skin);
   const colours = SKINS.map((code) => tint(hex(code), light.white));
   const other = colours.filter((colour) => {
@@ -42,7 +47,7 @@ function poseAt(scene: Scene, place: HandPlace): Pose {
   const flip = ([x, y, z]: Vec): Vec => [side * x, y, z];
   const point = (right: number, left: number): Vec => head.point(side === 1 ? right : left);
   const size = 0.95 + wobble(0.07);
-  const common = { side, size, spread: 0.07 + wobble(0.04), thumb: 0.3 + wobble(0.3) } as const;
+  const common = { side, size, spread: 0.035 + wobble(0.045), thumb: 0.3 + wobble(0.3) } as const;
   if (place === 'mouth') {
     const mouth = mix(head.point(13), head.point(14), 0.5);
     const forward = unit([0.92, -0.3 + wobble(0.22), -0.02]);

@@ -28,18 +28,18 @@ export interface Pose {
   readonly thumb: number;
 }
 
-interface Bone extends Limb {
-  readonly kind: 'palm' | 'finger' | 'tip' | 'arm' | 'sleeve';
+export interface Bone extends Limb {
+  readonly kind: 'palm' | 'finger' | 'tip' | 'arm';
   /** Direction of the back of the hand at this bone. */
   readonly back: Vec;
 }
 
 /** Knuckles (forward, towards the thumb, towards the back), finger lengths and thicknesses; the hand is about 1.3 long. */
 const FINGERS = [
-  { knuckle: [0.01, 0.2, 0.01], length: 0.47, thick: 0.062 },
-  { knuckle: [0.04, 0.067, 0.03], length: 0.53, thick: 0.063 },
-  { knuckle: [0.01, -0.067, 0.02], length: 0.49, thick: 0.06 },
-  { knuckle: [-0.05, -0.19, -0.01], length: 0.38, thick: 0.053 },
+  { knuckle: [0.01, 0.2, 0.01], length: 0.47, thick: 0.07 },
+  { knuckle: [0.04, 0.067, 0.03], length: 0.53, thick: 0.071 },
+  { knuckle: [0.01, -0.067, 0.02], length: 0.49, thick: 0.067 },
+  { knuckle: [-0.05, -0.19, -0.01], length: 0.38, thick: 0.058 },
 ] as const;
 const PHALANGES = [0.46, 0.3, 0.24] as const;
 
@@ -83,14 +83,14 @@ function bonesOf(pose: Pose): Bone[] {
   });
   const tuck = pose.thumb;
   const joints: Vec[] = [
-    [-0.34, 0.22, -0.06],
-    [-0.16, 0.33 - 0.08 * tuck, -0.07],
-    [0.04 + 0.06 * tuck, 0.39 - 0.18 * tuck, -0.06],
-    [0.2 + 0.08 * tuck, 0.41 - 0.28 * tuck, -0.05],
+    [-0.42, 0.2, -0.06],
+    [-0.27, 0.33 - 0.04 * tuck, -0.07],
+    [-0.07, 0.43 - 0.14 * tuck, -0.06],
+    [0.1, 0.47 - 0.22 * tuck, -0.05],
   ];
   const thumbBack = unit(add(n, scale(s, 0.7)));
   for (let j = 0; j < 3; j++) {
-    const thin = [0.075, 0.066, 0.062, 0.044];
+    const thin = [0.085, 0.076, 0.07, 0.05];
     const ends = [at(joints[j] as Vec), at(joints[j + 1] as Vec)] as const;
     bone(j === 2 ? 'tip' : 'finger', 5, ends, [thin[j] as number, thin[j + 1] as number], 0.03, thumbBack);
   }
@@ -102,36 +102,40 @@ export function handSolids(scene: Scene, pose: Pose, skin: Rgb): Solid[] {
   const bones = bonesOf(pose);
   const k = pose.size;
   const arm = bones.find(({ kind }) => kind === 'arm') as Bone;
-  const along = unit(sub(arm.b, arm.a));
-  const cuff = add(arm.a, scale(along, 0.22 * k));
-  const end = add(cuff, scale(along, 2.2 * k));
-  const radius = 0.185 * k;
-  const cloth = sleeveColour(scene);
-  const seed = scene.seed;
   return [
     {
       centre: add(pose.at, scale(unit(pose.forward), -0.1 * k)),
       radius: 1.05 * k,
-      distance: (x, y, z) => limbsDistance(bones, 0.035 * k, x, y, z),
-      colour: (hit) => skinColour(hit, bones, skin, scene.light, seed),
+      distance: limbsDistance(bones, 0.03 * k),
+      colour: (hit) => skinColour(hit, bones, skin, scene.light, scene.seed),
     },
-    {
-      centre: mix(cuff, end, 0.5),
-      radius: 1.4 * k,
-      distance: (x, y, z) => {
-        const p: Vec = [x, y, z];
-        const t = dot(sub(p, cuff), along);
-        const aside = Math.hypot(...sub(sub(p, cuff), scale(along, t)));
-        const wrinkle = 0.02 * k * noise(t * 5, x * 4 + z * 3, y, seed + 5) * smoothstep(0, 0.25, t);
-        const wide = radius + 0.06 * Math.max(0, t) + wrinkle;
-        return 0.7 * Math.max(aside - wide, -t, t - 2.4 * k);
-      },
-      colour: ({ at, normal, open }) => {
-        const weave = 1 + 0.06 * rough(at[0] * 90, at[1] * 90, at[2] * 90, seed);
-        return tint(tint(cloth, scene.light.on(normal)), (0.35 + 0.65 * open) * weave);
-      },
-    },
+    sleeve(scene, { wrist: arm.a, along: unit(sub(arm.b, arm.a)), size: k }),
   ];
+}
+
+/** Returns a sleeve of cloth around a forearm, a little above the wrist. */
+export function sleeve(scene: Scene, arm: { wrist: Vec; along: Vec; size: number }): Solid {
+  const { along, size } = arm;
+  const cuff = add(arm.wrist, scale(along, 0.22 * size));
+  const radius = 0.185 * size;
+  const cloth = sleeveColour(scene);
+  const { seed, light } = scene;
+  return {
+    centre: add(cuff, scale(along, 1.1 * size)),
+    radius: 1.4 * size,
+    distance: (x, y, z) => {
+      const d = sub([x, y, z], cuff);
+      const t = dot(d, along);
+      const bare = Math.hypot(...sub(d, scale(along, t))) - radius - 0.06 * Math.max(0, t);
+      if (bare > 0.1 || t < -0.1) return 0.7 * Math.max(bare - 0.03, -t);
+      const wrinkle = 0.02 * size * noise(t * 5, x * 4 + z * 3, y, seed + 5) * smoothstep(0, 0.25, t);
+      return 0.7 * Math.max(bare - wrinkle, -t, t - 2.4 * size);
+    },
+    colour: ({ at, normal, open }) => {
+      const weave = 1 + 0.06 * rough(at[0] * 90, at[1] * 90, at[2] * 90, seed);
+      return tint(tint(cloth, light.on(normal)), (0.35 + 0.65 * open) * weave);
+    },
+  };
 }
 
 function sleeveColour({ light, seed }: Scene): Rgb {
@@ -140,7 +144,7 @@ function sleeveColour({ light, seed }: Scene): Rgb {
 }
 
 /** Returns the colour of a hand's skin: redder at knuckles and fingertips, with creases at the joints, and nails. */
-function skinColour({ at, normal, open }: Hit, bones: readonly Bone[], skin: Rgb, light: Light, seed: number): Rgb {
+export function skinColour({ at, normal, open }: Hit, bones: readonly Bone[], skin: Rgb, light: Light, seed: number): Rgb {
   const { limb, along } = nearestLimb(bones, at);
   const length = Math.hypot(...sub(limb.b, limb.a));
   const onBack = smoothstep(0.1, 0.6, dot(normal, limb.back));

@@ -5,7 +5,9 @@ import { drawHand } from './hand-poses.ts';
 import { HeadFrame } from './head-frame.ts';
 import { measureLight } from './light.ts';
 import { drawMask } from './mask.ts';
+import { drawMicrophone } from './microphone.ts';
 import { measureSharpness } from './sharpness.ts';
+import { drawGlass, drawMug } from './vessels.ts';
 
 type Draw = (scene: Scene) => Occluded | Promise<Occluded>;
 
@@ -21,6 +23,9 @@ const DRAWINGS = {
   'hand-cheek-other': (scene) => drawHand(scene, 'cheek', 'other'),
   'hand-eye-own': (scene) => drawHand(scene, 'eye', 'own'),
   'hand-eye-other': (scene) => drawHand(scene, 'eye', 'other'),
+  microphone: drawMicrophone,
+  mug: drawMug,
+  'drinking-glass': drawGlass,
 } satisfies Record<string, Draw>;
 
 export type OccluderName = keyof typeof DRAWINGS;

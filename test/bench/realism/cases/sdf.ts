@@ -35,8 +35,9 @@ export interface Solid {
 
 /** Returns the smaller of two distances, rounded where they are closer than `k` (Quilez' polynomial minimum). */
 export function melted(a: number, b: number, k: number): number {
-  const h = Math.max(0, k - Math.abs(a - b)) / Math.max(1e-9, k);
-  return Math.min(a, b) - 0.25 * h * h * k;
+  const near = k - Math.abs(a - b);
+  const least = a < b ? a : b;
+  return near > 0 ? least - (0.25 * near * near) / k : least;
 }
 
 /** Returns the distance from a limb, and how far along it the nearest place is. */
@@ -50,21 +51,36 @@ export function limbDistance(limb: Limb, x: number, y: number, z: number): { dis
   return { distance: away - limb.ra - (limb.rb - limb.ra) * along, along };
 }
 
-/** Returns the distance from limbs: those of a chain melt by their own radius, chains into each other by `join`. */
-export function limbsDistance(limbs: readonly Limb[], join: number, x: number, y: number, z: number): number {
-  let total = Infinity;
-  let chain = Infinity;
-  let current = Number.NaN;
-  for (const limb of limbs) {
-    const { distance } = limbDistance(limb, x, y, z);
-    if (limb.chain === current) chain = melted(chain, distance, limb.melt);
-    else {
-      if (chain !== Infinity) total = total === Infinity ? chain : melted(total, chain, join);
-      chain = distance;
-      current = limb.chain;
+/**
+ * Returns a function for the distance from limbs: those of a chain melt by their own radius, chains into each other
+ * by `join`. Limbs of one chain stand together.
+ */
+export function limbsDistance(limbs: readonly Limb[], join: number): Solid['distance'] {
+  const numbers = limbs.map(({ a, b, ra, rb, melt }, k) => {
+    const d = sub(b, a);
+    const fresh = k === 0 || limbs[k - 1]?.chain !== limbs[k]?.chain;
+    return [...a, ...d, 1 / Math.max(1e-9, dot(d, d)), ra, rb - ra, fresh ? -1 : melt];
+  });
+  const stride = 10;
+  const n = Float64Array.from(numbers.flat());
+  const read = (i: number): number => n[i] as number;
+  return (x, y, z) => {
+    let total = 1e9;
+    let chain = 1e9;
+    for (let i = 0; i < n.length; i += stride) {
+      const [px, py, pz] = [x - read(i), y - read(i + 1), z - read(i + 2)];
+      const [dx, dy, dz] = [read(i + 3), read(i + 4), read(i + 5)];
+      const t = Math.min(1, Math.max(0, (px * dx + py * dy + pz * dz) * read(i + 6)));
+      const [qx, qy, qz] = [px - t * dx, py - t * dy, pz - t * dz];
+      const distance = Math.sqrt(qx * qx + qy * qy + qz * qz) - read(i + 7) - read(i + 8) * t;
+      const melt = read(i + 9);
+      if (melt < 0) {
+        total = melted(total, chain, join);
+        chain = distance;
+      } else chain = melted(chain, distance, melt);
     }
-  }
-  return total === Infinity ? chain : melted(total, chain, join);
+    return melted(total, chain, join);
+  };
 }
 
 /** Returns the limb nearest to a place, and how far along it. */
@@ -137,7 +153,11 @@ function openness(solids: readonly Solid[], at: Vec, normal: Vec): number {
   for (let k = 1; k <= 5; k++) {
     const reach = 0.014 * k;
     const p = add(at, scale(normal, reach));
-    const distance = Math.min(...solids.map((solid) => solid.distance(p[0], p[1], p[2])));
+    let distance = reach;
+    for (const solid of solids) {
+      const away = Math.hypot(p[0] - solid.centre[0], p[1] - solid.centre[1], p[2] - solid.centre[2]);
+      if (away - solid.radius < distance) distance = Math.min(distance, solid.distance(p[0], p[1], p[2]));
+    }
     lost += Math.max(0, reach - distance) / reach / 2 ** (k * 0.6);
   }
   return Math.max(0, 1 - 0.75 * lost);
