@@ -56,24 +56,32 @@ export function limbDistance(limb: Limb, x: number, y: number, z: number): { dis
  * by `join`. Limbs of one chain stand together.
  */
 export function limbsDistance(limbs: readonly Limb[], join: number): Solid['distance'] {
-  const numbers = limbs.map(({ a, b, ra, rb, melt }, k) => {
-    const d = sub(b, a);
-    const fresh = k === 0 || limbs[k - 1]?.chain !== limbs[k]?.chain;
-    return [...a, ...d, 1 / Math.max(1e-9, dot(d, d)), ra, rb - ra, fresh ? -1 : melt];
-  });
-  const stride = 10;
-  const n = Float64Array.from(numbers.flat());
-  const read = (i: number): number => n[i] as number;
+  // Plain numbers in a row: this function takes nearly all of the time that drawing takes.
+  const n = Float64Array.from(
+    limbs.flatMap(({ a, b, ra, rb, melt }, k) => {
+      const d = sub(b, a);
+      const fresh = k === 0 || limbs[k - 1]?.chain !== limbs[k]?.chain;
+      return [...a, ...d, 1 / Math.max(1e-9, dot(d, d)), ra, rb - ra, fresh ? -1 : melt];
+    }),
+  );
   return (x, y, z) => {
     let total = 1e9;
     let chain = 1e9;
-    for (let i = 0; i < n.length; i += stride) {
-      const [px, py, pz] = [x - read(i), y - read(i + 1), z - read(i + 2)];
-      const [dx, dy, dz] = [read(i + 3), read(i + 4), read(i + 5)];
-      const t = Math.min(1, Math.max(0, (px * dx + py * dy + pz * dz) * read(i + 6)));
-      const [qx, qy, qz] = [px - t * dx, py - t * dy, pz - t * dz];
-      const distance = Math.sqrt(qx * qx + qy * qy + qz * qz) - read(i + 7) - read(i + 8) * t;
-      const melt = read(i + 9);
+    for (let i = 0; i < n.length; i += 10) {
+      const px = x - (n[i] as number);
+      const py = y - (n[i + 1] as number);
+      const pz = z - (n[i + 2] as number);
+      const dx = n[i + 3] as number;
+      const dy = n[i + 4] as number;
+      const dz = n[i + 5] as number;
+      let t = (px * dx + py * dy + pz * dz) * (n[i + 6] as number);
+      t = t < 0 ? 0 : t > 1 ? 1 : t;
+      const qx = px - t * dx;
+      const qy = py - t * dy;
+      const qz = pz - t * dz;
+      const away = Math.sqrt(qx * qx + qy * qy + qz * qz);
+      const distance = away - (n[i + 7] as number) - (n[i + 8] as number) * t;
+      const melt = n[i + 9] as number;
       if (melt < 0) {
         total = melted(total, chain, join);
         chain = distance;
@@ -138,20 +146,21 @@ function firstHit(solids: readonly Solid[], from: Vec, away: Vec): { solid: Soli
   return { solid, hit: { at, normal, open: openness(solids, at, normal), depth: at[2] } };
 }
 
+/** Returns the normal from the distances at the corners of a small tetrahedron. */
 function normalAt(solid: Solid, [x, y, z]: Vec): Vec {
   const e = 0.0015;
-  return unit([
-    solid.distance(x + e, y, z) - solid.distance(x - e, y, z),
-    solid.distance(x, y + e, z) - solid.distance(x, y - e, z),
-    solid.distance(x, y, z + e) - solid.distance(x, y, z - e),
-  ]);
+  const a = solid.distance(x + e, y - e, z - e);
+  const b = solid.distance(x - e, y - e, z + e);
+  const c = solid.distance(x - e, y + e, z - e);
+  const d = solid.distance(x + e, y + e, z + e);
+  return unit([a - b - c + d, c - a - b + d, b - a - c + d]);
 }
 
 /** Compares distances along the normal with what open space would give (Evans 2006). */
 function openness(solids: readonly Solid[], at: Vec, normal: Vec): number {
   let lost = 0;
-  for (let k = 1; k <= 5; k++) {
-    const reach = 0.014 * k;
+  for (let k = 1; k <= 4; k++) {
+    const reach = 0.0175 * k;
     const p = add(at, scale(normal, reach));
     let distance = reach;
     for (const solid of solids) {
