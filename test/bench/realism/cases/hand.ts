@@ -148,7 +148,7 @@ export function skinColour({ at, normal, open }: Hit, bones: readonly Bone[], sk
   const { limb, along } = nearestLimb(bones, at);
   const length = Math.hypot(...sub(limb.b, limb.a));
   const onBack = smoothstep(0.1, 0.6, dot(normal, limb.back));
-  let colour = tint(skin, 1 + 0.07 * rough(at[0] * 14, at[1] * 14, at[2] * 14, seed) + 0.05 * noise(at[0] * 90, at[1] * 90, at[2] * 90, seed));
+  let colour = tint(skin, 1 + 0.13 * rough(at[0] * 11, at[1] * 11, at[2] * 11, seed) + 0.12 * rough(at[0] * 55, at[1] * 55, at[2] * 55, seed));
   const red = tint(skin, [1.02, 0.84, 0.82]);
   const joint = limb.kind === 'finger' || limb.kind === 'tip' ? Math.exp(-(((along * length) / 0.05) ** 2)) : 0;
   colour = blend(colour, red, 0.7 * joint * onBack + (limb.kind === 'tip' ? 0.5 * along : 0));

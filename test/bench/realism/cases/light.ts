@@ -11,7 +11,7 @@ const SKIN = new Set([
   67, 297, 195, 5, 4, 51, 281, 45, 275, 3, 248, 199, 200, 208, 428, 175, 171, 396, 201, 421, 192, 416, 213, 433,
 ]);
 /** Colour of light skin in neutral light, relative to its green. */
-const USUAL_SKIN: Rgb = [1.75, 1, 0.72];
+const USUAL_SKIN: Rgb = [1.6, 1, 0.76];
 
 /** Light on one face: brightness as a linear function of the normal, by channel (spherical harmonics, order 1). */
 export interface Light {

@@ -1,11 +1,15 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import type { Face } from '@semblance/vision/face-mesh';
+import { drawCaption } from './caption.ts';
 import type { Occluded, Scene } from './composite.ts';
+import { drawGlasses } from './eyewear.ts';
+import { drawHair } from './hair.ts';
 import { drawHand } from './hand-poses.ts';
 import { HeadFrame } from './head-frame.ts';
 import { measureLight } from './light.ts';
 import { drawMask } from './mask.ts';
 import { drawMicrophone } from './microphone.ts';
+import { drawScarf } from './scarf.ts';
 import { measureSharpness } from './sharpness.ts';
 import { drawGlass, drawMug } from './vessels.ts';
 
@@ -26,6 +30,11 @@ const DRAWINGS = {
   microphone: drawMicrophone,
   mug: drawMug,
   'drinking-glass': drawGlass,
+  'hair-over-eye': drawHair,
+  sunglasses: (scene) => drawGlasses(scene, true),
+  'clear-glasses': (scene) => drawGlasses(scene, false),
+  caption: drawCaption,
+  scarf: drawScarf,
 } satisfies Record<string, Draw>;
 
 export type OccluderName = keyof typeof DRAWINGS;

@@ -11,6 +11,9 @@ export interface Sharpness {
   readonly edge: number;
 }
 
+/** Blur that the difference between two pixels adds to an edge, in pixels. */
+const DIFFERENCE = 0.6;
+
 /** Returns the brightness of a picture, 0–255 (ITU-R BT.601). */
 export function brightness({ width, height, data }: Picture): Plane {
   const out = plane(width, height);
@@ -50,9 +53,10 @@ export function measureSharpness(picture: Picture, face: Face): Sharpness {
   const sharpest = edges.slice(0, Math.max(1, Math.floor(edges.length * 0.004)));
   const widths = sharpest.map((edge) => edgeWidth(y, edge, Math.max(3, Math.round(face.width / 60))));
   widths.sort((a, b) => a - b);
+  const measured = widths[Math.floor(0.15 * widths.length)] ?? 0.8;
   return {
     noise: 1.4826 * median(noises),
-    edge: Math.min(0.04 * face.width, Math.max(0.45, widths[Math.floor(0.15 * widths.length)] ?? 0.5)),
+    edge: Math.min(0.04 * face.width, Math.sqrt(Math.max(0.4 ** 2, measured ** 2 - DIFFERENCE ** 2))),
   };
 }
 
