@@ -29,7 +29,7 @@ export async function drawCaption(scene: Scene): Promise<Occluded> {
   const middle = head.toPicture(head.point(random() < 0.5 ? 17 : 199))[1];
   const top = Math.round(middle - size * 0.9);
   const opacity = 0.88 + 0.12 * random();
-  const chip = size * (0.72 * label.length + 1.2);
+  const chip = size * (0.83 * label.length + 1.2);
   const left = Math.round(Math.max(0, head.toPicture([-0.75 - 0.5 * random(), 0, 0])[0]));
   const { width, height } = picture;
   const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}">

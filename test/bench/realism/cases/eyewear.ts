@@ -2,10 +2,8 @@ import { seeded } from '@semblance/testkit/sound/random';
 import { smoothstep } from '@semblance/vision/plane/plane';
 import { blend, hex, type Rgb, tint } from './colour.ts';
 import { composite, type Occluded, type Scene } from './composite.ts';
-import { shine } from './hand.ts';
 import { add, cross, dot, mix, scale, sub, unit, type Vec } from './head-frame.ts';
 import { cover, emptyLayer, gridOf, type Layer, onGrid, samplePlace } from './layer.ts';
-import { noise } from './noise.ts';
 import { drawStroke } from './strokes.ts';
 import { faceDepth } from './surface.ts';
 
@@ -22,7 +20,7 @@ interface Style {
   readonly drop: number;
 }
 
-const FRAMES = ['#17181a', '#3a2417', '#6b4423', '#8f949b', '#b08d3e', '#22304f', '#5b1f2a'];
+const FRAMES = ['#121314', '#161312', '#2e1c12', '#4a2d1a', '#1a2338', '#3f1720', '#7d8188', '#8f7338'];
 
 /** Draws glasses: dark ones that hide the eyes, or clear ones with a frame. */
 export function drawGlasses(scene: Scene, dark: boolean): Occluded {
@@ -33,10 +31,10 @@ export function drawGlasses(scene: Scene, dark: boolean): Occluded {
   const halfWidth = dark ? within(0.19, 0.225) : within(0.165, 0.2);
   const style: Style = {
     halfWidth,
-    halfHeight: halfWidth * (dark ? within(0.75, 0.92) : within(0.68, 0.95)),
-    square: within(2.2, 4.2),
-    rim: thin ? 0.008 : within(0.013, 0.022),
-    colour: tint(hex(FRAMES[Math.floor(FRAMES.length * random())] as string), light.white),
+    halfHeight: halfWidth * (dark ? within(0.72, 0.88) : within(0.66, 0.9)),
+    square: within(2.2, 3.3),
+    rim: thin ? 0.007 : within(0.01, 0.018),
+    colour: tint(hex(FRAMES[Math.floor((dark ? 6 : FRAMES.length) * random())] as string), light.white),
     aside: 0,
     drop: within(-0.01, 0.025),
   };
@@ -64,15 +62,17 @@ interface Front {
   readonly wrap: number;
 }
 
-/** Returns the colour of a dark lens by the height in it: darker above, with the sky mirrored in it. */
-function lensOf(scene: Scene, random: () => number): (y: number, n: Vec, x: number) => Rgb {
-  const { light, seed } = scene;
-  const glass = tint(hex(['#08090a', '#120d09', '#0a100d', '#0b0d14'][Math.floor(4 * random())] as string), light.white);
-  const sky = tint(light.white, 0.12 + 0.14 * random());
-  return (y, n, x) => {
-    const horizon = y + 0.25 * noise(x * 3, 0, 0, seed) + 0.15;
-    const mirrored = scale(sky, (1 - smoothstep(-0.5, 0.3, horizon)) * 0.75 + 0.12);
-    return add(add(tint(glass, 1 + 0.6 * Math.max(0, y)), mirrored), scale(light.white, 0.7 * shine(n, light, 60)));
+/** Returns the colour of a dark lens by the place in it: the sky is mirrored in its upper part, and a lamp. */
+function lensOf(scene: Scene, random: () => number): (x: number, y: number) => Rgb {
+  const { light } = scene;
+  const code = ['#0b0c0d', '#1a120b', '#0d1511', '#10121c'][Math.floor(4 * random())] as string;
+  const glass = tint(hex(code), light.white);
+  const sky = 0.02 + 0.09 * random();
+  const [lampX, lampY] = [0.7 * light.towards[0], -0.45 + 0.2 * random()];
+  return (x, y) => {
+    const mirrored = sky * (1 - smoothstep(-0.7, 0.25, y + 0.18 * x * x));
+    const lamp = 0.28 * Math.exp(-(((x - lampX) / 0.13) ** 2) - ((y - lampY) / 0.09) ** 2);
+    return add(tint(glass, 1 + 0.9 * smoothstep(-0.2, 1, y)), scale(light.white, mirrored + lamp));
   };
 }
 
@@ -84,7 +84,7 @@ function lensDistance(x: number, y: number, { halfWidth, halfHeight, square }: S
   return (r - 1) * Math.min(halfWidth, h);
 }
 
-function drawFront(layer: Layer, scene: Scene, front: Front, style: Style, lens?: (y: number, n: Vec, x: number) => Rgb): void {
+function drawFront(layer: Layer, scene: Scene, front: Front, style: Style, lens?: (x: number, y: number) => Rgb): void {
   const { head, light } = scene;
   const { grid } = layer;
   const away = head.directionToHead([0, 0, 1]);
@@ -109,18 +109,20 @@ function drawFront(layer: Layer, scene: Scene, front: Front, style: Style, lens?
     const bridge = own < -0.8 * style.halfWidth && outline > -style.rim ? Math.abs(arch) - 0.95 * style.rim : Infinity;
     const hinge = own > 0.85 * style.halfWidth ? Math.hypot(Math.max(0, own - style.halfWidth - 0.02), y + 0.5 * style.halfHeight) - 1.5 * style.rim : Infinity;
     const frame = Math.min(rim, bridge, hinge);
-    const tilt: Vec = unit([2 * front.wrap * x, 0, -1]);
     if (outline < 0 && lens) {
       const inside = smoothstep(0, -sample, outline);
-      cover(layer, i, lens(y / style.halfHeight, unit([own * 1.2 + tilt[0], y * 1.4, -1]), own / style.halfWidth), 0.97 * inside);
+      cover(layer, i, lens((own / style.halfWidth) * Math.sign(x), y / style.halfHeight), 0.97 * inside);
     } else if (outline < 0) {
       const glare = Math.exp(-(((own * 0.8 + y * 1.1 + 0.06) / 0.035) ** 2)) * 0.16 + 0.03;
       cover(layer, i, light.white, glare * smoothstep(0, -0.04, outline));
     }
     if (frame < sample) {
+      // The rim is flat with rounded edges; the upper edge catches the light.
       const round = Math.min(1, Math.max(-1, outline / style.rim));
-      const n = unit([own * 1.5 * round, y * 3 * round - 0.25, -0.9 + 0.5 * Math.abs(round)]);
-      const lit = add(tint(style.colour, light.on(n)), scale(light.white, 0.03 + 0.45 * shine(n, light, 22)));
+      const up = round * Math.min(1, Math.max(-1, -y / (0.6 * style.halfHeight)));
+      const n = unit([2 * front.wrap * x, -0.25 - 0.6 * up * round * round, -1]);
+      const gleam = 0.02 + 0.16 * smoothstep(0.35, 0.75, up) * (1 - smoothstep(0.75, 1, up));
+      const lit = add(tint(style.colour, light.on(n)), scale(light.white, gleam));
       cover(layer, i, lit, smoothstep(0.5 * sample, -0.5 * sample, frame));
     }
   }

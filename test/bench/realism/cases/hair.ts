@@ -23,25 +23,26 @@ export function drawHair(scene: Scene): Occluded {
   const top = head.point(10);
   const eye = head.point(side < 0 ? 159 : 386);
   const cheek = head.point(side < 0 ? 123 : 352);
-  const start: Vec = [top[0] - side * (0.02 + 0.12 * random()), top[1] - 0.1, top[2] + 0.08];
-  const reach = 0.75 + 0.6 * random();
-  const locks = 7 + Math.floor(5 * random());
+  const start: Vec = [top[0] - side * 0.12 * random(), top[1] - 0.3, top[2] + 0.2];
+  const reach = 0.5 + 0.9 * random();
+  const locks = 6 + Math.floor(4 * random());
   for (let lock = 0; lock < locks; lock++) {
     const share = locks > 1 ? lock / (locks - 1) : 0.5;
-    const root = add(start, [side * (0.02 + 0.26 * share) + wobble(0.02), 0.05 * share + wobble(0.02), 0]);
-    const through = add(eye, [side * (share - 0.45) * 0.27 + wobble(0.03), wobble(0.03), 0]);
-    const fall = add(mix(eye, cheek, 0.9), [side * (share - 0.4) * 0.22, (reach - 0.6) * 0.45 + wobble(0.08), 0]);
+    const root = add(start, [side * 0.16 * share + wobble(0.02), 0.02 * share + wobble(0.02), 0]);
+    const through = add(eye, [side * (share - 0.42) * 0.34 + wobble(0.03), wobble(0.03), 0]);
+    const fall = add(mix(eye, cheek, 0.9), [side * (share - 0.35) * 0.26 + wobble(0.04), (reach - 0.6) * 0.45 + wobble(0.14), 0]);
     const lightness = 1 + wobble(0.22);
-    const strands = 20 + Math.floor(16 * random());
+    const strands = 26 + Math.floor(26 * random());
+    const curl = wobble(0.05);
     for (let strand = 0; strand < strands; strand++) {
       const apart = wobble(0.028);
       const stray = strand % 9 === 0 ? 2.6 : 1;
       const line = resampled(
         [
           add(root, [apart * 0.8, wobble(0.012), 0]),
-          add(mix(root, through, 0.45), [side * 0.05 + apart * 1.2 * stray, wobble(0.01), 0]),
-          add(through, [apart * 1.1 * stray, wobble(0.01), 0]),
-          add(fall, [apart * 0.5 * stray + wobble(0.015 * stray), wobble(0.08), 0]),
+          add(mix(root, through, 0.5), [side * 0.06 + apart * 1.4 * stray + curl, -0.03 + wobble(0.01), 0]),
+          add(through, [apart * 1.1 * stray - 0.4 * curl, wobble(0.01), 0]),
+          add(fall, [apart * 0.25 * stray + wobble(0.006 * stray) + 0.5 * curl, wobble(0.09), 0]),
         ],
         26,
       ).map(([x, y, z]): Vec => [x, y, Math.min(z, front(x, y)) - 0.03]);
@@ -60,8 +61,8 @@ export function drawHair(scene: Scene): Occluded {
           const n: Vec = [side * 0.3 + 0.5 * across, 0, -0.8];
           const shade = own * (0.62 + 0.25 * (1 - across * across)) * (1 - 0.25 * smoothstep(0.25, 0, along));
           const body = tint(tint(base, light.on(n)), shade);
-          const colour = add(body, scale(mix(light.white, base, 0.6), 0.13 * gleam));
-          return { colour, alpha: 0.9 * smoothstep(0, 0.06, along) };
+          const colour = add(body, scale(add(base, scale(light.white, 0.05)), 0.55 * gleam * own));
+          return { colour, alpha: 0.9 * smoothstep(0.02, 0.22, along) };
         },
       );
     }
@@ -71,22 +72,31 @@ export function drawHair(scene: Scene): Occluded {
   return composite(scene, layer);
 }
 
-/** Returns the colour of the hair above the forehead; on a head without hair there, a usual colour of hair. */
-function hairColour({ picture, head, light }: Scene, random: () => number): Rgb {
-  const [own] = [lab(light.skin)];
+/** Places around a head where hair is, from the crown to the temples: x and y in units of the head. */
+const AROUND = [
+  [-0.3, -0.75], [-0.15, -0.8], [0, -0.82], [0.15, -0.8], [0.3, -0.75], [-0.5, -0.5], [0.5, -0.5], [-0.56, -0.3],
+  [0.56, -0.3], [-0.57, -0.1], [0.57, -0.1], [-0.57, 0.1], [0.57, 0.1],
+] as const;
+
+/** Returns the colour of the hair around the face; where there is none, a usual colour of hair. */
+function hairColour({ picture, head, light, face }: Scene, random: () => number): Rgb {
+  const skin = lab(light.skin);
+  const behind = [0.02, 0.98].flatMap((x) =>
+    [0.05, 0.25].map((y) => colourAround(picture, x * picture.width, y * picture.height, 0.03 * face.width)),
+  );
+  const backgrounds = behind.flatMap((colour) => (colour ? [lab(colour)] : []));
+  const apart = (a: readonly number[], b: readonly number[]): number =>
+    Math.hypot(...a.map((value, k) => value - (b[k] as number)));
   const found: Rgb[] = [];
-  for (const x of [-0.3, -0.15, 0, 0.15, 0.3]) {
-    for (const y of [0.1, 0.16, 0.22]) {
-      const top = head.point(10);
-      const [px, py] = head.toPicture([top[0] + x, top[1] - y, top[2] + 0.15]);
-      const colour = colourAround(picture, px, py, 0.02 * head.width);
-      if (!colour) continue;
-      const [l, a, b] = lab(colour);
-      // Backgrounds are mostly blue or grey and lighter; hair is between black and yellow.
-      if (l < own[0] - 8 && b > -4 && a > -4 && Math.hypot(a, b) < 45) found.push(colour);
-    }
+  for (const [x, y] of AROUND) {
+    const [px, py] = head.toPicture([x, y, 0.25]);
+    const colour = colourAround(picture, px, py, 0.02 * head.width);
+    if (!colour) continue;
+    const own = lab(colour);
+    if (own[1] > 18 || own[2] < -6 || apart(own, skin) < 15) continue;
+    if (backgrounds.every((other) => apart(own, other) > 14)) found.push(colour);
   }
   found.sort((a, b) => luminance(a) - luminance(b));
   const dyed = tint(hex(DYES[Math.floor(DYES.length * random())] as string), light.white);
-  return found.length >= 4 ? tint(found[found.length >> 1] as Rgb, 1.15) : dyed;
+  return found.length >= 3 ? (found[found.length >> 1] as Rgb) : dyed;
 }

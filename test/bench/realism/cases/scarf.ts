@@ -1,6 +1,6 @@
 import { seeded } from '@semblance/testkit/sound/random';
 import { smoothstep } from '@semblance/vision/plane/plane';
-import { blend, hex, type Rgb, tint } from './colour.ts';
+import { blend, hex, tint } from './colour.ts';
 import { composite, type Occluded, type Scene } from './composite.ts';
 import { add, scale, type Vec } from './head-frame.ts';
 import { cover, emptyLayer, gridOf } from './layer.ts';
@@ -19,7 +19,7 @@ export function drawScarf(scene: Scene): Occluded {
   const wool = tint(hex(WOOLS[Math.floor(WOOLS.length * random())] as string), light.white);
   const second = tint(hex(WOOLS[Math.floor(WOOLS.length * random())] as string), light.white);
   const pattern = Math.floor(3 * random());
-  const knit = 55 + 30 * random();
+  const knit = 24 + 14 * random();
   const depth = faceDepth(head, grid);
   for (const turn of [1, 0] as const) {
     const sheet = scarfSheet(scene, turn, random);
@@ -38,7 +38,7 @@ export function drawScarf(scene: Scene): Occluded {
       const dyed = blend(wool, second, Math.max(stripes, checks));
       const fold = foldAt(u, v, turn, seed);
       const edge = Math.min(v, 1 - v);
-      const hollow = (0.62 + 0.38 * smoothstep(-0.7, 0.5, fold)) * (0.72 + 0.28 * smoothstep(0, 0.07, edge));
+      const hollow = (0.5 + 0.55 * smoothstep(-0.8, 0.5, fold)) * (0.72 + 0.28 * smoothstep(0, 0.07, edge));
       cover(layer, i, tint(tint(dyed, light.on(n)), hollow * (0.8 + 0.25 * stitch) * (1 + 0.1 * fuzz)), 1);
     }
   }
@@ -49,8 +49,8 @@ export function drawScarf(scene: Scene): Occluded {
 
 /** Returns the height of the folds, -1 to 1: they run along the scarf and sag in the middle. */
 function foldAt(u: number, v: number, turn: number, seed: number): number {
-  const sag = 0.5 * (u - 0.5) ** 2;
-  return noise(u * 2.5 + turn * 7, (v + sag) * 6 + 0.4 * noise(u * 3, v * 2, 5, seed), turn, seed) + 0.4 * noise(u * 7, (v + sag) * 14, turn + 2, seed);
+  const sag = 0.9 * (u - 0.5) ** 2 + 0.35 * (u - 0.5) * ((seed & 1) - 0.5);
+  return noise(u * 1.6 + turn * 7, (v + sag) * 5 + 0.4 * noise(u * 3, v * 2, 5, seed), turn, seed) + 0.4 * noise(u * 7, (v + sag) * 14, turn + 2, seed);
 }
 
 /** Returns one turn of the scarf: 0 over mouth and chin, 1 below it around the neck. */
@@ -65,9 +65,10 @@ function scarfSheet(scene: Scene, turn: 0 | 1, random: () => number): Sheet {
   const wide = turn === 0 ? 0.58 : 0.78;
   const rows = [0, 0.12, 0.4, 0.7, 0.9, 1].map((v) => {
     // The cloth is rolled in at both edges.
-    const roll = 0.09 * Math.sqrt(Math.max(0, 1 - (2 * v - 1) ** 2));
+    const roll = 0.14 * Math.sqrt(Math.max(0, 1 - (2 * v - 1) ** 2));
     return [-1, -0.8, -0.5, -0.2, 0.2, 0.5, 0.8, 1].map((s): Vec => {
-      const y = high + (low - high) * v + 0.09 * (1 - s * s) - 0.05 + tilt * s;
+      const corner = 0.16 * s ** 8 * (1 - v) - 0.1 * s ** 8 * v;
+      const y = high + (low - high) * v + 0.09 * (1 - s * s) - 0.05 + tilt * s + corner;
       const round = 0.62 - 0.85 * Math.sqrt(Math.max(0, 1 - (0.92 * s) ** 2));
       return [s * (wide + 0.08 * v), y, round + (turn === 0 ? 0.06 * v : 0.12) - roll];
     });
@@ -77,7 +78,7 @@ function scarfSheet(scene: Scene, turn: 0 | 1, random: () => number): Sheet {
   const points = sheet.points.map((point, i): Vec => {
     const [u, v] = [(i % SIZE) / (SIZE - 1), Math.floor(i / SIZE) / (SIZE - 1)];
     const wave = 0.012 * noise(u * 6, turn, v > 0.5 ? 1 : 0, seed);
-    return add(add(point, scale(normals[i] as Vec, 0.03 * foldAt(u, v, turn, seed))), [0, wave, 0]);
+    return add(add(point, scale(normals[i] as Vec, 0.045 * foldAt(u, v, turn, seed))), [0, wave, 0]);
   });
   return { ...sheet, points };
 }
