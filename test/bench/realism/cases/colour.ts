@@ -27,9 +27,7 @@ export const luminance = (c: ArrayLike<number>): number =>
   0.2126 * (c[0] as number) + 0.7152 * (c[1] as number) + 0.0722 * (c[2] as number);
 
 export const tint = (c: Rgb, by: number | Rgb): Rgb =>
-  typeof by === 'number'
-    ? [c[0] * by, c[1] * by, c[2] * by]
-    : [c[0] * by[0], c[1] * by[1], c[2] * by[2]];
+  typeof by === 'number' ? [c[0] * by, c[1] * by, c[2] * by] : [c[0] * by[0], c[1] * by[1], c[2] * by[2]];
 
 export const blend = (a: Rgb, b: Rgb, t: number): Rgb => [
   a[0] + (b[0] - a[0]) * t,

@@ -60,7 +60,8 @@ export function composite(scene: Scene, layer: Layer, crisp = false): Occluded {
     }
     if (tone) applyTone(tone, rgb);
     const grainy = crisp ? 0 : (noise.data[i] as number) * Math.max(0.5, sharpness.noise) * covered;
-    for (let c = 0; c < 3; c++) data[i * 3 + c] = Math.min(255, Math.max(0, Math.round((rgb[c] as number) + grainy)));
+    for (let c = 0; c < 3; c++)
+      data[i * 3 + c] = Math.min(255, Math.max(0, Math.round((rgb[c] as number) + grainy)));
   }
   return { picture: { width, height, channels: 3, data }, mask, shadow };
 }
@@ -87,7 +88,8 @@ function shadowOf(scene: Scene, layer: Layer, mask: Plane): Plane {
       const i = y * width + x;
       if ((within.data[i] as number) < 0.01) continue;
       const [sx, sy] = [x - (dx ?? 0), y - (dy ?? 0)];
-      const cast = sx >= 0 && sy >= 0 && sx < width && sy < height ? (near.data[sy * width + sx] as number) : 0;
+      const cast =
+        sx >= 0 && sy >= 0 && sx < width && sy < height ? (near.data[sy * width + sx] as number) : 0;
       const side = 0.45 + 0.55 * light.strength;
       const dark = layer.shade * (side * cast + 0.45 * (wide.data[i] as number)) * (within.data[i] as number);
       // A faint remainder would change no byte, and the mask says exactly which bytes change.

@@ -31,7 +31,7 @@ export function drawGlasses(scene: Scene, dark: boolean): Occluded {
   const halfWidth = dark ? within(0.19, 0.225) : within(0.165, 0.2);
   const style: Style = {
     halfWidth,
-    halfHeight: halfWidth * (dark ? within(0.72, 0.88) : within(0.66, 0.9)),
+    halfHeight: halfWidth * (dark ? within(0.64, 0.82) : within(0.66, 0.9)),
     square: within(2.2, 3.3),
     rim: thin ? 0.007 : within(0.01, 0.018),
     colour: tint(hex(FRAMES[Math.floor((dark ? 6 : FRAMES.length) * random())] as string), light.white),
@@ -84,7 +84,13 @@ function lensDistance(x: number, y: number, { halfWidth, halfHeight, square }: S
   return (r - 1) * Math.min(halfWidth, h);
 }
 
-function drawFront(layer: Layer, scene: Scene, front: Front, style: Style, lens?: (x: number, y: number) => Rgb): void {
+function drawFront(
+  layer: Layer,
+  scene: Scene,
+  front: Front,
+  style: Style,
+  lens?: (x: number, y: number) => Rgb,
+): void {
   const { head, light } = scene;
   const { grid } = layer;
   const away = head.directionToHead([0, 0, 1]);
@@ -106,12 +112,16 @@ function drawFront(layer: Layer, scene: Scene, front: Front, style: Style, lens?
     const rim = Math.abs(outline) - style.rim * (1 + 0.35 * smoothstep(0.3, -1, y / style.halfHeight));
     // The bridge is an arch between the lenses.
     const arch = y + 0.35 * style.halfHeight - 0.6 * x * x;
-    const bridge = own < -0.8 * style.halfWidth && outline > -style.rim ? Math.abs(arch) - 0.95 * style.rim : Infinity;
-    const hinge = own > 0.85 * style.halfWidth ? Math.hypot(Math.max(0, own - style.halfWidth - 0.02), y + 0.5 * style.halfHeight) - 1.5 * style.rim : Infinity;
+    const bridge =
+      own < -0.8 * style.halfWidth && outline > -style.rim ? Math.abs(arch) - 0.95 * style.rim : Infinity;
+    const hinge =
+      own > 0.85 * style.halfWidth
+        ? Math.hypot(Math.max(0, own - style.halfWidth - 0.02), y + 0.5 * style.halfHeight) - 1.5 * style.rim
+        : Infinity;
     const frame = Math.min(rim, bridge, hinge);
     if (outline < 0 && lens) {
       const inside = smoothstep(0, -sample, outline);
-      cover(layer, i, lens((own / style.halfWidth) * Math.sign(x), y / style.halfHeight), 0.97 * inside);
+      cover(layer, i, lens((own / style.halfWidth) * Math.sign(x), y / style.halfHeight), inside);
     } else if (outline < 0) {
       const glare = Math.exp(-(((own * 0.8 + y * 1.1 + 0.06) / 0.035) ** 2)) * 0.16 + 0.03;
       cover(layer, i, light.white, glare * smoothstep(0, -0.04, outline));
@@ -138,7 +148,11 @@ function drawTemples(layer: Layer, scene: Scene, front: Front, style: Style): vo
     [1, 356],
   ] as const) {
     const x = sign * (front.apart + style.halfWidth + 0.015);
-    const hinge: Vec = [front.middle[0] + x, front.middle[1] + style.drop - 0.5 * style.halfHeight, front.z + front.wrap * x * x];
+    const hinge: Vec = [
+      front.middle[0] + x,
+      front.middle[1] + style.drop - 0.5 * style.halfHeight,
+      front.z + front.wrap * x * x,
+    ];
     const [ex, , ez] = head.point(ear);
     const end: Vec = [ex * 1.04, hinge[1] + 0.02, Math.max(ez, hinge[2] + 0.2) + 0.25];
     const spots = Array.from({ length: 20 }, (_, k) => onGrid(grid, head, mix(hinge, end, k / 19)));
@@ -151,7 +165,10 @@ function drawTemples(layer: Layer, scene: Scene, front: Front, style: Style): vo
       spots.map(([px, py]) => ({ x: px, y: py, radius })),
       (along, _across, i) => {
         const z = (spots[Math.min(19, Math.round(along * 19))] as Vec)[2];
-        return { colour, alpha: z > (depth[i] as number) + 0.03 * head.width ? 0 : 1 - smoothstep(0.75, 0.95, along) };
+        return {
+          colour,
+          alpha: z > (depth[i] as number) + 0.03 * head.width ? 0 : 1 - smoothstep(0.75, 0.95, along),
+        };
       },
     );
   }

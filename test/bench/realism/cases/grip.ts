@@ -1,8 +1,10 @@
 import type { Scene } from './composite.ts';
+import { skinColour } from './hand.ts';
+import type { Bone } from './hand-bones.ts';
 import { handTone } from './hand-poses.ts';
-import { type Bone, skinColour, sleeve } from './hand.ts';
 import { add, cross, scale, unit, type Vec } from './head-frame.ts';
 import { limbsDistance, type Solid } from './sdf.ts';
+import { sleeve } from './sleeve.ts';
 
 export interface Grip {
   /** Place on the axis of the held thing, between the middle fingers. */
@@ -32,7 +34,14 @@ export function handGrip(scene: Scene, grip: Grip): Solid[] {
       add(scale(toViewer, reach * Math.cos(angle)), scale(right, reach * Math.sin(angle))),
     );
   const bones: Bone[] = [];
-  const bone = (kind: Bone['kind'], chain: number, ends: readonly [Vec, Vec], radii: readonly [number, number], melt: number, back: Vec): void => {
+  const bone = (
+    kind: Bone['kind'],
+    chain: number,
+    ends: readonly [Vec, Vec],
+    radii: readonly [number, number],
+    melt: number,
+    back: Vec,
+  ): void => {
     bones.push({ kind, chain, a: ends[0], b: ends[1], ra: radii[0], rb: radii[1], melt, back });
   };
   const knuckleAt = (k: number): Vec => around(-1.35, r + 0.12, 0.19 - 0.125 * k);
@@ -50,7 +59,9 @@ export function handGrip(scene: Scene, grip: Grip): Solid[] {
     // A thin rod is clasped further around than a cup.
     const sweep = Math.min(1.9, 0.5 / (r + 0.1)) * (k === 3 ? 0.8 : 1);
     const angles = [-1.25, -1.25 + 0.5 * sweep, -1.25 + 0.85 * sweep, -1.25 + 1.2 * sweep];
-    const places = angles.map((angle, j) => around(angle, reach + (j === 0 ? 0.03 : j === 1 ? 0.02 : 0), height - 0.015 * j));
+    const places = angles.map((angle, j) =>
+      around(angle, reach + (j === 0 ? 0.03 : j === 1 ? 0.02 : 0), height - 0.015 * j),
+    );
     for (let j = 0; j < 3; j++) {
       const thin = [1.08, 1, 0.9, 0.72].map((part) => part * thick * (k === 3 ? 0.88 : 1));
       const middle = ((angles[j] as number) + (angles[j + 1] as number)) / 2;
@@ -61,7 +72,14 @@ export function handGrip(scene: Scene, grip: Grip): Solid[] {
   }
   const thumb = [around(-1.7, r + 0.12, 0.2), around(-1.0, r + 0.1, 0.31), around(-0.25, r + 0.07, 0.33)];
   for (let j = 0; j < 2; j++) {
-    bone(j === 1 ? 'tip' : 'finger', 6, [thumb[j] as Vec, thumb[j + 1] as Vec], [0.078 - 0.012 * j, 0.068 - 0.018 * j], 0.03, toViewer);
+    bone(
+      j === 1 ? 'tip' : 'finger',
+      6,
+      [thumb[j] as Vec, thumb[j + 1] as Vec],
+      [0.078 - 0.012 * j, 0.068 - 0.018 * j],
+      0.03,
+      toViewer,
+    );
   }
   const skin = handTone(scene);
   return [

@@ -23,14 +23,18 @@ export function drawHair(scene: Scene): Occluded {
   const top = head.point(10);
   const eye = head.point(side < 0 ? 159 : 386);
   const cheek = head.point(side < 0 ? 123 : 352);
-  const start: Vec = [top[0] - side * 0.12 * random(), top[1] - 0.3, top[2] + 0.2];
+  const start: Vec = [top[0] + side * (0.1 - 0.2 * random()), top[1] - 0.3, top[2] + 0.2];
   const reach = 0.5 + 0.9 * random();
   const locks = 6 + Math.floor(4 * random());
   for (let lock = 0; lock < locks; lock++) {
     const share = locks > 1 ? lock / (locks - 1) : 0.5;
     const root = add(start, [side * 0.16 * share + wobble(0.02), 0.02 * share + wobble(0.02), 0]);
     const through = add(eye, [side * (share - 0.42) * 0.34 + wobble(0.03), wobble(0.03), 0]);
-    const fall = add(mix(eye, cheek, 0.9), [side * (share - 0.35) * 0.26 + wobble(0.04), (reach - 0.6) * 0.45 + wobble(0.14), 0]);
+    const fall = add(mix(eye, cheek, 0.9), [
+      side * (share - 0.35) * 0.26 + wobble(0.04),
+      (reach - 0.6) * 0.45 + wobble(0.14),
+      0,
+    ]);
     const lightness = 1 + wobble(0.22);
     const strands = 26 + Math.floor(26 * random());
     const curl = wobble(0.05);
@@ -57,7 +61,8 @@ export function drawHair(scene: Scene): Occluded {
         }),
         (along, across) => {
           // Hair mirrors the light in a band across all strands (Kajiya and Kay 1989).
-          const gleam = Math.exp(-(((along - band) / 0.1) ** 2)) + 0.5 * Math.exp(-(((along - 0.68) / 0.14) ** 2));
+          const gleam =
+            Math.exp(-(((along - band) / 0.1) ** 2)) + 0.5 * Math.exp(-(((along - 0.68) / 0.14) ** 2));
           const n: Vec = [side * 0.3 + 0.5 * across, 0, -0.8];
           const shade = own * (0.62 + 0.25 * (1 - across * across)) * (1 - 0.25 * smoothstep(0.25, 0, along));
           const body = tint(tint(base, light.on(n)), shade);
@@ -74,15 +79,28 @@ export function drawHair(scene: Scene): Occluded {
 
 /** Places around a head where hair is, from the crown to the temples: x and y in units of the head. */
 const AROUND = [
-  [-0.3, -0.75], [-0.15, -0.8], [0, -0.82], [0.15, -0.8], [0.3, -0.75], [-0.5, -0.5], [0.5, -0.5], [-0.56, -0.3],
-  [0.56, -0.3], [-0.57, -0.1], [0.57, -0.1], [-0.57, 0.1], [0.57, 0.1],
+  [-0.3, -0.75],
+  [-0.15, -0.8],
+  [0, -0.82],
+  [0.15, -0.8],
+  [0.3, -0.75],
+  [-0.5, -0.5],
+  [0.5, -0.5],
+  [-0.56, -0.3],
+  [0.56, -0.3],
+  [-0.57, -0.1],
+  [0.57, -0.1],
+  [-0.57, 0.1],
+  [0.57, 0.1],
 ] as const;
 
 /** Returns the colour of the hair around the face; where there is none, a usual colour of hair. */
 function hairColour({ picture, head, light, face }: Scene, random: () => number): Rgb {
   const skin = lab(light.skin);
   const behind = [0.02, 0.98].flatMap((x) =>
-    [0.05, 0.25].map((y) => colourAround(picture, x * picture.width, y * picture.height, 0.03 * face.width)),
+    [0.05, 0.2, 0.35, 0.5].map((y) =>
+      colourAround(picture, x * picture.width, y * picture.height, 0.03 * face.width),
+    ),
   );
   const backgrounds = behind.flatMap((colour) => (colour ? [lab(colour)] : []));
   const apart = (a: readonly number[], b: readonly number[]): number =>
@@ -93,8 +111,8 @@ function hairColour({ picture, head, light, face }: Scene, random: () => number)
     const colour = colourAround(picture, px, py, 0.02 * head.width);
     if (!colour) continue;
     const own = lab(colour);
-    if (own[1] > 18 || own[2] < -6 || apart(own, skin) < 15) continue;
-    if (backgrounds.every((other) => apart(own, other) > 14)) found.push(colour);
+    if (own[1] > 28 || own[2] < -6 || apart(own, skin) < 13) continue;
+    if (backgrounds.every((other) => apart(own, other) > 16)) found.push(colour);
   }
   found.sort((a, b) => luminance(a) - luminance(b));
   const dyed = tint(hex(DYES[Math.floor(DYES.length * random())] as string), light.white);

@@ -1,7 +1,8 @@
 import { seeded } from '@semblance/testkit/sound/random';
 import { hex, luminance, type Rgb, tint } from './colour.ts';
 import { composite, type Occluded, type Scene } from './composite.ts';
-import { handSolids, type Pose } from './hand.ts';
+import { handSolids } from './hand.ts';
+import type { Pose } from './hand-bones.ts';
 import { add, mix, scale, unit, type Vec } from './head-frame.ts';
 import { emptyLayer, gridOf } from './layer.ts';
 import type { Light } from './light.ts';

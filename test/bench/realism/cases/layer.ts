@@ -77,14 +77,21 @@ export function stack(below: Layer, above: Layer): void {
     const a = above.alpha[i] as number;
     if (a === 0) continue;
     for (let c = 0; c < 3; c++) {
-      below.light[i * 3 + c] = (below.light[i * 3 + c] as number) * (1 - a) + (above.light[i * 3 + c] as number);
+      below.light[i * 3 + c] =
+        (below.light[i * 3 + c] as number) * (1 - a) + (above.light[i * 3 + c] as number);
     }
     below.alpha[i] = (below.alpha[i] as number) * (1 - a) + a;
   }
 }
 
 /** Returns a field of the grid at the size of the picture: averaged where the grid is finer, else interpolated. */
-export function toPictureSize(grid: Grid, field: ArrayLike<number>, stride: number, at: number, picture: Picture): Plane {
+export function toPictureSize(
+  grid: Grid,
+  field: ArrayLike<number>,
+  stride: number,
+  at: number,
+  picture: Picture,
+): Plane {
   const out = plane(picture.width, picture.height);
   const taps = Math.max(1, Math.round(1 / grid.step));
   const value = (x: number, y: number): number => {

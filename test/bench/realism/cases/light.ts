@@ -1,14 +1,15 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import type { Face } from '@semblance/vision/face-mesh';
 import { FACE_TRIANGLES } from '@semblance/vision/face-topology';
-import { luminance, linear, type Rgb, tint } from './colour.ts';
+import { linear, luminance, type Rgb, tint } from './colour.ts';
 import { cross, type HeadFrame, sub, unit, type Vec } from './head-frame.ts';
 
 /** Mesh points whose triangles are plain skin in nearly every portrait: cheeks, forehead, nose and chin. */
 const SKIN = new Set([
   50, 101, 118, 117, 123, 147, 187, 205, 36, 203, 206, 207, 216, 100, 126, 142, 280, 330, 347, 346, 352, 376,
-  411, 425, 266, 423, 426, 427, 436, 329, 355, 371, 151, 108, 337, 9, 107, 336, 69, 299, 104, 333, 10, 109, 338,
-  67, 297, 195, 5, 4, 51, 281, 45, 275, 3, 248, 199, 200, 208, 428, 175, 171, 396, 201, 421, 192, 416, 213, 433,
+  411, 425, 266, 423, 426, 427, 436, 329, 355, 371, 151, 108, 337, 9, 107, 336, 69, 299, 104, 333, 10, 109,
+  338, 67, 297, 195, 5, 4, 51, 281, 45, 275, 3, 248, 199, 200, 208, 428, 175, 171, 396, 201, 421, 192, 416,
+  213, 433,
 ]);
 /** Colour of light skin in neutral light, relative to its green. */
 const USUAL_SKIN: Rgb = [1.6, 1, 0.76];
@@ -41,12 +42,13 @@ export function measureLight(picture: Picture, face: Face, head: HeadFrame): Lig
   }
   const mean = [0, 1, 2].map((k) => median(samples.map(({ colour }) => colour[k] as number)));
   const skin = mean.map((value) => Math.max(0.002, value)) as unknown as Rgb;
-  const fits = [0, 1, 2].map((k) => fit(samples, k, skin[k] as number));
+  const fits = [0, 1, 2].map((k) => fitLight(samples, k, skin[k] as number));
   const side = (axis: number): number => luminance(fits.map((f) => f[axis] as number));
   const gradient: Vec = [side(1), side(2), side(3)];
   const on = (n: Vec): Rgb =>
     fits.map((f) => {
-      const value = (f[0] as number) + (f[1] as number) * n[0] + (f[2] as number) * n[1] + (f[3] as number) * n[2];
+      const value =
+        (f[0] as number) + (f[1] as number) * n[0] + (f[2] as number) * n[1] + (f[3] as number) * n[2];
       return Math.min(1.7, Math.max(0.22, value));
     }) as unknown as Rgb;
   return {
@@ -91,7 +93,7 @@ export function median(values: readonly number[]): number {
  * Fits brightness / `usual` to 1, x, y, z of the normal by least squares with a ridge towards a soft light from the
  * front and above, because a face shows few normals.
  */
-function fit(samples: readonly { n: Vec; colour: Rgb }[], channel: number, usual: number): number[] {
+function fitLight(samples: readonly { n: Vec; colour: Rgb }[], channel: number, usual: number): number[] {
   const prior = [0.62, 0, -0.14, -0.42];
   const rows = prior.map((_, r) => prior.map((_, c) => (r === c ? 0.12 * samples.length : 0)));
   const right = prior.map((value, r) => value * (rows[r]?.[r] as number));

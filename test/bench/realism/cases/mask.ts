@@ -27,10 +27,12 @@ export function drawMask(scene: Scene, kind: MaskKind): Occluded {
   const sheet = maskSheet(scene, random);
   const depth = faceDepth(head, grid);
   const dye = dyeOf(kind, scene, random);
-  for (const row of [0.07, 0.93]) drawLoops(layer, scene, sheet, { row, depth, colour: tint(light.white, kind === 'black' ? 0.05 : 0.8) });
+  for (const row of [0.07, 0.93])
+    drawLoops(layer, scene, sheet, { row, depth, colour: tint(light.white, kind === 'black' ? 0.05 : 0.8) });
   const drawn = drawSheet(sheet, grid, head);
   for (let i = 0; i < drawn.z.length; i++) {
-    if (drawn.z[i] === Infinity || (drawn.z[i] as number) > (depth[i] as number) + 0.02 * head.width) continue;
+    if (drawn.z[i] === Infinity || (drawn.z[i] as number) > (depth[i] as number) + 0.02 * head.width)
+      continue;
     const [u, v] = [drawn.u[i] as number, drawn.v[i] as number];
     const n: Vec = [0, 1, 2].map((k) => drawn.normal[i * 3 + k] as number) as unknown as Vec;
     const side = Math.min(u, 1 - u);
@@ -67,7 +69,8 @@ function foldLight(cloth: Cloth, u: number, v: number): number {
     const t = pleatOffset(u, v, at, cloth.seed);
     if (t > 0 && t < 0.06) light *= 1 - 0.3 * (1 - t / 0.06) ** 2 * flat(side) * smoothstep(0, 0.01, t);
   }
-  const crease = noise(u * 9 + v * 3, (v - 0.5) * (3 + 16 * side), 1, cloth.seed) * smoothstep(0.34, 0.08, side);
+  const crease =
+    noise(u * 9 + v * 3, (v - 0.5) * (3 + 16 * side), 1, cloth.seed) * smoothstep(0.34, 0.08, side);
   return light * (1 + 0.12 * crease + 0.05 * rough(u * 5, v * 6, 2, cloth.seed));
 }
 
@@ -116,10 +119,12 @@ function maskSheet(scene: Scene, random: Random): Cloth {
     let height = 0;
     for (const at of pleats) {
       const t = pleatOffset(u, v, at, seed);
-      height += t > -0.16 && t < 0.012 ? 0.02 * (1 + t / 0.16) * (1 - smoothstep(0, 0.012, t)) * flat(side) : 0;
+      height +=
+        t > -0.16 && t < 0.012 ? 0.02 * (1 + t / 0.16) * (1 - smoothstep(0, 0.012, t)) * flat(side) : 0;
     }
     const wire = 0.006 * Math.exp(-(((v - 0.06) / 0.018) ** 2)) * smoothstep(0.2, 0.32, side);
-    const pulled = 0.012 * noise(u * 9 + v * 3, (v - 0.5) * (3 + 16 * side), 1, seed) * smoothstep(0.34, 0.08, side);
+    const pulled =
+      0.012 * noise(u * 9 + v * 3, (v - 0.5) * (3 + 16 * side), 1, seed) * smoothstep(0.34, 0.08, side);
     const crumpled = 0.007 * rough(u * 5, v * 6, 2, seed);
     const inner = smoothstep(0, 0.05, Math.min(side, v, 1 - v));
     return add(point, scale(normals[i] as Vec, height + wire + (pulled + crumpled) * inner));
@@ -154,7 +159,10 @@ function drawLoops(
         const [, , pz] = line[Math.min(23, Math.round(along * 23))] as Vec;
         const hidden = pz > (loop.depth[i] as number) + 0.06 * head.width;
         const n: Vec = [0, across * 0.7, -0.7];
-        return { colour: tint(tint(loop.colour, light.on(n)), 1 - 0.25 * across * across), alpha: hidden ? 0 : 1 };
+        return {
+          colour: tint(tint(loop.colour, light.on(n)), 1 - 0.25 * across * across),
+          alpha: hidden ? 0 : 1,
+        };
       },
     );
   }
@@ -180,7 +188,9 @@ function dyeOf(kind: MaskKind, { light, seed }: Scene, random: Random): (u: numb
     const [dx, dy] = [x + 0.5 * (row & 1) - Math.floor(x + 0.5 * (row & 1)) - 0.5, y - row - 0.5];
     const petals = 0.27 + 0.09 * Math.cos(5 * Math.atan2(dy, dx) + seed);
     const distance = Math.hypot(dx, dy);
-    return distance < 0.09 ? blend(figure, ground, 0.5) : blend(figure, ground, smoothstep(petals - 0.04, petals + 0.04, distance));
+    return distance < 0.09
+      ? blend(figure, ground, 0.5)
+      : blend(figure, ground, smoothstep(petals - 0.04, petals + 0.04, distance));
   };
 }
 

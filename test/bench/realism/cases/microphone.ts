@@ -22,7 +22,12 @@ export function drawMicrophone(scene: Scene): Occluded {
   const grip = add(top, scale(down, 0.62 + wobble(0.08)));
   drawSolids(layer, head, [
     microphone(scene, { top, down, size }, random),
-    ...handGrip(scene, { at: grip, along: scale(down, -1), radius: 0.36 * size, side: random() < 0.5 ? 1 : -1 }),
+    ...handGrip(scene, {
+      at: grip,
+      along: scale(down, -1),
+      radius: 0.36 * size,
+      side: random() < 0.5 ? 1 : -1,
+    }),
   ]);
   layer.gap = 0.11;
   layer.shade = 0.5;
@@ -54,15 +59,20 @@ function microphone(scene: Scene, { top, down, size }: Place, random: Random): S
     const lump = foam && Math.abs(ball) < 0.02 ? 0.003 * noise(x * 60, y * 60, z * 60, scene.seed) : 0;
     const taper = 0.62 * size - 0.2 * size * smoothstep(size, 0.9, t);
     const handle = Math.max(aside - taper, 0.5 * size - t, t - 1.6);
-    const ring = foam ? Infinity : Math.hypot(Math.max(0, aside - size * 0.96), Math.max(0, Math.abs(t - 0.12 * size) - 0.1 * size)) - 0.006;
+    const ring = foam
+      ? Infinity
+      : Math.hypot(Math.max(0, aside - size * 0.96), Math.max(0, Math.abs(t - 0.12 * size) - 0.1 * size)) -
+        0.006;
     return 0.85 * Math.min(ball + lump, handle, ring);
   };
   const colour = ({ at, normal, open }: Hit): Rgb => {
     const t = along(at);
     const { light } = scene;
     const d = sub(at, top);
-    const lit = (albedo: Rgb): Rgb => tint(tint(tint(albedo, light.white), light.on(normal)), 0.25 + 0.75 * open);
-    const mirrored = (amount: number, power: number): Rgb => scale(light.white, amount * shine(normal, light, power));
+    const lit = (albedo: Rgb): Rgb =>
+      tint(tint(tint(albedo, light.white), light.on(normal)), 0.25 + 0.75 * open);
+    const mirrored = (amount: number, power: number): Rgb =>
+      scale(light.white, amount * shine(normal, light, power));
     const onBall = Math.hypot(...d) < size * 1.08 && t < size * 0.8;
     if (onBall && foam) {
       const pores = 0.75 + 0.5 * noise(at[0] * 130, at[1] * 130, at[2] * 130, scene.seed + 9);

@@ -25,7 +25,8 @@ export function drawScarf(scene: Scene): Occluded {
     const sheet = scarfSheet(scene, turn, random);
     const drawn = drawSheet(sheet, grid, head);
     for (let i = 0; i < drawn.z.length; i++) {
-      if (drawn.z[i] === Infinity || (drawn.z[i] as number) > (depth[i] as number) + 0.02 * head.width) continue;
+      if (drawn.z[i] === Infinity || (drawn.z[i] as number) > (depth[i] as number) + 0.02 * head.width)
+        continue;
       const [u, v] = [drawn.u[i] as number, drawn.v[i] as number];
       const n = [0, 1, 2].map((k) => drawn.normal[i * 3 + k] as number) as unknown as Vec;
       // Rows of slanted stitches.
@@ -34,7 +35,12 @@ export function drawScarf(scene: Scene): Occluded {
       const stitch = 0.5 + 0.5 * Math.cos(2 * Math.PI * slant) * (0.5 + 0.5 * Math.cos(2 * Math.PI * x));
       const fuzz = rough(u * 150, v * 120, turn, seed);
       const stripes = pattern === 1 ? smoothstep(0.25, 0.32, Math.abs(((v * 5) % 1) - 0.5)) : 0;
-      const checks = pattern === 2 ? 0.5 * (smoothstep(0.3, 0.33, Math.abs(((u * 9) % 1) - 0.5)) + smoothstep(0.3, 0.33, Math.abs(((v * 4) % 1) - 0.5))) : 0;
+      const checks =
+        pattern === 2
+          ? 0.5 *
+            (smoothstep(0.3, 0.33, Math.abs(((u * 9) % 1) - 0.5)) +
+              smoothstep(0.3, 0.33, Math.abs(((v * 4) % 1) - 0.5)))
+          : 0;
       const dyed = blend(wool, second, Math.max(stripes, checks));
       const fold = foldAt(u, v, turn, seed);
       const edge = Math.min(v, 1 - v);
@@ -50,7 +56,10 @@ export function drawScarf(scene: Scene): Occluded {
 /** Returns the height of the folds, -1 to 1: they run along the scarf and sag in the middle. */
 function foldAt(u: number, v: number, turn: number, seed: number): number {
   const sag = 0.9 * (u - 0.5) ** 2 + 0.35 * (u - 0.5) * ((seed & 1) - 0.5);
-  return noise(u * 1.6 + turn * 7, (v + sag) * 5 + 0.4 * noise(u * 3, v * 2, 5, seed), turn, seed) + 0.4 * noise(u * 7, (v + sag) * 14, turn + 2, seed);
+  return (
+    noise(u * 1.6 + turn * 7, (v + sag) * 5 + 0.4 * noise(u * 3, v * 2, 5, seed), turn, seed) +
+    0.4 * noise(u * 7, (v + sag) * 14, turn + 2, seed)
+  );
 }
 
 /** Returns one turn of the scarf: 0 over mouth and chin, 1 below it around the neck. */

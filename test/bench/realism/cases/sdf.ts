@@ -34,14 +34,14 @@ export interface Solid {
 }
 
 /** Returns the smaller of two distances, rounded where they are closer than `k` (Quilez' polynomial minimum). */
-export function melted(a: number, b: number, k: number): number {
+function melted(a: number, b: number, k: number): number {
   const near = k - Math.abs(a - b);
   const least = a < b ? a : b;
   return near > 0 ? least - (0.25 * near * near) / k : least;
 }
 
 /** Returns the distance from a limb, and how far along it the nearest place is. */
-export function limbDistance(limb: Limb, x: number, y: number, z: number): { distance: number; along: number } {
+function limbDistance(limb: Limb, x: number, y: number, z: number): { distance: number; along: number } {
   const { a, b } = limb;
   const [dx, dy, dz] = [b[0] - a[0], b[1] - a[1], b[2] - a[2]];
   const [px, py, pz] = [x - a[0], y - a[1], z - a[2]];

@@ -15,7 +15,7 @@ export interface Sharpness {
 const DIFFERENCE = 0.6;
 
 /** Returns the brightness of a picture, 0–255 (ITU-R BT.601). */
-export function brightness({ width, height, data }: Picture): Plane {
+function brightness({ width, height, data }: Picture): Plane {
   const out = plane(width, height);
   for (let i = 0, p = 0; i < out.data.length; i++, p += 3) {
     out.data[i] =
@@ -42,8 +42,15 @@ export function measureSharpness(picture: Picture, face: Face): Sharpness {
       const at = (x: number, down: number): number => y.data[i + down * y.width + x] as number;
       // Immerkær 1996: a mask that is blind to edges and slopes.
       const residual =
-        at(-1, -1) - 2 * at(0, -1) + at(1, -1) - 2 * at(-1, 0) + 4 * at(0, 0) - 2 * at(1, 0) + at(-1, 1) -
-        2 * at(0, 1) + at(1, 1);
+        at(-1, -1) -
+        2 * at(0, -1) +
+        at(1, -1) -
+        2 * at(-1, 0) +
+        4 * at(0, 0) -
+        2 * at(1, 0) +
+        at(-1, 1) -
+        2 * at(0, 1) +
+        at(1, 1);
       const [dx, dy] = [(at(1, 0) - at(-1, 0)) / 2, (at(0, 1) - at(0, -1)) / 2];
       noises.push(Math.abs(residual) / 6);
       edges.push({ slope: Math.hypot(dx, dy), i, dx, dy });

@@ -42,7 +42,12 @@ export function resampled(line: readonly Vec[], count: number): Vec[] {
     const at = (n: number): Vec => line[Math.min(line.length - 1, Math.max(0, n))] as Vec;
     const [a, b, c, d] = [at(i - 1), at(i), at(i + 1), at(i + 2)];
     return [0, 1, 2].map((k2) => {
-      const [p, q, r, s] = [a, b, c, d].map((point) => point[k2] as number) as [number, number, number, number];
+      const [p, q, r, s] = [a, b, c, d].map((point) => point[k2] as number) as [
+        number,
+        number,
+        number,
+        number,
+      ];
       return q + 0.5 * t * (r - p + t * (2 * p - 5 * q + 4 * r - s + t * (3 * (q - r) + s - p)));
     }) as unknown as Vec;
   });
@@ -94,7 +99,9 @@ export function faceFront(head: HeadFrame): (x: number, y: number) => number {
   );
   return (x, y) => {
     const [u, v] = [Math.floor((x + 1) * FRONT), Math.floor((y + 1) * FRONT)];
-    return u < 0 || v < 0 || u >= size.width || v >= size.height ? Infinity : (z[v * size.width + u] as number);
+    return u < 0 || v < 0 || u >= size.width || v >= size.height
+      ? Infinity
+      : (z[v * size.width + u] as number);
   };
 }
 
@@ -119,7 +126,11 @@ export function drape(sheet: Sheet, head: HeadFrame, margin: number, rounds = 60
         const i = r * columns + c;
         const inner = r > 0 && c > 0 && r + 1 < rows && c + 1 < columns;
         const mean = inner
-          ? ((z[i - 1] as number) + (z[i + 1] as number) + (z[i - columns] as number) + (z[i + columns] as number)) / 4
+          ? ((z[i - 1] as number) +
+              (z[i + 1] as number) +
+              (z[i - columns] as number) +
+              (z[i + columns] as number)) /
+            4
           : (z[i] as number);
         z[i] = Math.min(mean, limit[i] as number);
       }
