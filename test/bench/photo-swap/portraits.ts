@@ -51,7 +51,8 @@ function pictureFiles(): string[] {
   return [...media, ...[1, 2, 3, 4, 5, 6].map((n) => join(demo, `sample${n}.jpg`))];
 }
 
-async function readRgb(file: string): Promise<Picture> {
+/** Reads a picture file as RGB with 8 bits. */
+export async function readRgb(file: string): Promise<Picture> {
   const { data, info } = await sharp(file)
     .toColourspace('srgb')
     .removeAlpha()
