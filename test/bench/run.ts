@@ -48,6 +48,7 @@ const runMemoryBench = section(() => import('./media/memory-bench.ts'), 'runMemo
 const runMotionBench = section(() => import('./motion/motion-bench.ts'), 'runMotionBench');
 const runOnnxBench = section(() => import('./onnx/session-bench.ts'), 'runOnnxBench');
 const runLongHistoryBench = section(() => import('./usage/long-history.ts'), 'runLongHistoryBench');
+const runRealismBench = section(() => import('./realism/realism-bench.ts'), 'runRealismBench');
 const runVideoSwapBench = section(() => import('./video-swap/video-swap-bench.ts'), 'runVideoSwapBench');
 const runVoiceBench = section(() => import('./voice/voice-bench.ts'), 'runVoiceBench');
 const runVoiceHourBench = section(() => import('./voice/voice-hour-bench.ts'), 'runVoiceHourBench');
@@ -60,6 +61,7 @@ const SECTIONS: Record<string, readonly Run[]> = {
   http: [runGetJobBench, runUploadBench],
   events: [runEventStreamsBench],
   'photo-swap': [photoSwap],
+  realism: [runRealismBench],
   media: [runMediaBench],
   memory: [runMemoryBench],
   'video-swap': [runVideoSwapBench],
