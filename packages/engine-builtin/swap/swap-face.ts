@@ -13,6 +13,7 @@ import { findCover, TARGET_COVER } from './cover.ts';
 import { type FaceZones, faceZones, plainSkin } from './face-zones.ts';
 import { featureMask } from './feature-mask.ts';
 import { withForehead } from './forehead.ts';
+import { sourceNoise, targetNoise } from './noise.ts';
 import { mixShape } from './shape.ts';
 import { blendSkin } from './skin-blend.ts';
 import { flatten, type SourceFace } from './source-face.ts';
@@ -107,8 +108,7 @@ export function planSwap(
   for (let i = 0; i < features.data.length; i++)
     features.data[i] = (zones.face.data[i] as number) - (skinHere.data[i] as number);
   features.data.set(blur(features, 0.012 * faceWidth).data);
-  // An enlarged patch has lost its finest detail; a patch that is fine enough has its own.
-  const grainShare = 0.8 * smoothstep(1.05, 2, face.width / source.faceWidth);
+  const grainShare = grainOf(picture, face, source);
   const softShown = blur(shown, 0.012 * faceWidth);
   for (let i = 0; i < alpha.data.length; i++) {
     if ((direct.covered.data[i] as number) + (own.covered.data[i] as number) === 0) continue;
@@ -177,6 +177,17 @@ export function planSwap(
     covered,
     tone,
   };
+}
+
+/**
+ * Returns the share of the picture's finest texture that the new features get: so much that they are as noisy as
+ * the skin around them. An enlarged patch has lost all of its own.
+ */
+function grainOf(picture: Picture, face: Face, source: SourceFace): number {
+  const enlarged = 0.8 * smoothstep(1.05, 2, face.width / source.faceWidth);
+  const wanted = targetNoise(picture, face);
+  const there = sourceNoise(source);
+  return Math.max(enlarged, wanted > there ? Math.sqrt(1 - (there / wanted) ** 2) : 0);
 }
 
 function workGrid(
