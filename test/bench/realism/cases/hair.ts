@@ -111,10 +111,10 @@ function hairColour({ picture, head, light, face }: Scene, random: () => number)
     const colour = colourAround(picture, px, py, 0.02 * head.width);
     if (!colour) continue;
     const own = lab(colour);
-    if (own[1] > 28 || own[2] < -6 || apart(own, skin) < 13) continue;
+    if (own[1] > 28 || own[2] < -1 || apart(own, skin) < 13) continue;
     if (backgrounds.every((other) => apart(own, other) > 16)) found.push(colour);
   }
   found.sort((a, b) => luminance(a) - luminance(b));
   const dyed = tint(hex(DYES[Math.floor(DYES.length * random())] as string), light.white);
-  return found.length >= 3 ? (found[found.length >> 1] as Rgb) : dyed;
+  return found.length >= 3 ? (found[Math.floor(0.65 * found.length)] as Rgb) : dyed;
 }
