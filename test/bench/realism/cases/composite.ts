@@ -3,6 +3,7 @@ import { applyTone, findTone } from '@semblance/engine-builtin/internal/swap/ton
 import { seeded } from '@semblance/testkit/sound/random';
 import type { Face } from '@semblance/vision/face-mesh';
 import { FACE_OVAL } from '@semblance/vision/face-regions';
+import { cropRgb, type RgbImage, squareCrop } from '@semblance/vision/picture';
 import { blur, fillPolygon, type Plane, plane } from '@semblance/vision/plane/plane';
 import { level, linear } from './colour.ts';
 import type { HeadFrame } from './head-frame.ts';
@@ -45,7 +46,7 @@ export function composite(scene: Scene, layer: Layer, crisp = false): Occluded {
   const shadow = shadowOf(scene, layer, mask);
   const noise = grain(seeded(seed ^ 0x5eed), width, height);
   const data = new Uint8Array(picture.data);
-  const tone = findTone({ width, height, data: Float32Array.from(picture.data) });
+  const tone = findTone(surroundings(picture, scene.face));
   const rgb = new Float32Array(3);
   for (let i = 0; i < mask.data.length; i++) {
     const a = Math.min(1, mask.data[i] as number);
@@ -64,6 +65,14 @@ export function composite(scene: Scene, layer: Layer, crisp = false): Occluded {
       data[i * 3 + c] = Math.min(255, Math.max(0, Math.round((rgb[c] as number) + grainy)));
   }
   return { picture: { width, height, channels: 3, data }, mask, shadow };
+}
+
+/** Side of the crop by which the tone of a picture is judged, in pixels. */
+const TONE_SIDE = 256;
+
+function surroundings(picture: Picture, { points, width }: Face): RgbImage {
+  const nose = { x: points[12] as number, y: points[13] as number };
+  return cropRgb(picture, squareCrop(nose, 3 * width, 0, TONE_SIDE), TONE_SIDE, TONE_SIDE, 2);
 }
 
 /** Returns the shadow that a layer casts on the face: the layer's shape, moved away from the light and softened. */

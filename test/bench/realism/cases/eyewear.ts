@@ -68,20 +68,25 @@ function lensOf(scene: Scene, random: () => number): (x: number, y: number) => R
   const code = ['#0b0c0d', '#1a120b', '#0d1511', '#10121c'][Math.floor(4 * random())] as string;
   const glass = tint(hex(code), light.white);
   const sky = 0.02 + 0.09 * random();
-  const [lampX, lampY] = [0.7 * light.towards[0], -0.45 + 0.2 * random()];
+  const [lampX, lampY] = [0.5 * Math.sign(light.towards[0]), -0.55 + 0.2 * random()];
   return (x, y) => {
     const mirrored = sky * (1 - smoothstep(-0.7, 0.25, y + 0.18 * x * x));
-    const lamp = 0.28 * Math.exp(-(((x - lampX) / 0.13) ** 2) - ((y - lampY) / 0.09) ** 2);
+    const lamp = 0.12 * Math.exp(-(((x - lampX) / 0.1) ** 2) - ((y - lampY + 0.15 * x) / 0.05) ** 2);
     return add(tint(glass, 1 + 0.9 * smoothstep(-0.2, 1, y)), scale(light.white, mirrored + lamp));
   };
 }
 
-/** Signed distance from the outline of a rounded lens, about in face widths. */
+/** Returns the signed distance from the outline of a rounded lens, nearly in face widths close to the outline. */
 function lensDistance(x: number, y: number, { halfWidth, halfHeight, square }: Style): number {
-  // The lower outer corner is drawn in a little, as in most frames.
-  const h = halfHeight * (1 - 0.08 * (x / halfWidth));
-  const r = (Math.abs(x / halfWidth) ** square + Math.abs(y / h) ** square) ** (1 / square);
-  return (r - 1) * Math.min(halfWidth, h);
+  const share = (u: number, v: number): number => {
+    // The outer side is a little lower than the inner one, as in most frames.
+    const h = halfHeight * (1 - 0.08 * (u / halfWidth));
+    return (Math.abs(u / halfWidth) ** square + Math.abs(v / h) ** square) ** (1 / square);
+  };
+  const step = 0.001;
+  const r = share(x, y);
+  const slope = Math.hypot(share(x + step, y) - r, share(x, y + step) - r) / step;
+  return (r - 1) / Math.max(2, slope);
 }
 
 function drawFront(

@@ -111,10 +111,13 @@ function hairColour({ picture, head, light, face }: Scene, random: () => number)
     const colour = colourAround(picture, px, py, 0.02 * head.width);
     if (!colour) continue;
     const own = lab(colour);
-    if (own[1] > 28 || own[2] < -6 || apart(own, skin) < 13) continue;
+    // Black hair mirrors a blue wall; lighter hair that is as blue is mixed with the wall. Ears are shaded skin.
+    const bluest = own[0] < 28 ? -9 : -1;
+    const likeSkin = Math.hypot(0.4 * (own[0] - skin[0]), own[1] - skin[1], own[2] - skin[2]) < 12;
+    if (own[1] > 24 || own[2] < bluest || likeSkin) continue;
     if (backgrounds.every((other) => apart(own, other) > 16)) found.push(colour);
   }
   found.sort((a, b) => luminance(a) - luminance(b));
   const dyed = tint(hex(DYES[Math.floor(DYES.length * random())] as string), light.white);
-  return found.length >= 3 ? (found[found.length >> 1] as Rgb) : dyed;
+  return found.length >= 3 ? (found[Math.floor(0.65 * found.length)] as Rgb) : dyed;
 }

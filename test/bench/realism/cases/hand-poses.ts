@@ -22,7 +22,7 @@ export function drawHand(scene: Scene, place: HandPlace, tone: 'own' | 'other'):
 
 /** Returns the colour of the person's own hands, which are a little darker than the face. */
 export function handTone({ light }: Scene): Rgb {
-  return tint(light.skin, [0.86, 0.85, 0.84]);
+  return tint(light.skin, [0.92, 0.86, 0.8]);
 }
 
 /** Reflectances of skin, from light to dark. */

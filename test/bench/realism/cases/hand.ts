@@ -49,7 +49,7 @@ export function skinColour(
     const lines = Math.sin((along * length) / 0.0045 + 2 * noise(at[0] * 30, at[1] * 30, at[2] * 30, seed));
     colour = tint(colour, 1 - 0.16 * joint * onBack * smoothstep(0.1, 0.9, lines));
   }
-  let gloss = 0.035;
+  let gloss = 0.018;
   if (limb.kind === 'tip') {
     const axis = mix(limb.a, limb.b, along);
     const beyond = dot(sub(at, limb.a), unit(sub(limb.b, limb.a))) / length;

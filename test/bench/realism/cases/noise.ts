@@ -32,15 +32,22 @@ export function rough(x: number, y: number, z: number, seed: number): number {
   );
 }
 
+/** Side of the square of noise that repeats over a large picture. */
+const TILE = 512;
+
 /** Returns camera noise of deviation 1, as fine as noise that a JPEG file keeps. */
 export function grain(random: Random, width: number, height: number): Plane {
-  const out = plane(width, height);
-  for (let i = 0; i < out.data.length; i++) out.data[i] = normal(random);
-  const soft = blur(out, 0.5);
+  const tile = plane(Math.min(TILE, width), Math.min(TILE, height));
+  for (let i = 0; i < tile.data.length; i++) tile.data[i] = normal(random);
+  const soft = blur(tile, 0.5);
   // A box blur of radius 1, twice, leaves this share of the deviation.
   const left = deviation(soft);
-  for (let i = 0; i < soft.data.length; i++) soft.data[i] = (soft.data[i] as number) / left;
-  return soft;
+  const out = plane(width, height);
+  for (let y = 0, i = 0; y < height; y++) {
+    const row = (y % soft.height) * soft.width;
+    for (let x = 0; x < width; x++, i++) out.data[i] = (soft.data[row + (x % soft.width)] as number) / left;
+  }
+  return out;
 }
 
 function deviation({ data }: Plane): number {

@@ -54,7 +54,7 @@ export async function readPortraits(folder: string, finder: FaceFinder): Promise
   return portraits;
 }
 
-export function traitsOf(picture: Picture, face: Face): Traits {
+function traitsOf(picture: Picture, face: Face): Traits {
   const { skin } = measureLight(picture, face, new HeadFrame(face));
   return {
     lightness: lab(skin)[0],

@@ -77,7 +77,7 @@ export function drawGlass(scene: Scene): Occluded {
   const grid = gridOf(picture, scene.face, head);
   const layer = emptyLayer(grid);
   const radius = 0.25 + wobble(0.03);
-  const height = 0.75 + wobble(0.08);
+  const height = 0.9 + wobble(0.08);
   const down = unit([wobble(0.15), 1, -0.25 + wobble(0.12)]);
   const top = add(mix(head.point(0), head.point(13), 0.3), [wobble(0.04), 0, -radius - 0.02]);
   const code = DRINKS[Math.floor(DRINKS.length * random())];
@@ -102,7 +102,7 @@ export function drawGlass(scene: Scene): Occluded {
       grid,
     );
     const filled = drink && t > surface - 0.5 * bulge;
-    const n: Vec = unit([s * dy * -1 - s * -dx * 0, 0, -Math.sqrt(Math.max(0, 1 - s * s))]);
+    const n: Vec = [-s, 0, -Math.sqrt(Math.max(0, 1 - s * s))];
     const edge = Math.abs(s) ** 6;
     let colour = tint(behind, 0.94);
     let alpha = 0.45 + 0.5 * edge;
@@ -133,7 +133,7 @@ export function drawGlass(scene: Scene): Occluded {
   }
   const hand = emptyLayer(grid);
   const grip = {
-    at: add(top, scale(down, 0.62 * height)),
+    at: add(top, scale(down, 0.82 * height)),
     along: scale(down, -1),
     radius: radius * 0.9,
     side: (random() < 0.5 ? 1 : -1) as 1 | -1,
