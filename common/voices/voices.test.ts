@@ -53,6 +53,10 @@ describe('voices', () => {
     for (const [id, voice] of voices) expect(voice.id).toBe(id);
   });
 
+  it('say that they are effects, because none is the voice of another person', async () => {
+    for (const { description } of (await loadVoices()).values()) expect(description).toMatch(/^Effect: /);
+  });
+
   it('are read from a file, which may name a model', () => {
     expect(parseVoice(JSON.stringify(good), 'test.json')).toEqual({
       id: 'test-voice',
