@@ -50,6 +50,32 @@ describe('a limiter', () => {
     expect(limited(quiet)).toEqual(quiet);
   });
 
+  it('is the moving average of the least gains, worked out directly', () => {
+    // Bursts of noise, some far apart and some close together, with silence and quiet sound between.
+    const levels = [0.1, 1.5, 0, 0.1, 0.5, 0.2, 0, 3, 0.1, 0.1];
+    const sound = shares(noise(2, 0.2)).map((x, i) => {
+      const part = Math.floor(i / 4_800);
+      return x * (levels[part % levels.length] as number) * (i % 3_000 < 100 ? 8 : 1);
+    });
+    const ahead = 0.0015 * RATE;
+    const needs = sound.map((x) => Math.min(1, CEILING_SHARE / Math.abs(x)));
+    let gain = 1;
+    const gains = needs.map((_, n) => {
+      const least = Math.min(...needs.subarray(Math.max(0, n - ahead), n + 1));
+      const returning = gain + (1 - gain) * (1 - Math.exp(-1 / (0.1 * RATE)));
+      gain = Math.min(least, returning > 0.9999 ? 1 : returning);
+      return gain;
+    });
+    const made = limited(sound, RATE, 960);
+    for (let n = 0; n < sound.length - ahead; n++) {
+      const mean = gains.subarray(n, n + ahead + 1).reduce((a, b) => a + b, 0) / (ahead + 1);
+      const wanted = mean * (sound[n] as number);
+      if (Math.abs((made[n] as number) - wanted) > 1e-9)
+        throw new Error(`${made[n]} instead of ${wanted} at ${n}`);
+    }
+    expect(gains.some((x) => x === 1) && gains.some((x) => x < 0.9)).toBe(true);
+  });
+
   it('does not depend on how the sound is cut', () => {
     const sound = shares(noise(0.3, 0.4));
     expect(limited(sound, RATE, 7)).toEqual(limited(sound));

@@ -58,16 +58,35 @@ export class Limiter {
    * as silence, because one would make all later gains NaN.
    */
   apply(samples: Float64Array, count = samples.length): void {
-    const [held, mask, delay] = [this.#held, this.#mask, this.delay];
     for (let i = 0; i < count; i++) {
-      const now = this.#now++;
-      const given = samples[i] as number;
-      const value = Number.isNaN(given) ? 0 : Math.max(-MOST, Math.min(MOST, given));
-      held[now & mask] = value;
-      this.#follow(now, this.#least(now, Math.abs(value)));
-      const late = held[(now - delay) & mask] as number;
-      samples[i] = this.#lowered === 0 ? late : (late * this.#sum) / (delay + 1);
+      if (this.#lowered === 0) i = this.#pass(samples, i, count);
+      if (i < count) samples[i] = this.#limit(samples[i] as number);
     }
+  }
+
+  /** Delays samples from number `i` on until one is above the ceiling, and returns its number. */
+  #pass(samples: Float64Array, i: number, count: number): number {
+    const [held, mask, delay] = [this.#held, this.#mask, this.delay];
+    let at = i;
+    let now = this.#now;
+    for (; at < count; at++, now++) {
+      const value = samples[at] as number;
+      // This is false for NaN.
+      if (!(Math.abs(value) <= CEILING_SHARE)) break;
+      held[now & mask] = value;
+      samples[at] = held[(now - delay) & mask] as number;
+    }
+    this.#now = now;
+    return at;
+  }
+
+  #limit(given: number): number {
+    const [held, mask, now] = [this.#held, this.#mask, this.#now++];
+    const value = Number.isNaN(given) ? 0 : Math.max(-MOST, Math.min(MOST, given));
+    held[now & mask] = value;
+    this.#follow(now, this.#least(now, Math.abs(value)));
+    const late = held[(now - this.delay) & mask] as number;
+    return this.#lowered === 0 ? late : (late * this.#sum) / (this.delay + 1);
   }
 
   /** Returns the least gain that a sample of the look-ahead needs. */
@@ -93,8 +112,13 @@ export class Limiter {
     gains[now & mask] = this.#gain;
     if (left < 1) this.#lowered--;
     if (this.#gain < 1) this.#lowered++;
-    // Sums of gains below 1 are rounded; where there are none, the rounding ends.
-    this.#sum = this.#lowered === 0 ? this.delay + 1 : this.#sum + this.#gain - left;
+    if (this.#lowered > 0) this.#sum += this.#gain - left;
+    else {
+      // This ends the rounding errors of the sum, and prepares for samples that pass.
+      this.#sum = this.delay + 1;
+      gains.fill(1);
+      this.#first = this.#end;
+    }
   }
 }
 
