@@ -53,6 +53,19 @@ describe('voices', () => {
     for (const [id, voice] of voices) expect(voice.id).toBe(id);
   });
 
+  it('say that they are effects, because none is the voice of another person', async () => {
+    for (const { description } of (await loadVoices()).values()) expect(description).toMatch(/^Effect: /);
+  });
+
+  it('keep words: neither pitch nor formants leave the range that a recogniser understands', async () => {
+    // The bench of words found the limits. Beyond them, the words of speakers with high voices are lost first.
+    for (const { id, pitchHz, formantShift } of (await loadVoices()).values()) {
+      expect(Math.sqrt(pitchHz.low * pitchHz.high), id).toBeLessThanOrEqual(300);
+      expect(formantShift, id).toBeLessThanOrEqual(1.2);
+      expect(formantShift, id).toBeGreaterThanOrEqual(0.85);
+    }
+  });
+
   it('are read from a file, which may name a model', () => {
     expect(parseVoice(JSON.stringify(good), 'test.json')).toEqual({
       id: 'test-voice',

@@ -26,8 +26,8 @@ export async function offeredVoices({ files, sql }: VoiceCatalogue): Promise<Off
   return [...offered.values()].sort((a, b) => (a.voice.id < b.voice.id ? -1 : 1));
 }
 
-/** Incremented when previews of unchanged voices must be made again, for other words or another length. */
-const PREVIEWS = 1;
+/** Incremented when previews of unchanged voices must be made again, for other words, length or level. */
+const PREVIEWS = 2;
 
 /** Returns the SHA-256, in hex, of everything that determines the sound of a voice's preview; its name does not. */
 export function soundOf({ pitchHz: { low, high }, formantShift, timbre, model }: Voice): string {

@@ -18,6 +18,7 @@ import type { SpeechTools } from '@semblance/speech/speech-tools';
 import { findSpeechTools } from '@semblance/speech/tools';
 import { formantFactor, levelDb, median, pitchOf, spectrum } from '@semblance/testkit/voice/analysis';
 import { speech, VOWELS, vowel } from '@semblance/testkit/voice/sounds';
+import { CEILING } from '@semblance/voice/internal/limiter';
 import { PREVIEW_RATE, PREVIEW_SEC, previewSound } from '@semblance/voice/internal/preview/preview-sound';
 import { createPreviews, type Previews } from '@semblance/voice/preview/preview';
 import { Registry } from 'prom-client';
@@ -127,6 +128,15 @@ describe('the sound of a preview', () => {
     expect(sound.length).toBe(PREVIEW_SEC * PREVIEW_RATE);
     expect(Math.abs(sound.at(-1) as number)).toBe(0);
     expect(levelDb(sound.subarray(-240))).toBeLessThan(levelDb(sound.subarray(-4_800, -2_400)) - 15);
+  });
+
+  it('stays 2 dB below full scale where single peaks are far above the speech', async () => {
+    const samples = (await speech('flite slt')).map((sample) => Math.round(0.1 * sample));
+    for (let i = 20_000; i < samples.length; i += 30_000) samples[i] = 32_767;
+    const sound = previewSound({ samples, sampleRate: 48_000 }, alto);
+    const peak = sound.reduce((most, sample) => Math.max(most, Math.abs(sample)), 0);
+    expect(peak).toBeLessThanOrEqual(CEILING);
+    expect(peak).toBeGreaterThan(0.9 * CEILING);
   });
 
   it('is as loud as others, however loud the synthesiser was', async () => {

@@ -148,8 +148,11 @@ function loudness(samples: Int16Array, from: number, to: number): number {
   return Math.sqrt(sum / Math.max(1, part.length)) / 32_768 / LEVEL;
 }
 
-/** Brings speech to the common level, without clipping. */
-export function levelled(samples: Int16Array): Int16Array {
+/**
+ * Brings speech to the common level, without clipping.
+ * @param most largest sample of the result, as a share of full scale
+ */
+export function levelled(samples: Int16Array, most = PEAK): Int16Array {
   let peak = 1;
   let sum = 0;
   let count = 1;
@@ -163,7 +166,7 @@ export function levelled(samples: Int16Array): Int16Array {
     }
   }
   const rms = Math.sqrt(sum / count) / 32_768;
-  const gain = Math.min(rms > 0 ? LEVEL / rms : 1, (PEAK * 32_768) / peak, 4);
+  const gain = Math.min(rms > 0 ? LEVEL / rms : 1, (most * 32_768) / peak, 4);
   return samples.map((sample) => Math.round(sample * gain));
 }
 

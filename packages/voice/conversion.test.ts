@@ -153,7 +153,8 @@ describe('speech', () => {
     const own = spectrum(from, 200);
     const heard = [...voices.values()].map((voice) => {
       const out = converted(from, voice);
-      return { pitch: median(pitches(out)), formants: formantFactor(own, spectrum(out, 200)) };
+      const formants = formantFactor(own, spectrum(out, 200));
+      return { pitch: median(pitches(out)), formants, shift: voice.formantShift };
     });
     for (const [i, a] of heard.entries()) {
       for (const b of heard.slice(i + 1)) {
@@ -164,7 +165,11 @@ describe('speech', () => {
       heard.reduce((a, b) => (b.pitch < a.pitch ? b : a)),
       heard.reduce((a, b) => (b.pitch > a.pitch ? b : a)),
     ];
-    expect(highest.formants / lowest.formants).toBeGreaterThan(1.35);
+    // The spectrum of a short sentence shows formants less exactly than that of a vowel.
+    const factor = highest.formants / lowest.formants / (highest.shift / lowest.shift);
+    expect(factor).toBeGreaterThan(0.9);
+    expect(factor).toBeLessThan(1.1);
+    expect(highest.formants / lowest.formants).toBeGreaterThan(1.2);
   });
 });
 

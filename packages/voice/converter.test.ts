@@ -11,6 +11,7 @@ import { converted, delayed } from '@semblance/testkit/voice/convert';
 import { joined, noise, RATE, speech, VOWELS, vowel } from '@semblance/testkit/voice/sounds';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createVoiceConverter } from './converter.ts';
+import { CEILING } from './limiter.ts';
 
 const voices = await loadVoices();
 const named = (id: string): Voice => {
@@ -62,10 +63,10 @@ describe('stream', () => {
     expect(once()).toEqual(once());
   });
 
-  it('comes 25 ms later, exactly, where there is no voice', () => {
+  it('comes 26.5 ms later, exactly, where there is no voice', () => {
     const sound = noise(1, 0.1);
     const { latencySamples } = createVoiceConverter({ sampleRate: RATE, voice: plain });
-    expect(latencySamples).toBe(0.025 * RATE);
+    expect(latencySamples).toBe(0.0265 * RATE);
     const out = delayed(sound, plain, RATE, 960);
     expect(out.subarray(0, latencySamples).every((x) => x === 0)).toBe(true);
     expect(out.subarray(latencySamples)).toEqual(sound);
@@ -114,21 +115,50 @@ describe('limits', () => {
     }
   });
 
-  it('rounds off what is too loud and never folds over', () => {
+  it('turns down what is too loud, and never folds over or clips', () => {
     const loud: Voice = { ...plain, timbre: [{ hz: 1_000, db: 18 }] };
+    const gain = 10 ** (18 / 20);
     const sound = noise(1, 0.3);
     const out = converted(sound, loud);
+    const gains: number[] = [];
     for (const [i, value] of sound.entries()) {
       const made = out[i] as number;
-      // The result is at most eight times as loud, with the same sign and within full scale, and exact below the
-      // rounding.
       if (Math.sign(made) !== Math.sign(value)) throw new Error(`${value} became ${made}`);
-      if (Math.abs(value) < 3_000) expect(Math.abs(made - 10 ** (18 / 20) * value)).toBeLessThanOrEqual(0.5);
-      else expect(Math.abs(made)).toBeGreaterThan(23_000);
+      if (Math.abs(value) > 1_000) gains.push(made / value);
     }
+    expect(Math.max(...out.map(Math.abs))).toBeLessThanOrEqual(CEILING);
+    expect(Math.max(...gains)).toBeLessThan(gain);
+    // A gain that varies little does not distort: clipping would turn loud samples down by up to 20 dB more.
+    const later = gains.slice(gains.length / 4);
+    expect(20 * Math.log10(Math.max(...later) / Math.min(...later))).toBeLessThan(4);
+    const quiet = noise(1, 0.02);
+    for (const [i, made] of converted(quiet, loud).entries())
+      expect(Math.abs(made - gain * (quiet[i] as number))).toBeLessThanOrEqual(0.5);
     const clipped = sentence.map((x) => Math.max(-32_768, Math.min(32_767, 12 * x)));
+    const peak = sentence.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
+    const full = sentence.map((x) => (x * 32_767) / peak);
     for (const voice of voices.values()) {
-      expect(Math.abs(levelDb(converted(clipped, voice)) - levelDb(clipped))).toBeLessThan(3);
+      expect(Math.abs(levelDb(converted(full, voice)) - levelDb(full)), voice.id).toBeLessThan(1);
+      // The ceiling takes 2 dB of what is clipped already, and the voice's own peaks take the rest.
+      const lost = levelDb(clipped) - levelDb(converted(clipped, voice));
+      expect(lost, voice.id).toBeGreaterThan(0);
+      expect(lost, voice.id).toBeLessThan(6.5);
+    }
+  });
+
+  it('stays 2 dB below full scale with every voice, whatever comes in', () => {
+    const clipped = sentence.map((x) => Math.max(-32_768, Math.min(32_767, 12 * x)));
+    const peak = sentence.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
+    const full = sentence.map((x) => Math.round((x * 32_767) / peak));
+    const low = vowel({ hz: 300, formants: VOWELS.a, seconds: 1 }).map((x) => Math.round(x * 2.4));
+    for (const voice of voices.values()) {
+      for (const [name, sound] of Object.entries({ clipped, full, low, noise: noise(1, 1) })) {
+        const out = converted(sound, voice);
+        const loudest = out.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
+        expect(loudest, `${name}, ${voice.id}`).toBeLessThanOrEqual(CEILING);
+        // Without a limiter, each of these would reach full scale with some voice.
+        expect(loudest, `${name}, ${voice.id}`).toBeGreaterThan(CEILING / 2);
+      }
     }
   });
 

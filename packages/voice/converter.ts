@@ -1,13 +1,10 @@
 import type { Voice } from '@semblance/common/voices/voice';
+import { FULL_SCALE, Limiter, toSample } from './limiter.ts';
 import { Shifter } from './shifter.ts';
 import { Timbre } from './timbre.ts';
 
 export const LOWEST_RATE = 8_000;
 export const HIGHEST_RATE = 96_000;
-/** Full scale of 16-bit samples. */
-const FULL = 32_768;
-/** Share of full scale above which peaks are rounded off instead of clipped. */
-const ROUND_FROM = 0.85;
 /** Length of voice over which loudness is compared, in seconds. */
 const LOUDNESS_SEC = 0.3;
 /** Prior of the loudness: the voice's own power, as if it had been heard at this level for a while. */
@@ -77,6 +74,7 @@ class Stream {
   readonly latency: number;
   readonly #shifter: Shifter;
   readonly #timbre: Timbre;
+  readonly #limiter: Limiter;
   readonly #input: Float32Array;
   readonly #output: Float64Array;
   readonly #plain: Float32Array;
@@ -91,7 +89,8 @@ class Stream {
   constructor(sampleRate: number, { pitchHz, formantShift, timbre }: Voice) {
     this.#shifter = new Shifter({ sampleRate, pitchHz, formantShift });
     this.#timbre = new Timbre(timbre, sampleRate);
-    this.latency = this.#shifter.latency;
+    this.#limiter = new Limiter(sampleRate);
+    this.latency = this.#shifter.latency + this.#limiter.delay;
     const { hop } = this.#shifter;
     this.#input = new Float32Array(hop);
     this.#output = new Float64Array(hop);
@@ -106,10 +105,11 @@ class Stream {
     const [input, output] = [this.#input, this.#output];
     for (let at = 0; at < chunk.length; ) {
       const count = Math.min(chunk.length - at, this.#shifter.room);
-      for (let i = 0; i < count; i++) input[i] = (chunk[at + i] as number) / FULL;
+      for (let i = 0; i < count; i++) input[i] = (chunk[at + i] as number) / FULL_SCALE;
       this.#shifter.step(input, count, output, this.#plain);
       this.#timbre.apply(output, count);
       this.#compare(count);
+      this.#limiter.apply(output, count);
       for (let i = 0; i < count; i++) out[at + i] = toSample(output[i] as number);
       at += count;
       if (this.#shifter.stepped) this.#settle();
@@ -142,14 +142,4 @@ class Stream {
     const gain = Math.sqrt(this.#powerIn / this.#powerOut);
     this.#shifter.gain = Math.min(MAX_GAIN, Math.max(1 / MAX_GAIN, gain));
   }
-}
-
-/** Converts to 16 bits. Peaks near full scale are rounded off, which is less audible than clipping. */
-function toSample(value: number): number {
-  const size = Math.abs(value);
-  // This is faster than Math.round. The value is made positive, so that truncating rounds down.
-  if (size <= ROUND_FROM) return ((value * FULL + FULL + 0.5) | 0) - FULL;
-  const room = 1 - ROUND_FROM;
-  const round = ROUND_FROM + room * Math.tanh((size - ROUND_FROM) / room);
-  return Math.max(-FULL, Math.min(FULL - 1, Math.round(Math.sign(value) * round * FULL)));
 }

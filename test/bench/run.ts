@@ -52,6 +52,7 @@ const runRealismBench = section(() => import('./realism/realism-bench.ts'), 'run
 const runVideoSwapBench = section(() => import('./video-swap/video-swap-bench.ts'), 'runVideoSwapBench');
 const runVoiceBench = section(() => import('./voice/voice-bench.ts'), 'runVoiceBench');
 const runVoiceHourBench = section(() => import('./voice/voice-hour-bench.ts'), 'runVoiceHourBench');
+const runWordsBench = section(() => import('./voice/words-bench.ts'), 'runWordsBench');
 const runWebhookBench = section(() => import('./webhooks/webhook-bench.ts'), 'runWebhookBench');
 
 /**
@@ -69,7 +70,7 @@ const SECTIONS: Record<string, readonly Run[]> = {
   avatar: [runAvatarBench],
   motion: [runMotionBench],
   'lip-sync': [runLipSyncBench],
-  voice: [runVoiceBench, runVoiceHourBench],
+  voice: [runVoiceBench, runWordsBench, runVoiceHourBench],
   live: [runStreamsBench],
   'live-relay': [runLiveRelayBench],
   'live-swap': [runLiveSwapBench],
@@ -94,6 +95,7 @@ const PARTS: Record<string, readonly Run[]> = {
   'scale/memory': [runMemoryAtScale],
   'scale/throughput': [runThroughputBench],
   'voice/hour': [runVoiceHourBench],
+  'voice/words': [runWordsBench],
 };
 
 const wanted = process.argv.slice(2);

@@ -50,7 +50,7 @@ export async function people(): Promise<ReadonlyMap<string, Int16Array>> {
 }
 
 /** Reads any sound file of this machine's packages, which are trusted. */
-async function decode(path: string): Promise<Int16Array> {
+export async function decode(path: string): Promise<Int16Array> {
   const args = ['-v', 'error', '-i', path, '-ac', '1', '-ar', String(RATE), '-f', 's16le', '-'];
   const { stdout } = await run('ffmpeg', args, { encoding: 'buffer', maxBuffer: 1 << 28 });
   return Int16Array.from({ length: stdout.length >> 1 }, (_, i) => stdout.readInt16LE(2 * i));

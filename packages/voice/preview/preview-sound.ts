@@ -2,6 +2,7 @@ import type { Voice } from '@semblance/common/voices/voice';
 import { resample } from '@semblance/speech/resample';
 import { levelled } from '@semblance/speech/speech';
 import { createVoiceConverter } from '../converter.ts';
+import { CEILING, FULL_SCALE } from '../limiter.ts';
 
 /** Sample rate of previews, in Hz. */
 export const PREVIEW_RATE = 24_000;
@@ -37,7 +38,8 @@ export function previewSound({ samples, sampleRate }: Speech, voice: Voice): Int
     converted.set(part, at);
     at += part.length;
   }
-  return shortened(levelled(trimmed(converted.subarray(converter.latencySamples))));
+  const heard = trimmed(converted.subarray(converter.latencySamples));
+  return shortened(levelled(heard, CEILING / FULL_SCALE));
 }
 
 /** Removes the silence at both ends except for a margin. */

@@ -6,6 +6,7 @@ import { levelDb, median, pitchOf } from '@semblance/testkit/voice/analysis';
 import { joined, noise, VOWELS, vowel } from '@semblance/testkit/voice/sounds';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { engineFor } from '../engine-for.ts';
+import { CEILING } from '../limiter.ts';
 import { MEL_BANDS } from './log-mel.ts';
 import { type ModelVoices, openModelVoices } from './model-voices.ts';
 import { RvcConverter } from './rvc-converter.ts';
@@ -79,8 +80,8 @@ describe('a voice of an echo', () => {
     async (rate, own, width) => {
       const models = await open(tinyContentvec(width), tinyEcho({ rate: own, width }));
       const converter = start(models, 'my-voice', rate);
-      // The delay is 146 ms: a block of 100, a fade of 30, a search of 10, 5 beyond the encoder's reach, and the
-      // filters.
+      // The delay is 147 ms: a block of 100, a fade of 30, a search of 10, 5 beyond the encoder's reach, the filters,
+      // and 1.5 of the limiter.
       expect(converter.latencySamples / rate).toBeGreaterThan(0.145);
       expect(converter.latencySamples / rate).toBeLessThan(0.152);
       // A sweep matches itself in one place only.
@@ -124,6 +125,17 @@ describe('a voice of an echo', () => {
     expect(await convert(start(models, 'my-voice'), sound.subarray(0, 0))).toEqual(
       new Int16Array(converter.latencySamples),
     );
+  });
+
+  it.each([16_000, 48_000])('at %i stays 2 dB below full scale', async (rate) => {
+    const models = await open(tinyContentvec(), tinyEcho());
+    const loud = [sine(200, 0.5, rate, 1), sine(1_300, 0.5, rate, 4).map((x) => Math.sign(x) * 32_767)];
+    for (const sound of [...loud, noise(0.2, 1)]) {
+      const out = await convert(start(models, 'my-voice', rate), sound);
+      const peak = out.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
+      expect(peak).toBeLessThanOrEqual(CEILING);
+      expect(peak).toBeGreaterThan(0.9 * CEILING);
+    }
   });
 
   it('goes on for a long stream, silence among it, with as much out as in', async () => {

@@ -1,4 +1,5 @@
 import type { Voice } from '@semblance/common/voices/voice';
+import { FULL_SCALE, Limiter, toSample } from '../limiter.ts';
 import { SpeakerPitch } from '../speaker-pitch.ts';
 import { MEL_HOP } from './log-mel.ts';
 import { pitchClass } from './pitch-classes.ts';
@@ -19,7 +20,6 @@ const BEYOND = 80;
 const WINDOW = FRAMES * MEL_HOP + BEYOND;
 const BLOCK = (BLOCK_MS * SOURCE_RATE) / 1_000;
 const NEW_FRAMES = BLOCK / MEL_HOP;
-const FULL = 32_768;
 
 export interface RvcConverterOptions {
   readonly sampleRate: number;
@@ -62,6 +62,7 @@ class RvcStream {
   readonly #rate: number;
   readonly #inward: Resampler;
   readonly #outward: Resampler;
+  readonly #limiter: Limiter;
   readonly #splicer: Splicer;
   readonly #pitch: SourcePitch | undefined;
   readonly #speaker: SpeakerPitch;
@@ -77,6 +78,7 @@ class RvcStream {
     this.#models = models;
     this.#run = run;
     this.#rate = models.voice.options.sample_rate ?? 0;
+    this.#limiter = new Limiter(sampleRate);
     this.#inward = new Resampler(sampleRate, SOURCE_RATE);
     this.#outward = new Resampler(this.#rate, sampleRate);
     const [block, fade, search] = [BLOCK_MS, FADE_MS, SEARCH_MS].map((ms) => (ms * this.#rate) / 1_000) as [
@@ -91,21 +93,21 @@ class RvcStream {
     this.#ready = new Float64Array(Math.ceil((BLOCK_MS * sampleRate) / 1_000));
     const held = (FADE_MS + SEARCH_MS) / 1_000 + BEYOND / SOURCE_RATE;
     const filters = this.#inward.delay + this.#outward.delay;
-    this.latency = this.#ready.length + Math.round((held + filters) * sampleRate);
+    this.latency = this.#ready.length + Math.round((held + filters) * sampleRate) + this.#limiter.delay;
     this.#early = this.latency;
   }
 
   async push(chunk: Int16Array): Promise<Int16Array> {
-    const samples = this.#inward.push(Float64Array.from(chunk, (sample) => sample / FULL));
+    const samples = this.#inward.push(Float64Array.from(chunk, (sample) => sample / FULL_SCALE));
     this.#pending = joined(this.#pending, samples);
     while (this.#pending.length >= BLOCK) {
       const block = this.#pending.slice(0, BLOCK);
       this.#pending = this.#pending.slice(BLOCK);
-      this.#ready = joined(this.#ready, this.#outward.push(await this.#convert(block)));
+      const made = this.#outward.push(await this.#convert(block));
+      this.#limiter.apply(made);
+      this.#ready = joined(this.#ready, made);
     }
-    const out = Int16Array.from(this.#ready.subarray(0, chunk.length), (value) =>
-      Math.max(-FULL, Math.min(FULL - 1, Math.round(value * FULL))),
-    );
+    const out = Int16Array.from(this.#ready.subarray(0, chunk.length), toSample);
     this.#ready = this.#ready.slice(chunk.length);
     // The models' result for the silence before the stream is not part of it.
     out.fill(0, 0, Math.min(out.length, this.#early));
