@@ -3,6 +3,7 @@ import { ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
 import { LEFT_BROW, LEFT_EYE, LIPS_OUTER } from '@semblance/vision/face-regions';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { convexHull, featureMask, type Wearing } from './feature-mask.ts';
+import { ALL_SHOWN } from './shown-features.ts';
 import { flatten } from './source-face.ts';
 
 let points: Float32Array;
@@ -18,8 +19,8 @@ beforeAll(async () => {
 });
 
 /** Returns the mask at some mesh points. */
-function at(group: readonly number[], wearing: Wearing): number[] {
-  const mask = featureMask(points, size, faceWidth, wearing);
+function at(group: readonly number[], wearing: Wearing, shown = ALL_SHOWN): number[] {
+  const mask = featureMask(points, size, faceWidth, wearing, shown);
   return group.map((i) => {
     const x = Math.floor(points[i * 2] as number);
     const y = Math.floor(points[i * 2 + 1] as number);
@@ -45,6 +46,14 @@ describe('featureMask', () => {
     const glasses = { ...plain, glasses: true };
     expect(all(at([...LEFT_BROW, ...NASAL_ROOT], glasses), 0)).toBe(true);
     expect(all(at([...LEFT_EYE, ...LIPS_OUTER], glasses), 1)).toBe(true);
+  });
+
+  it('leaves out what is hidden', () => {
+    const masked = { ...ALL_SHOWN, mouth: 0, nose: 0.5 };
+    expect(all(at([17, 84, 314], plain, masked), 0)).toBe(true);
+    expect(at([4], plain, masked)).toEqual([0.5]);
+    expect(all(at([...LEFT_EYE, ...LEFT_BROW], plain, masked), 1)).toBe(true);
+    expect(all(at(LEFT_EYE, plain, { ...ALL_SHOWN, left: 0 }), 0)).toBe(true);
   });
 
   it('leaves a beard whole, as surely as there is one', () => {

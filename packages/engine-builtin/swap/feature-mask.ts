@@ -1,5 +1,6 @@
 import { LEFT_BROW, LEFT_EYE, LIPS_OUTER, RIGHT_BROW, RIGHT_EYE } from '@semblance/vision/face-regions';
 import { fillPolygon, grow, type Plane, plane } from '@semblance/vision/plane/plane';
+import type { ShownFeatures } from './shown-features.ts';
 
 /** Bridge, tip, wings and base of the nose. */
 const NOSE = [
@@ -27,35 +28,41 @@ export interface Wearing {
  * nose and the lips are taken, because the rest lies beside the frame. A beard stays whole: between nose and chin
  * only the lips are taken.
  * @param points x and y of each mesh point in grid pixels, stride 2
+ * @param shown share of each feature that is taken
  */
 export function featureMask(
   points: Float32Array,
   size: { readonly width: number; readonly height: number },
   faceWidth: number,
   { glasses, beard }: Wearing,
+  shown: ShownFeatures,
 ): Plane {
-  const draw = (groups: readonly (readonly number[])[], grown: number): Plane => {
+  const draw = (group: readonly number[], grown: number): Plane => {
     const out = plane(size.width, size.height);
-    for (const group of groups) fillPolygon(out, convexHull(points, group));
+    fillPolygon(out, convexHull(points, group));
     return grow(out, grown * faceWidth);
   };
-  const eyes = glasses
-    ? draw([RIGHT_EYE, LEFT_EYE], TIGHT)
-    : draw(
-        [
-          [...RIGHT_EYE, ...RIGHT_BROW],
-          [...LEFT_EYE, ...LEFT_BROW],
-        ],
-        GROWN,
-      );
-  const nose = [glasses ? LOWER_NOSE : NOSE];
-  const broad = draw([LIPS_OUTER, ...nose], GROWN);
-  const narrow = beard > 0 ? draw([LIPS_OUTER, ...nose], TIGHT) : broad;
-  for (let i = 0; i < eyes.data.length; i++) {
-    const lower = (broad.data[i] as number) * (1 - beard) + (narrow.data[i] as number) * beard;
-    eyes.data[i] = Math.max(eyes.data[i] as number, lower);
+  const out = plane(size.width, size.height);
+  const add = (mask: Plane, share: number): void => {
+    for (let i = 0; i < out.data.length; i++)
+      out.data[i] = Math.max(out.data[i] as number, (mask.data[i] as number) * share);
+  };
+  // What lies over the eyes, such as a frame or dark lenses, crosses the bridge too.
+  const nose = glasses || Math.min(shown.right, shown.left) < 0.5 ? LOWER_NOSE : NOSE;
+  for (const [group, share] of [
+    [LIPS_OUTER, shown.mouth],
+    [nose, shown.nose],
+  ] as const) {
+    if (share === 0) continue;
+    if (beard < 1) add(draw(group, GROWN), share * (1 - beard));
+    if (beard > 0) add(draw(group, TIGHT), share);
   }
-  return eyes;
+  for (const [eye, brow, share] of [
+    [RIGHT_EYE, RIGHT_BROW, shown.right],
+    [LEFT_EYE, LEFT_BROW, shown.left],
+  ] as const)
+    if (share > 0) add(glasses ? draw(eye, TIGHT) : draw([...eye, ...brow], GROWN), share);
+  return out;
 }
 
 /** Returns the convex hull of some mesh points, x and y in turn (monotone chain, Andrew 1979). */

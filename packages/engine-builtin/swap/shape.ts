@@ -2,6 +2,7 @@ import { POINTS } from '@semblance/vision/face-mesh';
 import { FACE_OVAL, LEFT_BROW, LEFT_EYE, RIGHT_BROW, RIGHT_EYE } from '@semblance/vision/face-regions';
 import { FACE_TRIANGLES } from '@semblance/vision/face-topology';
 import { EYES, shapeEye, shapeLips } from './feature-shapes.ts';
+import { ALL_SHOWN, type ShownFeatures } from './shown-features.ts';
 
 /** Rotation (row-major 3 × 3), scale and shift that map one point set onto another. */
 export interface Similarity {
@@ -162,14 +163,15 @@ function neighbours(): { points: Uint16Array; starts: Uint16Array } {
  * Returns the target's points after its face takes on the source's proportions. Eyes, brows, nose and mouth move to
  * their place in the source, in the target's pose; the outline stays; points between them follow smoothly. Lips and
  * eyes also take the source's shape, but keep the target's openings (its expression).
- * @param amount 0 keeps the target's shape, 1 takes the source's
+ * @param width of the face
+ * @param shown share of each feature that moves
  * @returns x and y of each point, stride 2
  */
 export function mixShape(
   target: Float32Array,
   source: Float32Array,
-  amount: number,
   width: number,
+  shown: ShownFeatures = ALL_SHOWN,
 ): Float32Array {
   const weights = new Float32Array(POINTS);
   for (const index of RIGID) weights[index] = 1;
@@ -178,19 +180,25 @@ export function mixShape(
   const fixed = new Uint8Array(POINTS);
   for (const index of FACE_OVAL) fixed[index] = 1;
   const limit = 0.12 * width;
+  let share = 1;
   const set = (index: number, dx: number, dy: number): void => {
-    const length = Math.hypot(dx, dy) * amount;
-    const scale = amount * (length > limit ? limit / length : 1);
+    const length = Math.hypot(dx, dy);
+    const scale = share * (length > limit ? limit / length : 1);
     move[index * 2] = dx * scale;
     move[index * 2 + 1] = dy * scale;
     fixed[index] = 1;
   };
   const dx = (i: number): number => (posed[i * 3] as number) - (target[i * 3] as number);
   const dy = (i: number): number => (posed[i * 3 + 1] as number) - (target[i * 3 + 1] as number);
+  share = shown.nose;
   for (const index of NOSE) set(index, dx(index), dy(index));
-  for (const brow of [RIGHT_BROW, LEFT_BROW]) for (const index of brow) set(index, dx(index), dy(index));
+  share = shown.mouth;
   shapeLips(target, posed, set);
-  for (const eye of EYES) shapeEye(target, posed, eye, set);
+  for (const [side, brow] of [RIGHT_BROW, LEFT_BROW].entries()) {
+    share = side === 0 ? shown.right : shown.left;
+    for (const index of brow) set(index, dx(index), dy(index));
+    shapeEye(target, posed, EYES[side] as (typeof EYES)[number], set);
+  }
   relax(move, fixed);
   const out = new Float32Array(POINTS * 2);
   for (let i = 0; i < POINTS; i++) {

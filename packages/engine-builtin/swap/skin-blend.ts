@@ -1,10 +1,12 @@
-import { type RgbImage, sampleRgb } from '@semblance/vision/picture';
+import type { RgbImage } from '@semblance/vision/picture';
 import { pushPull } from '@semblance/vision/plane/fill';
 import { blur, type Plane, plane, sample, shrinkPlane, smoothstep } from '@semblance/vision/plane/plane';
 import type { WarpMap } from '@semblance/vision/plane/warp-map';
-import { type Channels, KIND, LIGHT, type LightField, luma, readLight, relight } from './light.ts';
+import { type Lighting, litSource, ownPixels } from './aligned.ts';
+import { featureMask, type Wearing } from './feature-mask.ts';
+import { type Channels, luma } from './light.ts';
+import { type ShownFeatures, shownFeatures } from './shown-features.ts';
 import type { SourceFace } from './source-face.ts';
-import { applyTone, type Tone } from './tone.ts';
 
 /**
  * How the source's features lie in the target's own skin. A pixel of the result is
@@ -15,28 +17,28 @@ export interface SkinBlend {
   readonly share: Plane;
   /** Factor on the source's finest detail, so that it is as sharp as the target's. */
   readonly sharpness: number;
+  /** Share of each feature that is taken. */
+  readonly features: ShownFeatures;
   /** Red, green and blue that join the two without a seam at any scale. */
   readonly correction: Channels;
 }
 
 /** What {@link blendSkin} needs, all on the work grid. */
-export interface SkinBlendParts {
-  readonly direct: WarpMap;
+export interface SkinBlendParts extends Lighting {
   readonly own: WarpMap;
-  /** 1 on the features of the source, 0 on skin. */
-  readonly features: Plane;
+  /** x and y of each mesh point, stride 2. */
+  readonly points: Float32Array;
+  readonly wearing: Wearing;
+  /** Share of each feature that is taken; undefined: it is to be found out. */
+  readonly features: ShownFeatures | undefined;
   /** Share of each pixel that must stay the target's because the source does not show it. */
   readonly keep: Plane;
   /** 1 inside the mouth, which stays the target's. */
   readonly mouth: Plane;
+  /** Share of each pixel that something in front of the target covers. */
+  readonly covered: Plane;
   /** 1 where the source shows its face, 0 where hair or a frame covers it. */
   readonly shown: Plane;
-  readonly light: LightField;
-  readonly tone: Tone | undefined;
-  /** Kinds of each pixel; see {@link KIND}. */
-  readonly eyes: Plane;
-  readonly lips: Plane;
-  readonly dark: Plane;
 }
 
 /** Softness of the edge of the features, as a share of the face width. */
@@ -80,12 +82,15 @@ export function blendSkin(
   const other = lit.map((channel, c) =>
     sharpened(channel, smooth[c] as Plane, sharpness),
   ) as unknown as Channels;
-  const share = blur(parts.features, SOFT * faceWidth);
+  const bands = [detailOf(own, faceWidth), detailOf(other, faceWidth)] as const;
+  const features = parts.features ?? shownFeatures(...bands, freeOf(parts), parts.points, faceWidth);
+  const mask = featureMask(parts.points, parts.keep, faceWidth, parts.wearing, features);
+  const share = blur(mask, SOFT * faceWidth);
   for (let i = 0; i < share.data.length; i++)
     share.data[i] = (share.data[i] as number) * (1 - (parts.keep.data[i] as number));
   const masks = masksOf(share, faceWidth);
   const bare = withoutFeatures(own, share, parts.dark);
-  const detail = skinDetail(own, other, parts, share, faceWidth);
+  const detail = skinDetail(bands, parts, share);
   const correction = [0, 1, 2].map((c) => {
     const apart = plane(share.width, share.height);
     for (let i = 0; i < apart.data.length; i++) {
@@ -105,7 +110,15 @@ export function blendSkin(
   const free = plane(share.width, share.height);
   for (let i = 0; i < free.data.length; i++)
     free.data[i] = (share.data[i] as number) * (1 - (parts.mouth.data[i] as number));
-  return { share: free, sharpness, correction: correction as unknown as Channels };
+  return { share: free, sharpness, features, correction: correction as unknown as Channels };
+}
+
+/** Returns where both faces are seen as far as is known. */
+function freeOf({ shown, covered }: SkinBlendParts): Plane {
+  const out = plane(shown.width, shown.height);
+  for (let i = 0; i < out.data.length; i++)
+    out.data[i] = (shown.data[i] as number) * (1 - (covered.data[i] as number));
+  return out;
 }
 
 /** Returns the ratio of the target's finest detail to the source's, on eyes, brows, lips and nostrils. */
@@ -210,65 +223,12 @@ function joinCoarse(fine: Plane, masks: readonly Plane[], faceWidth: number): Pl
   return out;
 }
 
-function channels(width: number, height: number): Channels {
-  return [plane(width, height), plane(width, height), plane(width, height)];
-}
-
-function put(out: Channels, i: number, rgb: Float32Array): void {
-  for (let c = 0; c < 3; c++) (out[c] as Plane).data[i] = rgb[c] as number;
-}
-
-/** Returns the target after its features have moved. */
-function ownPixels(target: RgbImage, { x, y, covered }: WarpMap): Channels {
-  const { width, height } = x;
-  const out = channels(width, height);
-  const rgb = new Float32Array(3);
-  for (let i = 0; i < width * height; i++) {
-    const known = covered.data[i];
-    const fromX = known ? (x.data[i] as number) : (i % width) + 0.5;
-    const fromY = known ? (y.data[i] as number) : Math.floor(i / width) + 0.5;
-    sampleRgb(target, fromX, fromY, rgb);
-    put(out, i, rgb);
-  }
-  return out;
-}
-
-/** Returns the source in the target's light; where it has no pixels, the target. */
-function litSource(source: SourceFace, parts: SkinBlendParts, own: Channels): Channels {
-  const { direct, light, tone } = parts;
-  const { width, height } = direct.x;
-  const out = channels(width, height);
-  const rgb = new Float32Array(3);
-  const fields = new Float32Array(LIGHT.count);
-  const kind = new Float32Array(KIND.count);
-  const { coarse, visibleScale: scale } = source;
-  for (let i = 0; i < width * height; i++) {
-    if (!direct.covered.data[i]) {
-      for (let c = 0; c < 3; c++) rgb[c] = (own[c] as Plane).data[i] as number;
-    } else {
-      sampleRgb(coarse, (direct.x.data[i] as number) * scale, (direct.y.data[i] as number) * scale, rgb);
-      kind[KIND.eye] = parts.eyes.data[i] as number;
-      kind[KIND.lips] = parts.lips.data[i] as number;
-      kind[KIND.feature] = parts.dark.data[i] as number;
-      readLight(light, (i % width) + 0.5, Math.floor(i / width) + 0.5, fields);
-      relight(fields, kind, source.grey, rgb);
-      if (tone) applyTone(tone, rgb);
-    }
-    put(out, i, rgb);
-  }
-  return out;
-}
-
 /** Returns the brightness that the source's detail adds to the skin. */
 function skinDetail(
-  own: Channels,
-  other: Channels,
+  [ownBand, otherBand]: readonly [Plane, Plane],
   { shown, direct, keep, mouth }: SkinBlendParts,
   share: Plane,
-  faceWidth: number,
 ): Plane {
-  const ownBand = band(own, faceWidth);
-  const otherBand = band(other, faceWidth);
   let squares = 0;
   let total = 1e-6;
   for (let i = 0; i < ownBand.data.length; i++) {
@@ -289,7 +249,7 @@ function skinDetail(
 }
 
 /** Returns the brightness between the scales of {@link DETAIL}. */
-function band([r, g, b]: Channels, faceWidth: number): Plane {
+function detailOf([r, g, b]: Channels, faceWidth: number): Plane {
   const bright = plane(r.width, r.height);
   for (let i = 0; i < bright.data.length; i++)
     bright.data[i] = luma(r.data[i] as number, g.data[i] as number, b.data[i] as number);

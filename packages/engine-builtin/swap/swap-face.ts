@@ -11,10 +11,10 @@ import { compareLight } from './compare-light.ts';
 import { compose } from './compose.ts';
 import { findCover, TARGET_COVER } from './cover.ts';
 import { type FaceZones, faceZones, plainSkin } from './face-zones.ts';
-import { featureMask } from './feature-mask.ts';
 import { withForehead } from './forehead.ts';
 import { sourceNoise, targetNoise } from './noise.ts';
 import { mixShape } from './shape.ts';
+import type { ShownFeatures } from './shown-features.ts';
 import { blendSkin } from './skin-blend.ts';
 import { flatten, type SourceFace } from './source-face.ts';
 import type { SwapPlan } from './swap-plan.ts';
@@ -23,7 +23,6 @@ import { turnedAway } from './turned-away.ts';
 
 /** Face width on the work grid, in pixels. Larger faces are analysed at this width and composed at their own. */
 const WORK_WIDTH = 120;
-const SHAPE_MIX = 1;
 
 /** Width of the band in which old and new face are blended, as a share of the face width. */
 const FEATHER = 0.02;
@@ -60,11 +59,17 @@ export function swapFace(picture: Picture, face: Face, source: SourceFace, times
   });
 }
 
+/**
+ * Plans a swap. Where something is in front of a feature it is planned again without that feature, so that the
+ * target stays as it is there.
+ * @param known share of each feature that is taken; undefined: it is to be found out
+ */
 export function planSwap(
   picture: Picture,
   face: Face,
   source: SourceFace,
   lap: (name: string) => void,
+  known?: ShownFeatures,
 ): SwapPlan {
   const grid = workGrid(picture, face);
   const { scale, width, height } = grid;
@@ -76,7 +81,7 @@ export function planSwap(
     points[i * 3 + 1] = ((face.points[i * 3 + 1] as number) - grid.originY) / scale;
     points[i * 3 + 2] = (face.points[i * 3 + 2] as number) / scale;
   }
-  const mixed = mixShape(points, source.points, SHAPE_MIX, faceWidth);
+  const mixed = mixShape(points, source.points, faceWidth, known);
   const depth = Float32Array.from({ length: POINTS }, (_, i) => points[i * 3 + 2] as number);
   const from = flatten(source.points);
   const direct = emptyMap(width, height);
@@ -145,13 +150,13 @@ export function planSwap(
     {
       direct,
       own,
-      features: featureMask(mixed, { width, height }, faceWidth, {
-        glasses: source.glasses,
-        beard: Math.max(source.beard, beardOf(target, flat, faceWidth)),
-      }),
+      points: mixed,
+      wearing: { glasses: source.glasses, beard: Math.max(source.beard, beardOf(target, flat, faceWidth)) },
+      features: known,
       keep,
       mouth,
       shown: softShown,
+      covered,
       light,
       tone,
       eyes,
@@ -161,6 +166,9 @@ export function planSwap(
     faceWidth,
   );
   lap('skin');
+  const { mouth: lipsShown, nose, right, left } = skin.features;
+  if (!known && Math.min(lipsShown, nose, right, left) < 1)
+    return planSwap(picture, face, source, lap, skin.features);
   return {
     ...grid,
     mixed,

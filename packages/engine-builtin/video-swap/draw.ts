@@ -4,6 +4,7 @@ import { FACE_OVAL } from '@semblance/vision/face-regions';
 import { withScratch } from '@semblance/vision/plane/scratch';
 import { drawTriangles, emptyMap, MOUTH_TRIANGLES, type WarpMap } from '@semblance/vision/plane/warp-map';
 import { mixShape } from '../swap/shape.ts';
+import type { ShownFeatures } from '../swap/shown-features.ts';
 import { flatten } from '../swap/source-face.ts';
 import { copyOf } from './before.ts';
 import { drawLids, drawMouth, mouthShown } from './draw-own.ts';
@@ -34,7 +35,7 @@ export function drawFace(frame: Frame, drawing: FaceDrawing, color: Colors): voi
     }
     const { from } = drawing;
     const faceWidth = drawing.width / scale;
-    const mixed = mixShape(points, from.points, 1, faceWidth);
+    const mixed = mixShape(points, from.points, faceWidth, shownIn(drawing));
     const depth = Float32Array.from({ length: POINTS }, (_, i) => points[i * 3 + 2] as number);
     const map = emptyMap(grid.width, grid.height);
     const geometry = { to: mixed, from: flatten(from.points), depth };
@@ -73,6 +74,12 @@ export function drawFace(frame: Frame, drawing: FaceDrawing, color: Colors): voi
     drawMouth(layer, drawn, mouthShown(drawing));
     drawLids(layer, drawn, drawing.closed);
   });
+}
+
+/** Returns the share of each feature that is taken, between the analysed frames before and after. */
+function shownIn({ from, to, share }: FaceDrawing): ShownFeatures {
+  const mix = (of: keyof ShownFeatures): number => from.features[of] * (1 - share) + to.features[of] * share;
+  return { mouth: mix('mouth'), nose: mix('nose'), right: mix('right'), left: mix('left') };
 }
 
 /** Returns the share of the swap at a node of the grid. */

@@ -1,6 +1,7 @@
 import type { VideoFrame } from '@semblance/media/types';
 import { type Face, faceFromPoints, POINTS } from '@semblance/vision/face-mesh';
 import { describe, expect, it } from 'vitest';
+import { ALL_SHOWN } from '../swap/shown-features.ts';
 import { opennessOf } from './eyelids.ts';
 import type { FaceDrawing } from './face-drawing.ts';
 import { SwapFrames } from './swap-frames.ts';
@@ -36,7 +37,15 @@ async function swap(frames: readonly VideoFrame[]) {
     end: () => undefined,
     analyse: async (_render, { points }) => {
       const box = { x: 0, y: 0, width: 16, height: 16 };
-      return { size: 16, box, ...emptyTexture(16), points, grain: 0, level: analysed.push(analysed.length) };
+      return {
+        size: 16,
+        box,
+        ...emptyTexture(16),
+        points,
+        features: ALL_SHOWN,
+        grain: 0,
+        level: analysed.push(analysed.length),
+      };
     },
     draw: async (_render, { frame, faces }) => {
       drawn.set(frame.data, faces[0] as FaceDrawing);

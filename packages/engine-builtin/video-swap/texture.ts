@@ -14,6 +14,7 @@ import {
 import { withScratch } from '@semblance/vision/plane/scratch';
 import { drawTriangles, emptyMap, type WarpMap } from '@semblance/vision/plane/warp-map';
 import { KIND, LIGHT, readLight, relight } from '../swap/light.ts';
+import type { ShownFeatures } from '../swap/shown-features.ts';
 import { flatten, type SourceFace } from '../swap/source-face.ts';
 import { planSwap } from '../swap/swap-face.ts';
 import type { SwapPlan } from '../swap/swap-plan.ts';
@@ -39,6 +40,8 @@ export interface FaceTexture extends SizedTexture {
   readonly points: Float32Array;
   /** Strength of the frame's own finest texture that is laid over it. */
   readonly grain: number;
+  /** Share of each feature that is taken. */
+  readonly features: ShownFeatures;
   /** Brightness of the skin that was there. */
   readonly level: number;
 }
@@ -51,7 +54,12 @@ export function makeTexture(frame: Frame, face: Face, source: SourceFace, color:
     const local = intoPart(face, part);
     const plan = planSwap(part.picture, local, source, () => undefined);
     const grain = plan.grainShare > 0 || part.step === 1 ? plan.grainShare : grainOf(face, source);
-    return { ...lay(plan, source, color, frame, local.width / plan.scale), grain, level };
+    return {
+      ...lay(plan, source, color, frame, local.width / plan.scale),
+      grain,
+      level,
+      features: plan.skin.features,
+    };
   });
 }
 
@@ -71,7 +79,7 @@ function facePart(frame: Frame, face: Face, color: Colors): FramePart {
   return { picture: regionToRgb(frame, rect, color), x: rect.x, y: rect.y, step: 1 };
 }
 
-type Laid = Omit<FaceTexture, 'grain' | 'level'>;
+type Laid = Omit<FaceTexture, 'grain' | 'level' | 'features'>;
 
 /** Lights every pixel of the source's patch as the plan says for its place. */
 function lay(plan: SwapPlan, source: SourceFace, color: Colors, frame: Frame, faceWidth: number): Laid {

@@ -1,5 +1,6 @@
 import { faceFromPoints, POINTS } from '@semblance/vision/face-mesh';
 import { expect, it } from 'vitest';
+import { ALL_SHOWN } from '../swap/shown-features.ts';
 import type { SwapThreads } from './swap-threads.ts';
 import { emptyTexture } from './texture-data.ts';
 import { warmUpSwaps } from './warm-up.ts';
@@ -19,7 +20,7 @@ function threads(draw: SwapThreads['draw']) {
     analyse: async (_render, { points }) => {
       asked.push('analyse');
       const box = { x: 0, y: 0, width: 16, height: 16 };
-      return { size: 16, box, ...emptyTexture(16), points, grain: 0, level: 100 };
+      return { size: 16, box, ...emptyTexture(16), points, features: ALL_SHOWN, grain: 0, level: 100 };
     },
     draw: async (...drawing) => {
       asked.push('draw');

@@ -1,0 +1,95 @@
+import type { Picture } from '@semblance/engine-api/picture';
+import { openPortraits, type Portrait } from '@semblance/testkit/engine-builtin/portraits';
+import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
+import { type Plane, plane } from '@semblance/vision/plane/plane';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { ALL_SHOWN, shownFeatures } from './shown-features.ts';
+import { flatten, prepareSource } from './source-face.ts';
+import { planSwap, swapFace } from './swap-face.ts';
+
+let target: Portrait;
+let source: Portrait;
+
+beforeAll(async () => {
+  [target, source] = (await openPortraits(ADMIRAL, ASTRONAUT)) as [Portrait, Portrait];
+});
+
+/** Returns brightness of a picture relative to its surroundings, roughly: the picture itself. */
+function brightness({ width, height, data }: Picture): Plane {
+  const out = plane(width, height);
+  for (let i = 0; i < out.data.length; i++) out.data[i] = data[i * 3 + 1] as number;
+  return out;
+}
+
+/** Returns a portrait with a plain cloth over a part of the face, and whether each pixel is cloth. */
+function covered({ picture, face }: Portrait, from: number, to: number): Portrait & { cloth: Uint8Array } {
+  const { width, height } = picture;
+  const data = picture.data.slice();
+  const cloth = new Uint8Array(width * height);
+  const y = (index: number): number => Math.round(face.points[index * 3 + 1] as number);
+  const x = (index: number): number => Math.round(face.points[index * 3] as number);
+  for (let row = y(from); row < y(to); row++) {
+    for (let column = x(234); column < x(454); column++) {
+      const i = row * width + column;
+      cloth[i] = 1;
+      data.set([90 + (row % 3), 140 + (column % 3), 170], i * 3);
+    }
+  }
+  return { picture: { ...picture, data }, face, cloth };
+}
+
+const plan = (base: Portrait) =>
+  planSwap(
+    base.picture,
+    base.face,
+    prepareSource(source.picture, source.face, base.face.width),
+    () => undefined,
+  );
+
+describe('shownFeatures', () => {
+  it('finds all features of a face that lies over itself, and none of a blank', () => {
+    const { picture, face } = target;
+    const own = brightness(picture);
+    const points = flatten(face.points);
+    const free = plane(picture.width, picture.height, 1);
+    expect(shownFeatures(own, own, free, points, face.width)).toEqual(ALL_SHOWN);
+    const noise = plane(picture.width, picture.height);
+    for (let i = 0; i < noise.data.length; i++) noise.data[i] = (i * 7919) % 13;
+    expect(shownFeatures(own, noise, free, points, face.width)).toEqual({
+      mouth: 0,
+      nose: 0,
+      right: 0,
+      left: 0,
+    });
+  });
+
+  it('finds the features of two people', () => {
+    const { mouth, nose, right, left } = plan(target).skin.features;
+    expect({ mouth, nose }).toEqual({ mouth: 1, nose: 1 });
+    // One of the two wears glasses.
+    expect(Math.min(right, left)).toBeGreaterThan(0.8);
+  });
+});
+
+describe('a swap behind a cloth', () => {
+  it('leaves a cloth over mouth and nose as it is', () => {
+    const masked = covered(target, 4, 152);
+    const { mouth, right, left } = plan(masked).skin.features;
+    expect({ mouth, eyes: Math.min(right, left) }).toEqual({ mouth: 0, eyes: 1 });
+    const result = { ...masked.picture, data: masked.picture.data.slice() };
+    swapFace(result, masked.face, prepareSource(source.picture, source.face, masked.face.width));
+    let [kept, all] = [0, 0];
+    for (let i = 0; i < masked.cloth.length; i++) {
+      if (!masked.cloth[i]) continue;
+      all++;
+      if (Math.abs((result.data[i * 3 + 1] as number) - (masked.picture.data[i * 3 + 1] as number)) < 12)
+        kept++;
+    }
+    expect(kept / all).toBeGreaterThan(0.93);
+  });
+
+  it('leaves a cloth over both eyes as it is, and shows the new mouth', () => {
+    const { mouth, right, left } = plan(covered(target, 9, 195)).skin.features;
+    expect({ mouth, right, left }).toEqual({ mouth: 1, right: 0, left: 0 });
+  });
+});
