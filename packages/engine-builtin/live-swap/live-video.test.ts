@@ -92,7 +92,7 @@ describe('a stream', () => {
     ];
     // Features are the source's; skin and glasses stay the person's, and this recogniser relies on both.
     expect(sameness(result, wanted) - sameness(own, wanted)).toBeGreaterThan(0.05);
-    expect(sameness(result, own)).toBeLessThan(0.8);
+    expect(sameness(result, own)).toBeLessThan(0.85);
   });
 
   it('takes the face of a picture that was uploaded, and says what is wrong with one', async () => {

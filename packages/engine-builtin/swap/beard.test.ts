@@ -4,7 +4,7 @@ import type { RgbImage } from '@semblance/vision/picture';
 import { fillPolygon, plane } from '@semblance/vision/plane/plane';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { beardOf, CHIN, MOUSTACHE } from './beard.ts';
-import { convexHull } from './feature-mask.ts';
+import { convexHull } from './convex-hull.ts';
 import { flatten } from './source-face.ts';
 
 interface Flat {

@@ -1,6 +1,6 @@
 import type { RgbImage } from '@semblance/vision/picture';
 import { blur, fillPolygon, plane, smoothstep } from '@semblance/vision/plane/plane';
-import { convexHull } from './feature-mask.ts';
+import { convexHull } from './convex-hull.ts';
 import { luma } from './light.ts';
 
 /** Outlines of the skin between nose and upper lip, of the chin below the lower lip, and of the cheeks. */

@@ -2,7 +2,7 @@ import { openPortraits } from '@semblance/testkit/engine-builtin/portraits';
 import { ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
 import { LEFT_BROW, LEFT_EYE, LIPS_OUTER } from '@semblance/vision/face-regions';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { convexHull, featureMask, type Wearing } from './feature-mask.ts';
+import { featureMask, type Wearing } from './feature-mask.ts';
 import { ALL_SHOWN } from './shown-features.ts';
 import { flatten } from './source-face.ts';
 
@@ -60,14 +60,5 @@ describe('featureMask', () => {
     expect(at(PHILTRUM, { ...plain, beard: 1 })).toEqual([0]);
     expect(at(PHILTRUM, { ...plain, beard: 0.5 })).toEqual([0.5]);
     expect(all(at(LIPS_OUTER, { ...plain, beard: 1 }), 1)).toBe(true);
-  });
-});
-
-describe('convexHull', () => {
-  it('is the outline around points, without those inside and on a side', () => {
-    const square = Float32Array.of(0, 0, 4, 0, 4, 4, 0, 4, 2, 2, 2, 0, 1, 3);
-    const hull = convexHull(square, [0, 1, 2, 3, 4, 5, 6]);
-    const corners = Array.from({ length: hull.length / 2 }, (_, i) => `${hull[i * 2]},${hull[i * 2 + 1]}`);
-    expect(corners.toSorted()).toEqual(['0,0', '0,4', '4,0', '4,4']);
   });
 });

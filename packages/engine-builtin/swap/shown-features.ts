@@ -1,6 +1,6 @@
 import { LEFT_EYE, LIPS_OUTER, NOSE_BASE, RIGHT_EYE } from '@semblance/vision/face-regions';
 import { fillPolygon, grow, type Plane, plane, smoothstep } from '@semblance/vision/plane/plane';
-import { convexHull } from './feature-mask.ts';
+import { convexHull } from './convex-hull.ts';
 
 /** How surely both faces show each feature, 0–1; right and left are the eyes with their brows. */
 export interface ShownFeatures {

@@ -151,7 +151,10 @@ export function planSwap(
       direct,
       own,
       points: mixed,
-      wearing: { glasses: source.glasses, beard: Math.max(source.beard, beardOf(target, flat, faceWidth)) },
+      wearing: {
+        glasses: source.glasses,
+        beard: Math.max(source.beard, beardOf(target, flat, faceWidth)),
+      },
       features: known,
       keep,
       mouth,
