@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { commandLine, identify } from '@semblance/local/process/identity';
 import { runScript } from '@semblance/local/process/run-script';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -122,6 +123,8 @@ describe('guard', () => {
     }, 20_000);
     process.kill(first, 'SIGKILL');
     await vi.waitFor(() => expect(guards().filter((pid) => pid !== first)).toHaveLength(1), 20_000);
+    // The successor is told what to guard just after it begins; nothing outside it shows when it knows.
+    await delay(500);
     const pid = pidIn('child');
     expect(identify(pid)).toBeDefined();
     script.child.kill('SIGKILL');

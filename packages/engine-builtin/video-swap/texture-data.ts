@@ -28,7 +28,7 @@ export interface TextureData {
 /** Texture pixels per pixel of {@link TextureData.alpha}. */
 export const ALPHA_STEP = 4;
 /** What is added may darken, so a lane holds it above this value, in steps of a third. */
-export const LUMA_BIAS = 64;
+const LUMA_BIAS = 64;
 export const LUMA_STEPS = 3;
 /** Value of a share of 1, and its first bit. */
 export const LUMA_SHARE = 63;
