@@ -4,7 +4,7 @@ import { BundleRow, bundle, type Plane, plane } from '@semblance/vision/plane/pl
 import type { WarpMap } from '@semblance/vision/plane/warp-map';
 import { KIND, LIGHT, relight } from './light.ts';
 import type { SourceFace } from './source-face.ts';
-import type { SwapPlan } from './swap-plan.ts';
+import type { Grain, SwapPlan } from './swap-plan.ts';
 import { applyTone } from './tone.ts';
 
 /**
@@ -24,7 +24,7 @@ export function compose(picture: Picture, plan: SwapPlan, source: SourceFace): v
   const rgb = new Float32Array(3);
   const kept = new Float32Array(3);
   const kind = new Float32Array(KIND.count);
-  const grain = plan.grainShare;
+  const { grain } = plan;
   const fields = bundle([
     plan.alpha,
     plan.skin.share,
@@ -69,7 +69,7 @@ export function compose(picture: Picture, plan: SwapPlan, source: SourceFace): v
         lightRow.read((px - originX + 0.5) * toLight, light);
         relight(light, kind, source.grey, rgb);
         if (tone) applyTone(tone, rgb);
-        if (grain > 0) addGrain(rgb, before, px - originX, py - originY, grain);
+        if (grain.share > 0) addGrain(rgb, before, px - originX, py - originY, grain);
       }
       for (let c = 0; c < 3; c++) rgb[c] = (rgb[c] as number) * (1 - keep) * plan.skin.sharpness;
       if (keep > 0.002) {
@@ -134,14 +134,11 @@ function toSample(value: number, depth: number): number {
   return ((value <= 0 ? 0 : value >= 255 ? 255 : value) * depth + 0.5) | 0;
 }
 
-/** Largest amplitude that counts as skin texture. */
-const GRAIN_LIMIT = 10;
-
 /**
  * Adds the finest texture of the picture at this place (film grain, sensor noise, pores) to a face that was
  * enlarged and so has none. Without it the face looks too smooth and pasted in.
  */
-function addGrain(rgb: Float32Array, before: Samples, x: number, y: number, share: number): void {
+function addGrain(rgb: Float32Array, before: Samples, x: number, y: number, { share, limit }: Grain): void {
   const { width, height, data, channels, unit, green } = before;
   const left = Math.max(0, x - 2) * channels + green;
   const right = Math.min(width - 1, x + 2) * channels + green;
@@ -160,7 +157,7 @@ function addGrain(rgb: Float32Array, before: Samples, x: number, y: number, shar
     (data[above + centre] as number) +
     (data[below + centre] as number) +
     (data[middle + centre] as number);
-  const grain = share * Math.min(GRAIN_LIMIT, Math.max(-GRAIN_LIMIT, here - (sum * unit) / 9));
+  const grain = share * Math.min(limit, Math.max(-limit, here - (sum * unit) / 9));
   rgb[0] = (rgb[0] as number) + grain;
   rgb[1] = (rgb[1] as number) + grain;
   rgb[2] = (rgb[2] as number) + grain;
@@ -201,21 +198,39 @@ function region(picture: Picture, left: number, top: number, right: number, bott
   };
 }
 
+const across = new Float32Array(4);
+const along = new Float32Array(4);
+
+/** Writes the weights of four neighbours for a place between the middle two (Catmull and Rom 1974). */
+function cubicWeights(t: number, out: Float32Array): void {
+  const u = 1 - t;
+  out[0] = -0.5 * t * u * u;
+  out[1] = 1 + t * t * (1.5 * t - 2.5);
+  out[2] = 1 + u * u * (1.5 * u - 2.5);
+  out[3] = -0.5 * u * t * t;
+}
+
+/** Interpolates between sixteen samples, because four would take the grain off the skin that moves. */
 function sampleSamples(image: Samples, x: number, y: number, out: Float32Array): void {
   const { width, height, data, channels, unit, green, blue } = image;
   const px = Math.min(width - 1, Math.max(0, x - 0.5));
   const py = Math.min(height - 1, Math.max(0, y - 0.5));
   const x0 = px | 0;
   const y0 = py | 0;
-  const right = x0 + 1 < width ? channels : 0;
-  const down = y0 + 1 < height ? width * channels : 0;
-  const u = px - x0;
-  const v = py - y0;
-  const i = (y0 * width + x0) * channels;
-  for (let c = 0; c < 3; c++) {
-    const k = i + (c === 0 ? 0 : c === 1 ? green : blue);
-    const top = (data[k] as number) * (1 - u) + (data[k + right] as number) * u;
-    const bottom = (data[k + down] as number) * (1 - u) + (data[k + down + right] as number) * u;
-    out[c] = (top * (1 - v) + bottom * v) * unit;
+  cubicWeights(px - x0, across);
+  cubicWeights(py - y0, along);
+  let [r, g, b] = [0, 0, 0];
+  for (let j = 0; j < 4; j++) {
+    const row = Math.min(height - 1, Math.max(0, y0 + j - 1)) * width;
+    for (let i = 0; i < 4; i++) {
+      const weight = (along[j] as number) * (across[i] as number);
+      const at = (row + Math.min(width - 1, Math.max(0, x0 + i - 1))) * channels;
+      r += weight * (data[at] as number);
+      g += weight * (data[at + green] as number);
+      b += weight * (data[at + blue] as number);
+    }
   }
+  out[0] = r * unit;
+  out[1] = g * unit;
+  out[2] = b * unit;
 }

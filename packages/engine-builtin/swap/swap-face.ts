@@ -17,7 +17,7 @@ import { mixShape } from './shape.ts';
 import type { ShownFeatures } from './shown-features.ts';
 import { blendSkin } from './skin-blend.ts';
 import { flatten, type SourceFace } from './source-face.ts';
-import type { SwapPlan } from './swap-plan.ts';
+import type { Grain, SwapPlan } from './swap-plan.ts';
 import { findTone } from './tone.ts';
 import { turnedAway } from './turned-away.ts';
 
@@ -40,6 +40,10 @@ const RELIEF_EDGE = [0.03, 0.155] as const;
  * shares of the face width.
  */
 const TURNED_AWAY = [0.12, 0.2] as const;
+
+/** Largest amplitude that counts as noise: in standard deviations of it, and in levels. */
+const NOISE_LIMIT = 2;
+const MOST_GRAIN = 10;
 
 /** Times of the parts of one swap, in ms. */
 export type SwapTimes = Record<string, number>;
@@ -113,7 +117,7 @@ export function planSwap(
   for (let i = 0; i < features.data.length; i++)
     features.data[i] = (zones.face.data[i] as number) - (skinHere.data[i] as number);
   features.data.set(blur(features, 0.012 * faceWidth).data);
-  const grainShare = grainOf(picture, face, source);
+  const grain = grainOf(picture, face, source);
   const softShown = blur(shown, 0.012 * faceWidth);
   for (let i = 0; i < alpha.data.length; i++) {
     if ((direct.covered.data[i] as number) + (own.covered.data[i] as number) === 0) continue;
@@ -182,7 +186,7 @@ export function planSwap(
     eyes,
     lips,
     features,
-    grainShare,
+    grain,
     light,
     skin,
     covered,
@@ -191,14 +195,16 @@ export function planSwap(
 }
 
 /**
- * Returns the share of the picture's finest texture that the new features get: so much that they are as noisy as
- * the skin around them. An enlarged patch has lost all of its own.
+ * Returns how much of the picture's finest texture the new features get: so much that they are as noisy as the skin
+ * around them. An enlarged patch has lost all of its own.
  */
-function grainOf(picture: Picture, face: Face, source: SourceFace): number {
+function grainOf(picture: Picture, face: Face, source: SourceFace): Grain {
   const enlarged = 0.8 * smoothstep(1.05, 2, face.width / source.faceWidth);
   const wanted = targetNoise(picture, face);
   const there = sourceNoise(source);
-  return Math.max(enlarged, wanted > there ? Math.sqrt(1 - (there / wanted) ** 2) : 0);
+  const share = wanted > there ? Math.sqrt(1 - (there / wanted) ** 2) : 0;
+  // What is stronger than noise is an edge of the target's own features.
+  return { share: Math.max(enlarged, share), limit: Math.min(MOST_GRAIN, NOISE_LIMIT * wanted) };
 }
 
 function workGrid(

@@ -4,6 +4,14 @@ import type { LightField } from './light.ts';
 import type { SkinBlend } from './skin-blend.ts';
 import type { Tone } from './tone.ts';
 
+/** The picture's own fine texture that the new face gets. */
+export interface Grain {
+  /** From 0 to 1. */
+  readonly share: number;
+  /** Largest amplitude, in levels. */
+  readonly limit: number;
+}
+
 /** A swap on the work grid, ready to be composed. */
 export interface SwapPlan {
   /** Top left corner of the work grid in the picture, and picture pixels per work pixel. */
@@ -30,8 +38,7 @@ export interface SwapPlan {
   readonly lips: Plane;
   /** 1 on eyes, brows, lips and nostrils. */
   readonly features: Plane;
-  /** Share of the picture's own fine texture that the new face gets, from 0 to 1. */
-  readonly grainShare: number;
+  readonly grain: Grain;
   readonly light: LightField;
   readonly skin: SkinBlend;
   /** Defined when the target has a single tone. */

@@ -59,7 +59,7 @@ function layer(place: (x: number, y: number) => [number, number], more: Partial<
     before: copyOf(frame, { x: 0, y: 0, width, height }),
     opacity: 1,
     gain: 1,
-    grain: 0,
+    grain: { share: 0, limit: 0 },
     ...more,
   };
 }

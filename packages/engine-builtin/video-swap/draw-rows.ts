@@ -1,3 +1,4 @@
+import type { Grain } from '../swap/swap-plan.ts';
 import type { Before } from './before.ts';
 import { sumRows } from './before.ts';
 import type { Frame } from './frame-part.ts';
@@ -31,11 +32,9 @@ export interface Layer {
   readonly gain: number;
   /** Side of the texture, in pixels. */
   readonly size: number;
-  readonly grain: number;
+  readonly grain: Grain;
 }
 
-/** Largest amplitude that counts as skin texture. */
-const GRAIN_LIMIT = 10;
 /** One pixel in texture coordinates, which have 16 bits of fraction. */
 const ONE = 1 << 16;
 /** A share of 1 as a lane of a packed value gives it between four pixels: colour, brightness. */
@@ -211,9 +210,9 @@ export function drawLuma(layer: Layer): void {
   const lower = 2 ** LUMA_BIT - 1;
   // Added for each share of black when the rest is made brighter or darker.
   const lift = black * (1 - gain);
-  const grainy = grain > 0;
-  const byGrain = grain / 9;
-  const most = 9 * GRAIN_LIMIT;
+  const grainy = grain.share > 0;
+  const byGrain = grain.share / 9;
+  const most = 9 * grain.limit;
   const sums = new Int32Array(width);
   const last = own.length - 1;
   for (let y = 0; y < height; y++) {

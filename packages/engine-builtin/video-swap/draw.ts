@@ -66,7 +66,10 @@ export function drawFace(frame: Frame, drawing: FaceDrawing, color: Colors): voi
       opacity: drawing.opacity,
       gain: gainOf(frame, drawing, black),
       size: from.size,
-      grain: from.grain + (drawing.to.grain - from.grain) * drawing.share,
+      grain: {
+        share: from.grain.share + (drawing.to.grain.share - from.grain.share) * drawing.share,
+        limit: from.grain.limit + (drawing.to.grain.limit - from.grain.limit) * drawing.share,
+      },
     };
     drawLuma(layer);
     drawChroma(layer);

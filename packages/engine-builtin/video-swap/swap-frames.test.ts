@@ -43,7 +43,7 @@ async function swap(frames: readonly VideoFrame[]) {
         ...emptyTexture(16),
         points,
         features: ALL_SHOWN,
-        grain: 0,
+        grain: { share: 0, limit: 0 },
         level: analysed.push(analysed.length),
       };
     },

@@ -17,7 +17,7 @@ import { KIND, LIGHT, readLight, relight } from '../swap/light.ts';
 import type { ShownFeatures } from '../swap/shown-features.ts';
 import { flatten, type SourceFace } from '../swap/source-face.ts';
 import { planSwap } from '../swap/swap-face.ts';
-import type { SwapPlan } from '../swap/swap-plan.ts';
+import type { Grain, SwapPlan } from '../swap/swap-plan.ts';
 import { applyTone } from '../swap/tone.ts';
 import { type Colors, extent, type Frame, type FramePart, intoPart, shrunk } from './frame-part.ts';
 import { skinLevel } from './skin-level.ts';
@@ -25,6 +25,8 @@ import { ALPHA_STEP, CHROMA_STRIDE, emptyTexture, packLuma, type SizedTexture } 
 
 /** Face width, in pixels, from which a face is analysed at half its size; the analysis reduces it further anyway. */
 const HALVED_FROM = 260;
+/** Limit of its grain, in levels: its noise is not known. */
+const HALVED_LIMIT = 5;
 /** Width of the band in which the new face fades at the end of the mesh, as a share of the face width. */
 const EDGE = 0.03;
 /** The same at the edge of the source's patch, in its coarse pixels. */
@@ -39,7 +41,7 @@ export interface FaceTexture extends SizedTexture {
   /** Mesh in pixels of the texture, stride 3. */
   readonly points: Float32Array;
   /** Strength of the frame's own finest texture that is laid over it. */
-  readonly grain: number;
+  readonly grain: Grain;
   /** Share of each feature that is taken. */
   readonly features: ShownFeatures;
   /** Brightness of the skin that was there. */
@@ -53,7 +55,9 @@ export function makeTexture(frame: Frame, face: Face, source: SourceFace, color:
   return withScratch(() => {
     const local = intoPart(face, part);
     const plan = planSwap(part.picture, local, source, () => undefined);
-    const grain = plan.grainShare > 0 || part.step === 1 ? plan.grainShare : grainOf(face, source);
+    // A picture at half its size has lost its noise.
+    const share = part.step === 1 ? plan.grain.share : Math.max(plan.grain.share, grainOf(face, source));
+    const grain = { share, limit: part.step === 1 ? plan.grain.limit : HALVED_LIMIT };
     return {
       ...lay(plan, source, color, frame, local.width / plan.scale),
       grain,

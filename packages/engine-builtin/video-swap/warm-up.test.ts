@@ -20,7 +20,15 @@ function threads(draw: SwapThreads['draw']) {
     analyse: async (_render, { points }) => {
       asked.push('analyse');
       const box = { x: 0, y: 0, width: 16, height: 16 };
-      return { size: 16, box, ...emptyTexture(16), points, features: ALL_SHOWN, grain: 0, level: 100 };
+      return {
+        size: 16,
+        box,
+        ...emptyTexture(16),
+        points,
+        features: ALL_SHOWN,
+        grain: { share: 0, limit: 0 },
+        level: 100,
+      };
     },
     draw: async (...drawing) => {
       asked.push('draw');
