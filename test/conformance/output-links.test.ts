@@ -32,7 +32,7 @@ describe('`output_url`: signed, expiring link', () => {
     expect(after.length).toBe(before.length);
     let changed = 0;
     for (let i = 0; i < before.length; i++) {
-      if (Math.abs((before[i] as number) - (after[i] as number)) > 24) changed++;
+      if (Math.abs((before[i] as number) - (after[i] as number)) > 12) changed++;
     }
     expect(changed / before.length).toBeGreaterThan(0.005);
     expect(changed / before.length).toBeLessThan(0.4);

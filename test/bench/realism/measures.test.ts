@@ -1,0 +1,73 @@
+import type { Picture } from '@semblance/engine-api/picture';
+import { openPortraits, type Portrait } from '@semblance/testkit/engine-builtin/portraits';
+import { ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
+import { fillPolygon, plane } from '@semblance/vision/plane/plane';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { failures, measure } from './measures.ts';
+
+let portrait: Portrait;
+
+beforeAll(async () => {
+  [portrait] = (await openPortraits(ASTRONAUT)) as [Portrait];
+});
+
+/** Returns the portrait with its pixels changed inside an outline of mesh points. */
+function changed(outline: readonly number[], change: (level: number, channel: number) => number): Picture {
+  const { picture, face } = portrait;
+  const data = picture.data.slice();
+  const mask = plane(picture.width, picture.height);
+  fillPolygon(
+    mask,
+    outline.flatMap((i) => [face.points[i * 3] as number, face.points[i * 3 + 1] as number]),
+  );
+  for (let i = 0; i < mask.data.length; i++)
+    if (mask.data[i]) for (let c = 0; c < 3; c++) data[i * 3 + c] = change(data[i * 3 + c] as number, c);
+  return { ...picture, data };
+}
+
+const measured = (after: Picture, occluder?: ReturnType<typeof plane>) =>
+  measure({ before: portrait.picture, after }, { before: portrait.face, after: portrait.face }, occluder);
+const failed = (after: Picture): string[] => failures(measured(after)).map(({ name }) => name);
+
+const NOSE = [6, 351, 419, 281, 275, 5, 45, 51, 196, 122];
+const FACE = [10, 338, 297, 332, 284, 251, 389, 454, 361, 397, 379, 152, 150, 172, 132, 234, 162, 54, 67];
+const EYE = [33, 160, 158, 133, 153, 144];
+
+describe('the measures of a swap', () => {
+  it('are perfect when nothing changes', () => {
+    const same = measured(portrait.picture);
+    expect(same).toMatchObject({
+      tone: 0,
+      patch: 0,
+      texture: 1,
+      sharpness: 1,
+      seam: 0,
+      drift: 0,
+      mouth: 0,
+      eyes: 0,
+    });
+    expect(failures(same)).toEqual([]);
+  });
+
+  it('find another complexion, a patch beside a feature, and smooth skin', () => {
+    expect(failed(changed(FACE, (level, c) => (c === 2 ? level * 0.7 : level)))).toContain('tone');
+    expect(failed(changed(NOSE, (level) => level * 0.6))).toContain('patch');
+    expect(measured(changed(NOSE, (level) => level * 0.6)).patchAt).toBe('nose');
+    expect(failed(changed(FACE, () => 150))).toEqual(expect.arrayContaining(['texture', 'sharpness']));
+  });
+
+  it('find what was painted over an object in front', () => {
+    const occluder = plane(portrait.picture.width, portrait.picture.height);
+    fillPolygon(
+      occluder,
+      EYE.flatMap((i) => [portrait.face.points[i * 3] as number, portrait.face.points[i * 3 + 1] as number]),
+    );
+    expect(measured(portrait.picture, occluder).kept).toBe(1);
+    const painted = measured(
+      changed(EYE, (level) => 255 - level),
+      occluder,
+    );
+    expect(painted.kept).toBeLessThan(0.5);
+    expect(failures(painted).map(({ name }) => name)).toContain('kept');
+  });
+});
