@@ -22,7 +22,7 @@ const DISTURBED = [
 ] as const;
 /** What a steady mesh adds to the likeness, and the sum from which a mesh lies on a face (measured). */
 const STEADY = 2;
-const LEAST = 0.8;
+const LEAST = 1.2;
 
 /** A linear classifier: the likeness to a face is `bias + weights · features`. */
 export interface FaceWeights {
