@@ -21,8 +21,8 @@ const DISTURBED = [
   { zoom: 1, turn: -0.3 },
 ] as const;
 /** What a steady mesh adds to the likeness, and the sum from which a mesh lies on a face (measured). */
-const STEADY = 2;
-const LEAST = 1.2;
+const STEADY = 3;
+const LEAST = 1.5;
 
 /** A linear classifier: the likeness to a face is `bias + weights · features`. */
 export interface FaceWeights {
