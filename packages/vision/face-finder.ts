@@ -1,8 +1,10 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import type { InferenceSession } from 'onnxruntime-node';
+import { FaceCheck } from './face-check.ts';
 import { type Detection, FaceDetector } from './face-detector.ts';
-import { type CropSource, centroid, type Face, FaceMesher, faceArea } from './face-mesh.ts';
+import { type CropSource, centroid, cropsOf, type Face, FaceMesher, faceArea } from './face-mesh.ts';
 import { FACE_OVAL, FACE_SIDES } from './face-regions.ts';
+import type { Point } from './picture.ts';
 
 /** Smallest face width of the first search, in picture pixels. */
 export const MIN_FACE = 56;
@@ -14,22 +16,33 @@ const MIN_MESH_SCORE = 0.5;
 /** Largest yaw of a usable face, in radians. Beyond it, too little of the face is visible. */
 export const MAX_YAW = (62 * Math.PI) / 180;
 
-/** Finds the faces of a picture and fits their meshes. */
+export interface FaceSessions {
+  readonly blazeface: InferenceSession;
+  readonly facemesh: InferenceSession;
+  /** Without it the finder returns everything that the other two take for a face, as measurements of them need. */
+  readonly face_features?: InferenceSession;
+}
+
+/** Finds the faces of a picture and fits their meshes. A {@link FaceCheck} looks at each before it is returned. */
 export class FaceFinder {
   readonly #detector: FaceDetector;
   readonly #mesher: FaceMesher;
+  readonly #check: FaceCheck | undefined;
 
-  constructor(sessions: { blazeface: InferenceSession; facemesh: InferenceSession }) {
+  constructor(sessions: FaceSessions) {
     this.#detector = new FaceDetector(sessions.blazeface);
     this.#mesher = new FaceMesher(sessions.facemesh);
+    if (sessions.face_features) this.#check = new FaceCheck(sessions.face_features, this.#mesher);
   }
 
-  /** Runs both networks once, whatever they find. @returns the mesh, also when the picture shows no face */
+  /** Runs each network once, whatever they find. @returns the mesh, also when the picture shows no face */
   async warmUp(picture: Picture): Promise<Face> {
     await this.#detect(picture, MIN_FACE, () => undefined);
     const { width, height } = picture;
     const keyPoints = [0.35, 0.65].map((x) => ({ x: x * width, y: 0.4 * height }));
-    return this.#mesher.fit(picture, { score: 1, x: 0, y: 0, width, height, keyPoints });
+    const face = await this.#mesher.fit(picture, { score: 1, x: 0, y: 0, width, height, keyPoints });
+    await this.#check?.isFace(cropsOf(picture), face);
+    return face;
   }
 
   /**
@@ -38,11 +51,14 @@ export class FaceFinder {
    * @param checkpoint called often; throws to stop
    */
   async find(picture: Picture, checkpoint: () => void): Promise<Face[]> {
-    const first = await this.#fit(picture, await this.#detect(picture, MIN_FACE, checkpoint), checkpoint);
+    const seen = await this.#detect(picture, MIN_FACE, checkpoint);
+    const first = await this.#fit(picture, seen, checkpoint);
     if (first.length > 0) return first;
+    // Beside something large that is no face, a face may be small.
+    const share = seen.length > 0 ? 0 : SUITABLE_SHARE;
     const small = await this.#fit(
       picture,
-      await this.#detect(picture, MIN_FACE_LAST, checkpoint),
+      await this.#detect(picture, MIN_FACE_LAST, checkpoint, share),
       checkpoint,
     );
     if (small.length > 0) return small;
@@ -63,14 +79,16 @@ export class FaceFinder {
    * Returns the upright faces of a picture in the order of {@link find}, with one smallest width. Its cost is
    * bounded, as repeated searches need.
    * @param share faces narrower than this share of the most prominent one are left out
+   * @param known faces that were found before; they are not checked again
    */
   async findUpright(
     picture: Picture,
     smallest: number,
     checkpoint: () => void,
-    share = SUITABLE_SHARE,
+    { share = SUITABLE_SHARE, known = [] }: { share?: number; known?: readonly Face[] } = {},
   ): Promise<Face[]> {
-    return this.#fit(picture, await this.#detect(picture, smallest, checkpoint, share), checkpoint, share);
+    const found = await this.#detect(picture, smallest, checkpoint, share);
+    return this.#fit(picture, found, checkpoint, share, known);
   }
 
   /** Whether a picture shows upright faces beside known ones. It searches once and fits no mesh. */
@@ -81,13 +99,7 @@ export class FaceFinder {
     checkpoint: () => void,
   ): Promise<boolean> {
     const found = await this.#detect(picture, smallest, checkpoint);
-    return found.some(({ x, y, width, height }) => {
-      const [middleX, middleY] = [x + width / 2, y + height / 2];
-      return !known.some((face) => {
-        const at = centroid(face.points, FACE_OVAL);
-        return Math.hypot(at.x - middleX, at.y - middleY) < face.width / 2;
-      });
-    });
+    return found.some(({ x, y, width, height }) => !isAmong(known, { x: x + width / 2, y: y + height / 2 }));
   }
 
   /** Fits the mesh of a known face again, for example after the picture changed. */
@@ -116,6 +128,7 @@ export class FaceFinder {
     detections: readonly Detection[],
     checkpoint: () => void,
     share = SUITABLE_SHARE,
+    known: readonly Face[] = [],
   ): Promise<Face[]> {
     const faces: Face[] = [];
     for (const detection of detections) {
@@ -125,9 +138,32 @@ export class FaceFinder {
     }
     const prominence = (face: Face): number => faceArea(face) * centrality(picture, face);
     faces.sort((a, b) => prominence(b) - prominence(a));
-    const main = faces[0];
-    return main ? faces.filter((face) => face.width >= share * main.width) : [];
+    return this.#checked(picture, faces, { checkpoint, share, known });
   }
+
+  /** Returns the suitable ones that the check takes for faces. It is run on no face that is too narrow anyway. */
+  async #checked(
+    picture: Picture,
+    found: readonly Face[],
+    { checkpoint, share, known }: { checkpoint: () => void; share: number; known: readonly Face[] },
+  ): Promise<Face[]> {
+    const faces: Face[] = [];
+    for (const face of found) {
+      if (face.width < share * (faces[0]?.width ?? 0)) continue;
+      checkpoint();
+      const sure = !this.#check || isAmong(known, centroid(face.points, FACE_OVAL));
+      if (sure || (await this.#check?.isFace(cropsOf(picture), face))) faces.push(face);
+    }
+    return faces;
+  }
+}
+
+/** Whether a point lies in the middle of one of some faces. */
+function isAmong(faces: readonly Face[], { x, y }: Point): boolean {
+  return faces.some((face) => {
+    const at = centroid(face.points, FACE_OVAL);
+    return Math.hypot(at.x - x, at.y - y) < face.width / 2;
+  });
 }
 
 /** Whether a fitted mesh lies on a face of which enough is visible. */

@@ -49,27 +49,13 @@ export class FaceMesher {
     return this.refineFrom(cropsOf(picture), face);
   }
 
-  /** Does the same for pixels that are in no {@link Picture}. */
-  async refineFrom(source: CropSource, face: Face): Promise<Face> {
-    const cos = Math.cos(face.roll);
-    const sin = Math.sin(face.roll);
-    let left = Infinity;
-    let right = -Infinity;
-    let top = Infinity;
-    let bottom = -Infinity;
-    for (let i = 0; i < POINTS; i++) {
-      const { x, y } = pointOf(face.points, i);
-      const u = cos * x + sin * y;
-      const v = -sin * x + cos * y;
-      left = Math.min(left, u);
-      right = Math.max(right, u);
-      top = Math.min(top, v);
-      bottom = Math.max(bottom, v);
-    }
-    const u = (left + right) / 2;
-    const v = (top + bottom) / 2;
-    const side = Math.max(right - left, bottom - top) * CROP_SCALE;
-    return this.#run(source, { x: cos * u - sin * v, y: sin * u + cos * v }, side, face.roll);
+  /**
+   * Does the same for pixels that are in no {@link Picture}.
+   * @param disturbed enlarges and turns (radians) the crop, for callers that test how steady the fit is
+   */
+  async refineFrom(source: CropSource, face: Face, disturbed = { zoom: 1, turn: 0 }): Promise<Face> {
+    const { center, side } = extentOf(face);
+    return this.#run(source, center, side * CROP_SCALE * disturbed.zoom, face.roll + disturbed.turn);
   }
 
   async #run(source: CropSource, center: Point, side: number, angle: number): Promise<Face> {
@@ -94,8 +80,34 @@ export class FaceMesher {
   }
 }
 
-function cropsOf(picture: Picture): CropSource {
+/** Returns crops of a picture. */
+export function cropsOf(picture: Picture): CropSource {
   return (crop, size) => cropRgb(picture, crop, size, size).data;
+}
+
+/** Returns the centre and the longer side of the rectangle around a mesh that is turned with the face, in pixels. */
+export function extentOf({ points, roll }: Face): { center: Point; side: number } {
+  const cos = Math.cos(roll);
+  const sin = Math.sin(roll);
+  let left = Infinity;
+  let right = -Infinity;
+  let top = Infinity;
+  let bottom = -Infinity;
+  for (let i = 0; i < POINTS; i++) {
+    const { x, y } = pointOf(points, i);
+    const u = cos * x + sin * y;
+    const v = -sin * x + cos * y;
+    left = Math.min(left, u);
+    right = Math.max(right, u);
+    top = Math.min(top, v);
+    bottom = Math.max(bottom, v);
+  }
+  const u = (left + right) / 2;
+  const v = (top + bottom) / 2;
+  return {
+    center: { x: cos * u - sin * v, y: sin * u + cos * v },
+    side: Math.max(right - left, bottom - top),
+  };
 }
 
 /** Derives the other properties of a face from its points. */

@@ -1,5 +1,5 @@
 import { type InferenceSession, Tensor } from 'onnxruntime-node';
-import { type CropSource, type Face, POINTS } from './face-mesh.ts';
+import { type CropSource, extentOf, type Face } from './face-mesh.ts';
 import { squareCrop } from './picture.ts';
 
 const SIZE = 224;
@@ -17,22 +17,8 @@ export class FaceRecogniser {
   }
 
   async describe(source: CropSource, face: Face): Promise<Float32Array> {
-    const cos = Math.cos(face.roll);
-    const sin = Math.sin(face.roll);
-    let [left, right, top, bottom] = [Infinity, -Infinity, Infinity, -Infinity];
-    for (let i = 0; i < POINTS; i++) {
-      const x = face.points[i * 3] as number;
-      const y = face.points[i * 3 + 1] as number;
-      left = Math.min(left, cos * x + sin * y);
-      right = Math.max(right, cos * x + sin * y);
-      top = Math.min(top, -sin * x + cos * y);
-      bottom = Math.max(bottom, -sin * x + cos * y);
-    }
-    const u = (left + right) / 2;
-    const v = (top + bottom) / 2;
-    const centre = { x: cos * u - sin * v, y: sin * u + cos * v };
-    const side = CROP_SCALE * Math.max(right - left, bottom - top);
-    const data = source(squareCrop(centre, side, face.roll, SIZE), SIZE);
+    const { center, side } = extentOf(face);
+    const data = source(squareCrop(center, CROP_SCALE * side, face.roll, SIZE), SIZE);
     const outputs = await this.#session.run({
       [this.#session.inputNames[0] ?? '']: new Tensor('float32', data, [1, SIZE, SIZE, 3]),
     });

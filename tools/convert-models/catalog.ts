@@ -1,7 +1,5 @@
-import { existsSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
 import type { NetworkName } from '@semblance/vision/internal/models/networks';
+import { installed } from './installed.ts';
 import type { ConvertOptions } from './tfjs-to-onnx.ts';
 
 type Outputs = Pick<ConvertOptions, 'outputs'>;
@@ -68,12 +66,4 @@ export function weightsDirectory(): string {
  */
 export function tfliteFile(name: TfliteModelName): string {
   return installed('@mediapipe/pose', TFLITE_MODELS[name].file);
-}
-
-function installed(packageName: string, inside: string): string {
-  for (const root of createRequire(import.meta.url).resolve.paths(packageName) ?? []) {
-    const path = join(root, packageName, inside);
-    if (existsSync(path)) return path;
-  }
-  throw new Error(`${packageName} is not installed beside ${dirname(import.meta.filename)}: run npm ci`);
 }

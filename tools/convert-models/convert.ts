@@ -2,6 +2,7 @@ import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { NETWORKS, type NetworkName } from '@semblance/vision/internal/models/networks';
 import { isTfliteModel, MODELS, TFLITE_MODELS, tfliteFile, weightsDirectory } from './catalog.ts';
+import { buildFaceFeatures } from './face-api.ts';
 import { readTfjsModel } from './tfjs-model.ts';
 import { convertTfjsToOnnx } from './tfjs-to-onnx.ts';
 import { readTfliteModel } from './tflite-model.ts';
@@ -18,6 +19,7 @@ await mkdir(out, { recursive: true });
 for (const name of NETWORKS) await writeFile(join(out, `${name}.onnx`), await converted(name));
 
 async function converted(name: NetworkName): Promise<Uint8Array> {
+  if (name === 'face_features') return buildFaceFeatures();
   if (isTfliteModel(name)) {
     const { outputs } = TFLITE_MODELS[name];
     return convertTfliteToOnnx(readTfliteModel(await readFile(tfliteFile(name))), { name, outputs });

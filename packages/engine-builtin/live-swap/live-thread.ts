@@ -33,12 +33,16 @@ function networks(): Promise<Networks> {
 }
 
 async function load(): Promise<Networks> {
-  const [blazeface, facemesh, faceres] = await Promise.all([
+  const [blazeface, facemesh, face_features, faceres] = await Promise.all([
     openSession('blazeface'),
     openSession('facemesh'),
+    openSession('face_features'),
     openSession('faceres'),
   ]);
-  return { finder: new FaceFinder({ blazeface, facemesh }), recogniser: new FaceRecogniser(faceres) };
+  return {
+    finder: new FaceFinder({ blazeface, facemesh, face_features }),
+    recogniser: new FaceRecogniser(faceres),
+  };
 }
 
 async function openStream(source: SwapSource | undefined): Promise<PictureStream> {

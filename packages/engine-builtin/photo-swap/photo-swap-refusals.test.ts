@@ -43,6 +43,18 @@ describe('refusals', () => {
     });
   });
 
+  it('takes no animal for a face, in the base or in the face picture', async () => {
+    const cat = join(import.meta.dirname, '..', '..', '..', 'media', 'cat.jpg');
+    await expect(swap(cat, ASTRONAUT)).rejects.toMatchObject({
+      code: 'face_not_detected',
+      message: expect.stringMatching(/base image/),
+    });
+    await expect(swap(ASTRONAUT, cat)).rejects.toMatchObject({
+      code: 'face_not_detected',
+      message: expect.stringMatching(/face picture/),
+    });
+  });
+
   it('refuses what is not a whole JPEG, PNG or WebP', async () => {
     const jpeg = await readFile(ADMIRAL);
     const png = await readFile(ASTRONAUT);

@@ -24,8 +24,12 @@ if (!port) throw new Error('worker.ts runs in a worker thread only');
 
 const running = new Map<number, AbortController>();
 const loadFinder = madeOnce(async () => {
-  const [blazeface, facemesh] = await Promise.all([openSession('blazeface'), openSession('facemesh')]);
-  return new FaceFinder({ blazeface, facemesh });
+  const [blazeface, facemesh, face_features] = await Promise.all([
+    openSession('blazeface'),
+    openSession('facemesh'),
+    openSession('face_features'),
+  ]);
+  return new FaceFinder({ blazeface, facemesh, face_features });
 });
 
 const loadRecogniser = madeOnce(async () => new FaceRecogniser(await openSession('faceres')));

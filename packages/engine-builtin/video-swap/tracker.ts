@@ -221,7 +221,7 @@ export class FaceTracker {
 
   async #search(
     frame: IndexedFrame,
-    known: ReadonlyMap<number, IndexedFrame>,
+    frames: ReadonlyMap<number, IndexedFrame>,
     earliest: number,
     wide = 0,
   ): Promise<void> {
@@ -230,8 +230,10 @@ export class FaceTracker {
     const smallest = Math.max(SMALLEST, SMALLEST_SHARE * shorter, wide / part.step);
     const begins = frame.index === this.#shotStart && this.#recogniser;
     const share = begins ? KNOWN_SHARE : SUITABLE_SHARE;
-    let faces = await this.#finder.findUpright(part.picture, smallest, this.#checkpoint, share);
     const open = this.#tracks.filter((track) => track.open);
+    const tracked = open.flatMap((track) => track.predict(frame.index) ?? []);
+    const known = tracked.map((face) => intoPart(face, part));
+    let faces = await this.#finder.findUpright(part.picture, smallest, this.#checkpoint, { share, known });
     if (faces.length === 0 && open.length === 0 && wide === 0) {
       this.#emptySearches++;
       // Small, turned and upside-down faces cost many runs of the network, so they are searched ever more rarely.
@@ -245,7 +247,7 @@ export class FaceTracker {
       if (!match) fresh.push(face);
       else if (match.last !== frame.index) {
         const fitted = await this.#fit(frame, face);
-        if (fitted) this.#join(match, frame.index, fitted, known);
+        if (fitted) this.#join(match, frame.index, fitted, frames);
       }
     }
     for (const track of open) await this.#learn(track, frame);
@@ -257,7 +259,7 @@ export class FaceTracker {
     });
     for (const { face, person } of chosen) {
       const fitted = await this.#fit(frame, face);
-      if (fitted) await this.#begin(fitted, frame.index, known, { earliest, person });
+      if (fitted) await this.#begin(fitted, frame.index, frames, { earliest, person });
     }
     this.#dropDoubles(frame.index);
   }

@@ -1,6 +1,4 @@
-import { readFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { readWeights } from '@semblance/convert-models/face-api';
 import { encodeOnnxModel, type OnnxNode, type OnnxTensor } from '@semblance/convert-models/onnx-encoder';
 import type { Picture } from '@semblance/engine-api/picture';
 import { type Face, POINTS } from '@semblance/vision/face-mesh';
@@ -130,42 +128,6 @@ export function cosine(a: Float32Array, b: Float32Array): number {
     bb += (b[i] as number) ** 2;
   }
   return dot / Math.sqrt(aa * bb);
-}
-
-interface Weight {
-  readonly name: string;
-  readonly shape: number[];
-  readonly quantization?: { readonly scale: number; readonly min: number };
-}
-
-export type Weights = ReadonlyMap<string, { readonly dims: number[]; readonly data: Float32Array }>;
-
-/** Reads the weights of one of face-api's networks. */
-export async function readWeights(network: 'face_recognition' | 'face_landmark_68'): Promise<Weights> {
-  const entry = createRequire(import.meta.url).resolve('@vladmandic/face-api');
-  const directory = join(dirname(entry), '..', 'model');
-  const manifest = JSON.parse(
-    await readFile(join(directory, `${network}_model-weights_manifest.json`), 'utf8'),
-  ) as { weights: Weight[] }[];
-  const bytes = new Uint8Array(await readFile(join(directory, `${network}_model.bin`)));
-  const weights = new Map<string, { dims: number[]; data: Float32Array }>();
-  let offset = 0;
-  for (const { name, shape, quantization } of manifest.flatMap((group) => group.weights)) {
-    const count = shape.reduce((product, dim) => product * dim, 1);
-    let data: Float32Array;
-    if (quantization) {
-      const { scale, min } = quantization;
-      data = Float32Array.from(bytes.subarray(offset, offset + count), (value) => value * scale + min);
-      offset += count;
-    } else {
-      data = new Float32Array(bytes.slice(offset, offset + count * 4).buffer);
-      offset += count * 4;
-    }
-    weights.set(name, { dims: shape, data });
-  }
-  if (offset !== bytes.length)
-    throw new Error(`face-api ${network}: weight file of another length than declared`);
-  return weights;
 }
 
 /** Builds face-api's FaceRecognitionNet as an ONNX model. */

@@ -4,6 +4,11 @@ export const NETWORKS = [
   'blazeface',
   /** Face mesh: 468 points in 3-D on a 192² face crop, RGB in [0, 1]; coordinates in pixels of the crop. */
   'facemesh',
+  /**
+   * Last layer of another face detector: 512 features in 5 × 5 cells of a 160² crop, planes of red, green and blue
+   * in 0–255.
+   */
+  'face_features',
   /** Face recogniser: 1024-d descriptor of a 224² crop, RGB in 0–255. */
   'faceres',
   /** Person detector: 2,254 anchors on 224² RGB in [-1, 1]; score logits, boxes and four key points. */

@@ -1,6 +1,6 @@
+import { readWeights } from '@semblance/convert-models/face-api';
 import { encodeOnnxModel, type OnnxNode, type OnnxTensor } from '@semblance/convert-models/onnx-encoder';
 import type { Picture } from '@semblance/engine-api/picture';
-import { readWeights } from '@semblance/testkit/quality/judge';
 import type { Face } from '@semblance/vision/face-mesh';
 import { cropRgb, squareCrop } from '@semblance/vision/picture';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
