@@ -117,7 +117,6 @@ export function planSwap(
   for (let i = 0; i < features.data.length; i++)
     features.data[i] = (zones.face.data[i] as number) - (skinHere.data[i] as number);
   features.data.set(blur(features, 0.012 * faceWidth).data);
-  const grain = grainOf(picture, face, source);
   const softShown = blur(shown, 0.012 * faceWidth);
   for (let i = 0; i < alpha.data.length; i++) {
     if ((direct.covered.data[i] as number) + (own.covered.data[i] as number) === 0) continue;
@@ -182,14 +181,12 @@ export function planSwap(
     direct,
     own,
     alpha,
-    keep,
     eyes,
     lips,
     features,
-    grain,
+    grain: grainOf(picture, face, source),
     light,
     skin,
-    covered,
     tone,
   };
 }

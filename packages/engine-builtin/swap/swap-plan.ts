@@ -28,11 +28,6 @@ export interface SwapPlan {
   readonly own: WarpMap;
   /** Share of the new face in the result. */
   readonly alpha: Plane;
-  /**
-   * Within the face, share of the target's own (moved) pixels: the inside of the mouth, and brows that the source
-   * does not show.
-   */
-  readonly keep: Plane;
   /** 1 inside the eyes, and on the lips. */
   readonly eyes: Plane;
   readonly lips: Plane;
@@ -43,6 +38,4 @@ export interface SwapPlan {
   readonly skin: SkinBlend;
   /** Defined when the target has a single tone. */
   readonly tone: Tone | undefined;
-  /** Share of each work pixel that something in front of the target's face covers. */
-  readonly covered: Plane;
 }
