@@ -4,7 +4,9 @@ import { installed } from './installed.ts';
 import { encodeOnnxModel, type OnnxNode, type OnnxTensor } from './onnx-encoder.ts';
 
 /** Weights of a network of `@vladmandic/face-api` (MIT): axes of filters are height, width, inputs, outputs. */
-export type Weights = ReadonlyMap<string, { readonly dims: number[]; readonly data: Float32Array }>;
+type Weights = ReadonlyMap<string, { readonly dims: number[]; readonly data: Float32Array }>;
+
+type Network = 'face_recognition' | 'face_landmark_68' | 'tiny_face_detector';
 
 interface Weight {
   readonly name: string;
@@ -13,9 +15,7 @@ interface Weight {
 }
 
 /** Reads the weights of one of face-api's networks. @throws Error when the package is not installed */
-export async function readWeights(
-  network: 'face_recognition' | 'face_landmark_68' | 'tiny_face_detector',
-): Promise<Weights> {
+export async function readWeights(network: Network): Promise<Weights> {
   const directory = installed('@vladmandic/face-api', 'model');
   const manifest = JSON.parse(
     await readFile(join(directory, `${network}_model-weights_manifest.json`), 'utf8'),
@@ -41,6 +41,41 @@ export async function readWeights(
   return weights;
 }
 
+/** An ONNX graph that is built from the weights of one of face-api's networks. */
+export interface FaceApiGraph {
+  readonly nodes: OnnxNode[];
+  readonly initializers: OnnxTensor[];
+  /** @throws Error when the network has no weights of this name */
+  get(name: string): { readonly dims: number[]; readonly data: Float32Array };
+  /** Adds a node and returns the name of its output. */
+  add(opType: string, inputs: string[], output: string, attributes?: OnnxNode['attributes']): string;
+  /** Adds a constant and returns its name. */
+  constant(name: string, dims: number[], data: OnnxTensor['data']): string;
+}
+
+/** Begins a graph. @throws Error when the package is not installed */
+export async function faceApiGraph(network: Network): Promise<FaceApiGraph> {
+  const weights = await readWeights(network);
+  const graph: FaceApiGraph = {
+    nodes: [],
+    initializers: [],
+    get(name) {
+      const weight = weights.get(name);
+      if (!weight) throw new Error(`face-api ${network}: ${name} is missing`);
+      return weight;
+    },
+    add(opType, inputs, output, attributes = {}) {
+      graph.nodes.push({ opType, inputs, outputs: [output], attributes });
+      return output;
+    },
+    constant(name, dims, data) {
+      graph.initializers.push({ name, dims, data });
+      return name;
+    },
+  };
+  return graph;
+}
+
 /** Side of the picture that the converted detector sees, and of the grid of its last layer. */
 const SIZE = 160;
 const GRID = 5;
@@ -52,27 +87,7 @@ const MEAN = [117.001, 114.697, 97.404];
  * ONNX model that returns its last layer, 512 features in 5 × 5 cells, instead of boxes.
  */
 export async function buildFaceFeatures(): Promise<Uint8Array> {
-  const weights = await readWeights('tiny_face_detector');
-  const nodes: OnnxNode[] = [];
-  const initializers: OnnxTensor[] = [];
-  const add = (
-    opType: string,
-    inputs: string[],
-    output: string,
-    attributes: OnnxNode['attributes'] = {},
-  ): string => {
-    nodes.push({ opType, inputs, outputs: [output], attributes });
-    return output;
-  };
-  const constant = (name: string, dims: number[], data: Float32Array): string => {
-    initializers.push({ name, dims, data });
-    return name;
-  };
-  const get = (name: string) => {
-    const weight = weights.get(name);
-    if (!weight) throw new Error(`face-api tiny face detector: ${name} is missing`);
-    return weight;
-  };
+  const { nodes, initializers, get, add, constant } = await faceApiGraph('tiny_face_detector');
   /** Adds filters with their axes in ONNX's order; a depthwise filter has one input for each of its outputs. */
   const filter = (name: string): { name: string; kernel: number[]; outputs: number } => {
     const { dims, data } = get(name);

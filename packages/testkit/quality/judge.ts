@@ -1,5 +1,5 @@
-import { readWeights } from '@semblance/convert-models/face-api';
-import { encodeOnnxModel, type OnnxNode, type OnnxTensor } from '@semblance/convert-models/onnx-encoder';
+import { faceApiGraph } from '@semblance/convert-models/face-api';
+import { encodeOnnxModel } from '@semblance/convert-models/onnx-encoder';
 import type { Picture } from '@semblance/engine-api/picture';
 import { type Face, POINTS } from '@semblance/vision/face-mesh';
 import { openSession } from '@semblance/vision/models/session';
@@ -132,27 +132,7 @@ export function cosine(a: Float32Array, b: Float32Array): number {
 
 /** Builds face-api's FaceRecognitionNet as an ONNX model. */
 export async function buildRecogniser(): Promise<Uint8Array> {
-  const weights = await readWeights('face_recognition');
-  const nodes: OnnxNode[] = [];
-  const initializers: OnnxTensor[] = [];
-  const get = (name: string): { dims: number[]; data: Float32Array } => {
-    const weight = weights.get(name);
-    if (!weight) throw new Error(`face-api recogniser: ${name} is missing`);
-    return weight;
-  };
-  const add = (
-    opType: string,
-    inputs: string[],
-    output: string,
-    attributes: OnnxNode['attributes'] = {},
-  ): string => {
-    nodes.push({ opType, inputs, outputs: [output], attributes });
-    return output;
-  };
-  const constant = (name: string, dims: number[], data: OnnxTensor['data']): string => {
-    initializers.push({ name, dims, data });
-    return name;
-  };
+  const { nodes, initializers, get, add, constant } = await faceApiGraph('face_recognition');
   const conv = (x: string, name: string, stride: number, pad: 'SAME_UPPER' | 'VALID'): string => {
     const filters = get(`${name}/conv/filters`);
     const [h = 0, w = 0, inputs = 0, outputs = 0] = filters.dims;

@@ -1,5 +1,5 @@
-import { readWeights } from '@semblance/convert-models/face-api';
-import { encodeOnnxModel, type OnnxNode, type OnnxTensor } from '@semblance/convert-models/onnx-encoder';
+import { faceApiGraph } from '@semblance/convert-models/face-api';
+import { encodeOnnxModel, type OnnxNode } from '@semblance/convert-models/onnx-encoder';
 import type { Picture } from '@semblance/engine-api/picture';
 import type { Face } from '@semblance/vision/face-mesh';
 import { cropRgb, squareCrop } from '@semblance/vision/picture';
@@ -74,25 +74,13 @@ function extentOf({ points, roll }: Face): { center: { x: number; y: number }; s
  * shares of the crop.
  */
 async function buildLandmarks(): Promise<Uint8Array> {
-  const weights = await readWeights('face_landmark_68');
-  const nodes: OnnxNode[] = [];
-  const initializers: OnnxTensor[] = [];
-  const add = (
-    opType: string,
-    inputs: string[],
-    output: string,
-    attributes: OnnxNode['attributes'] = {},
-  ): string => {
-    nodes.push({ opType, inputs, outputs: [output], attributes });
-    return output;
-  };
+  const graph = await faceApiGraph('face_landmark_68');
+  const { nodes, initializers, add } = graph;
   /** Adds weights, with their axes in another order if one is given. */
   const constant = (name: string, axes?: readonly number[]): string => {
-    const weight = weights.get(name);
-    if (!weight) throw new Error(`face-api landmarks: ${name} is missing`);
+    const weight = graph.get(name);
     const { dims, data } = axes ? transposed(weight, axes) : weight;
-    initializers.push({ name, dims, data });
-    return name;
+    return graph.constant(name, dims, data);
   };
   const conv = (x: string, filters: string, more: OnnxNode['attributes'], bias?: string): string => {
     const depthwise = filters.endsWith('depthwise_filter');
