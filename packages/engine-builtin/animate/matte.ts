@@ -42,20 +42,14 @@ export function learnMatte(
   checkpoint: () => void = () => undefined,
 ): Plane {
   const { width, height } = image;
-  const { y, cb, cr } = opponent(image);
-  const cells = new Int32Array(width * height);
-  for (let i = 0; i < cells.length; i++) {
-    cells[i] =
-      cell(y.data[i] as number, 255) * BINS * BINS +
-      cell((cb.data[i] as number) * 1.6 + 128, 255) * BINS +
-      cell((cr.data[i] as number) * 1.6 + 128, 255);
-  }
+  const { y } = opponent(image);
+  const cells = colourCells(image);
   let matte = plane(width, height);
   for (let i = 0; i < cells.length; i++) matte.data[i] = logistic(prior.data[i] as number);
   for (let round = 0; round < ROUNDS; round++) {
     checkpoint();
-    const person = histogram(cells, matte, true);
-    const rest = histogram(cells, matte, false);
+    const person = histogram(cells, (i) => matte.data[i] as number);
+    const rest = histogram(cells, (i) => 1 - (matte.data[i] as number));
     const next = plane(width, height);
     for (let i = 0; i < cells.length; i++) {
       const p = person[cells[i] as number] as number;
@@ -71,6 +65,19 @@ export function learnMatte(
     }
   }
   return matte;
+}
+
+/** Returns the cell of a colour histogram in which each pixel lies. */
+export function colourCells(image: RgbImage): Int32Array {
+  const { y, cb, cr } = opponent(image);
+  const cells = new Int32Array(image.width * image.height);
+  for (let i = 0; i < cells.length; i++) {
+    cells[i] =
+      cell(y.data[i] as number, 255) * BINS * BINS +
+      cell((cb.data[i] as number) * 1.6 + 128, 255) * BINS +
+      cell((cr.data[i] as number) * 1.6 + 128, 255);
+  }
+  return cells;
 }
 
 const cell = (value: number, most: number): number =>
@@ -126,13 +133,15 @@ function expectation(
   return { prior, certain };
 }
 
-/** Returns the share of the pixels in each cell, spread a little over the neighbouring cells. */
-function histogram(cells: Int32Array, matte: Plane, person: boolean): Float64Array {
+/**
+ * Returns the share of the pixels in each cell, spread a little over the neighbouring cells.
+ * @param weightOf weight of a pixel, 0–1; small ones do not count
+ */
+export function histogram(cells: Int32Array, weightOf: (i: number) => number): Float64Array {
   const counts = new Float64Array(BINS ** 3);
   let total = 0;
   for (let i = 0; i < cells.length; i++) {
-    const a = matte.data[i] as number;
-    const weight = person ? a : 1 - a;
+    const weight = weightOf(i);
     if (weight < 0.3) continue;
     counts[cells[i] as number] = (counts[cells[i] as number] as number) + weight;
     total += weight;
@@ -153,7 +162,7 @@ function histogram(cells: Int32Array, matte: Plane, person: boolean): Float64Arr
 }
 
 /** Smooths `source` along the edges of `guide`. */
-function guided(guide: Plane, source: Plane, radius: number, epsilon: number): Plane {
+export function guided(guide: Plane, source: Plane, radius: number, epsilon: number): Plane {
   const { slope, offset } = guidedLine(guide, source, radius, epsilon);
   const out = plane(guide.width, guide.height);
   for (let i = 0; i < out.data.length; i++) {
@@ -221,7 +230,7 @@ function keepConnected(matte: Plane, certain: Plane): Plane {
   return out;
 }
 
-function flood(
+export function flood(
   width: number,
   height: number,
   seeds: readonly number[],

@@ -1,0 +1,45 @@
+import { type Plane, plane, smoothstep } from '@semblance/vision/plane/plane';
+import type { HeadSpot } from './head-place.ts';
+
+/** Height of the chin below the eyes at which the head ends downwards, in shares of the way to the chin. */
+const LOW = [0.62, 0.82] as const;
+/** Largest distance from the middle line at which a head reaches, in eye distances: above the ears, and below. */
+const WIDE = [2.2, 2.7] as const;
+const LOW_WIDE = [1.45, 1.8] as const;
+
+/**
+ * Returns the share of each chroma pixel in which the person's head is erased; the neck stays under the new head's.
+ * @param distance of each chroma pixel from the person
+ * @param chin distance of the chin from the eyes, in eye distances
+ * @param edge distances from the person up to which it is erased fully, and from which not
+ */
+export function headHole(
+  distance: Plane,
+  spot: HeadSpot,
+  chin: number,
+  edge: readonly [number, number],
+): Plane {
+  const { width, height } = distance;
+  const hole = plane(width, height);
+  const { iod } = spot;
+  const [cos, sin] = [Math.cos(spot.angle), Math.sin(spot.angle)];
+  const reach = 4.5 * iod;
+  const bound = (value: number, most: number): number => Math.min(most, Math.max(0, Math.floor(value / 2)));
+  for (let y = bound(spot.y - reach, height); y < bound(spot.y + reach, height); y++) {
+    for (let x = bound(spot.x - reach, width); x < bound(spot.x + reach, width); x++) {
+      const i = y * width + x;
+      const near = 1 - smoothstep(edge[0], edge[1], distance.data[i] as number);
+      if (near === 0) continue;
+      const [dx, dy] = [2 * x + 1 - spot.x, 2 * y + 1 - spot.y];
+      const down = (dx * cos + dy * sin) / iod;
+      const across = Math.abs(dy * cos - dx * sin) / iod;
+      const low = smoothstep(0.25 * chin, 0.6 * chin, down);
+      const wide = [0, 1].map((k) => (WIDE[k] as number) + ((LOW_WIDE[k] as number) - (WIDE[k] as number)) * low);
+      const inside =
+        (1 - smoothstep(LOW[0] * chin, LOW[1] * chin, down)) *
+        (1 - smoothstep(wide[0] as number, wide[1] as number, across));
+      hole.data[i] = near * inside;
+    }
+  }
+  return hole;
+}
