@@ -15,9 +15,15 @@ const ROUNDS = 6;
  * Rother et al. 2004). The edge follows the picture's edge (guided filter; He et al. 2010).
  * @param image part of the picture around the face
  * @param place the face's mesh and frame in pixels of `image`
+ * @param seen a rough mask of the person, 0–255
  */
-export function personMatte(image: RgbImage, place: { points: Float32Array; frame: FaceFrame }): Plane {
+export function personMatte(
+  image: RgbImage,
+  place: { points: Float32Array; frame: FaceFrame },
+  seen?: Uint8Array,
+): Plane {
   const { prior, certain } = expectation(image.width, image.height, place);
+  if (seen) believe(seen, prior, certain);
   const { iod } = place.frame;
   const { y } = opponent(image);
   const matte = learnMatte(image, { prior, certain }, Math.max(2, iod * 0.14));
@@ -27,6 +33,20 @@ export function personMatte(image: RgbImage, place: { points: Float32Array; fram
     sharp.data[i] = (certain.data[i] as number) > 0 ? 1 : smoothstep(0.12, 0.82, sharp.data[i] as number);
   }
   return sharp;
+}
+
+/** Odds of a person where a rough mask has no doubt. */
+const MASKED = 3;
+
+/** Corrects the expectation by a rough mask, which knows wide hair and hats. */
+function believe(seen: Uint8Array, prior: Plane, certain: Plane): void {
+  for (let i = 0; i < seen.length; i++) {
+    const share = (seen[i] as number) / 255;
+    const odds = MASKED * (2 * share - 1);
+    const before = prior.data[i] as number;
+    prior.data[i] = share > 0.5 ? Math.max(before, odds) : Math.min(before, before + odds);
+    if (share > 0.5 && (certain.data[i] as number) < 0) certain.data[i] = 0;
+  }
 }
 
 /**
@@ -72,12 +92,14 @@ export function colourCells(image: RgbImage): Int32Array {
   const { y, cb, cr } = opponent(image);
   const cells = new Int32Array(image.width * image.height);
   for (let i = 0; i < cells.length; i++) {
-    cells[i] =
-      cell(y.data[i] as number, 255) * BINS * BINS +
-      cell((cb.data[i] as number) * 1.6 + 128, 255) * BINS +
-      cell((cr.data[i] as number) * 1.6 + 128, 255);
+    cells[i] = colourCell(y.data[i] as number, cb.data[i] as number, cr.data[i] as number);
   }
   return cells;
+}
+
+/** Returns the cell of brightness (0–255) and colour differences (around 0). */
+export function colourCell(y: number, cb: number, cr: number): number {
+  return (cell(y, 255) * BINS + cell(cb * 1.6 + 128, 255)) * BINS + cell(cr * 1.6 + 128, 255);
 }
 
 const cell = (value: number, most: number): number =>

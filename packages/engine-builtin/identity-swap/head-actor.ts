@@ -13,6 +13,7 @@ import { cutOutHead } from './head-cutout.ts';
 import { headHole } from './head-hole.ts';
 import { type FaceLight, faceLight, litHead, tintNeck } from './head-light.ts';
 import { eyesAndChin, fitFace, HeadPlacer, type HeadSpot, mapTo, spotOf } from './head-place.ts';
+import { HairFinder } from './long-hair.ts';
 import { type Skeleton, skeletonOf } from './skeleton.ts';
 
 /** Ratio of the cut-out's eye distance to the drawn one; the next sizes at which it is made again. */
@@ -41,6 +42,7 @@ export class HeadActor implements Actor {
   #placer = new HeadPlacer();
   #smoother = new PointSmoother();
   #expression: ExpressionFollower | undefined;
+  #hair = new HairFinder();
   /** Skin of the person. */
   #seen: FaceLight | undefined;
   faces = 0;
@@ -54,6 +56,7 @@ export class HeadActor implements Actor {
   cut(): void {
     this.#prepared = undefined;
     this.#seen = undefined;
+    this.#hair = new HairFinder();
     this.forget();
   }
 
@@ -84,7 +87,21 @@ export class HeadActor implements Actor {
     const toChin = length(sub(chin, eyes)) / iod;
     if (face) this.#look(sighting, face);
     const edge = EDGE.map((share) => (share * spot.iod) / 2 + 1) as [number, number];
-    this.#stage.plate.fill(planes, headHole(distance, spot, toChin, edge), map, distance);
+    const neck = [skeleton.shoulders, skeleton.head] as const;
+    const hole = headHole(distance, spot, { chin: toChin, neck, edge });
+    const hair = this.#hair.look(planes, distance, {
+      face: face && flat(face),
+      spot,
+      chin: toChin,
+      of: skeleton,
+    });
+    if (hair) {
+      for (let i = 0; i < hole.data.length; i++) {
+        hole.data[i] = Math.max(hole.data[i] as number, hair.free.data[i] as number);
+      }
+    }
+    hair?.cover(planes);
+    this.#stage.plate.fill(planes, hole, map, distance);
     if (this.#seen && light) tintNeck(planes, distance, { from: this.#seen, to: light }, spot, toChin);
     const patch = skeleton.facing < 0 ? painter.behind() : pose.share > 0 ? painter.posed(pose.pose) : painter.flat;
     drawPatch(planes, patch, place);
@@ -126,10 +143,10 @@ export class HeadActor implements Actor {
     const wanted = FINER * iod;
     const fits = wanted <= GROWN * this.#asked && wanted >= SHRUNK * this.#asked;
     if (this.#prepared && fits) return this.#prepared;
-    const { picture, alpha } = this.#character;
+    const { picture, alpha, person } = this.#character;
     const { colors, checkpoint } = this.#stage;
     this.#asked = wanted;
-    const cutout = cutOutHead(picture, this.#face.points, {
+    const cutout = cutOutHead(picture, this.#face.points, person.mask, {
       iod: wanted,
       colors,
       checkpoint,

@@ -1,5 +1,7 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import { rgbToRegion } from '@semblance/media/yuv';
+import type { PersonMask } from '@semblance/vision/person';
+import { maskInPicture } from '@semblance/vision/person-mask';
 import { type CropTransform, cropRgb, type RgbImage } from '@semblance/vision/picture';
 import { pushPull } from '@semblance/vision/plane/fill';
 import { blur, type Plane, plane, sample, smoothstep } from '@semblance/vision/plane/plane';
@@ -37,12 +39,14 @@ export interface HeadCutout {
 /**
  * @param picture RGB, 8 bits
  * @param points of the face, in pixels of the picture
+ * @param mask of the person in the picture
  */
 export function cutOutHead(
   picture: Picture,
   points: Float32Array,
+  mask: PersonMask,
   options: {
-    /** Wanted eye distance in pixels; the picture may have less. */
+    /** Wanted eye distance in pixels. */
     readonly iod: number;
     readonly colors: Colors;
     /** Opacity of each pixel, 0–255, when the picture itself is a cut-out. */
@@ -58,7 +62,8 @@ export function cutOutHead(
   const right = Math.min(picture.width, Math.ceil(origin[0] + REACH.side * iod));
   const bottom = Math.min(picture.height, Math.ceil(origin[1] + REACH.down * iod));
   const crop: CropTransform = {
-    scale: Math.max(1, iod / options.iod),
+    // A smaller head is enlarged, so that its edge is as fine as the frame.
+    scale: iod / options.iod,
     angle: 0,
     originX: left,
     originY: top,
@@ -70,7 +75,7 @@ export function cutOutHead(
   const moved = placedIn(points, crop);
   const frame = faceFrame(moved);
   const alpha = own ? alphaOf(own, picture, crop, width, height) : undefined;
-  const { matte, share } = separated(image, { points: moved, frame }, alpha, checkpoint);
+  const { matte, share } = separated(image, { points: moved, frame }, { alpha, mask: movedMask(mask, crop) }, checkpoint);
   const out = plane(width, height);
   const bounds = [(right - left) / crop.scale, (bottom - top) / crop.scale] as const;
   const soft = BORDER * frame.iod;
@@ -105,6 +110,11 @@ function placedIn(points: Float32Array, { scale, originX, originY }: CropTransfo
   return points.map((value, i) => (value - (i % 3 === 0 ? originX : i % 3 === 1 ? originY : 0)) / scale);
 }
 
+function movedMask(mask: PersonMask, { scale, originX, originY }: CropTransform): PersonMask {
+  const { x, y, size, angle } = mask.region;
+  return { ...mask, region: { x: (x - originX) / scale, y: (y - originY) / scale, size: size / scale, angle } };
+}
+
 function alphaOf(
   own: Uint8Array,
   { width, height }: Picture,
@@ -120,7 +130,7 @@ function alphaOf(
 function separated(
   image: RgbImage,
   { points, frame }: { points: Float32Array; frame: FaceFrame },
-  alpha: Plane | undefined,
+  { alpha, mask }: { alpha: Plane | undefined; mask: PersonMask },
   checkpoint: () => void,
 ): { matte: Plane; share: Plane } {
   const scale = Math.max(1, frame.iod / WORK_IOD);
@@ -132,7 +142,8 @@ function separated(
   const moved = placedIn(points, crop);
   const place = { points: moved, frame: faceFrame(moved) };
   checkpoint();
-  const coarse = alpha ? sampled(alpha, w, h) : personMatte(small, place);
+  const seen = maskInPicture(movedMask(mask, crop), w, h);
+  const coarse = alpha ? sampled(alpha, w, h) : personMatte(small, place, seen);
   checkpoint();
   const share = headShare(small, coarse, place);
   return { matte: alpha ?? refined(image, small, coarse, place.frame.iod), share: sampled(share, width, height) };

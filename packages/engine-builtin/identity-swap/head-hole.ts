@@ -1,4 +1,5 @@
 import { type Plane, plane, smoothstep } from '@semblance/vision/plane/plane';
+import { toSegment, type Vec } from './geometry.ts';
 import type { HeadSpot } from './head-place.ts';
 
 /** Height of the chin below the eyes at which the head ends downwards, in shares of the way to the chin. */
@@ -7,17 +8,21 @@ const LOW = [0.62, 0.82] as const;
 const WIDE = [2.2, 2.7] as const;
 const LOW_WIDE = [1.45, 1.8] as const;
 
+/** Half the width of a neck, in eye distances, and where on the way to the chin it begins behind the jaw. */
+const NECK = [0.75, 0.95] as const;
+const NECK_TOP = [0.3, 0.5] as const;
+
 /**
- * Returns the share of each chroma pixel in which the person's head is erased; the neck stays under the new head's.
+ * Returns the share of each chroma pixel in which the person's head is erased; the neck stays.
  * @param distance of each chroma pixel from the person
  * @param chin distance of the chin from the eyes, in eye distances
+ * @param neck from the shoulders to the middle of the head
  * @param edge distances from the person up to which it is erased fully, and from which not
  */
 export function headHole(
   distance: Plane,
   spot: HeadSpot,
-  chin: number,
-  edge: readonly [number, number],
+  { chin, neck, edge }: { chin: number; neck: readonly [Vec, Vec]; edge: readonly [number, number] },
 ): Plane {
   const { width, height } = distance;
   const hole = plane(width, height);
@@ -38,7 +43,10 @@ export function headHole(
       const inside =
         (1 - smoothstep(LOW[0] * chin, LOW[1] * chin, down)) *
         (1 - smoothstep(wide[0] as number, wide[1] as number, across));
-      hole.data[i] = near * inside;
+      const beside = toSegment({ x: 2 * x + 1, y: 2 * y + 1 }, neck[0], neck[1]).distance / iod;
+      const behind =
+        (1 - smoothstep(NECK[0], NECK[1], beside)) * smoothstep(NECK_TOP[0] * chin, NECK_TOP[1] * chin, down);
+      hole.data[i] = near * inside * (1 - behind);
     }
   }
   return hole;
