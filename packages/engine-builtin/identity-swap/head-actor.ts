@@ -16,10 +16,11 @@ import { eyesAndChin, fitFace, HeadPlacer, type HeadSpot, mapTo, spotOf } from '
 import { HairFinder } from './long-hair.ts';
 import { type Skeleton, skeletonOf } from './skeleton.ts';
 
-/** Ratio of the cut-out's eye distance to the drawn one; the next sizes at which it is made again. */
+/** Ratio of the cut-out's eye distance to the drawn one, sizes at which it is made again, and its least size. */
 const FINER = 1.25;
 const GROWN = 1.4;
 const SHRUNK = 0.45;
+const LEAST_IOD = 16;
 /** Width of the person's edge that is erased, in eye distances. */
 const EDGE = [0.1, 0.3] as const;
 /** Weight of each new observation of a skin. */
@@ -140,7 +141,7 @@ export class HeadActor implements Actor {
 
   /** Returns the head at about its drawn size; makes it again when the size differs much. */
   #preparedFor(iod: number, sighting: Sighting, face: Float32Array | undefined): Prepared {
-    const wanted = FINER * iod;
+    const wanted = Math.max(LEAST_IOD, FINER * iod);
     const fits = wanted <= GROWN * this.#asked && wanted >= SHRUNK * this.#asked;
     if (this.#prepared && fits) return this.#prepared;
     const { picture, alpha, person } = this.#character;

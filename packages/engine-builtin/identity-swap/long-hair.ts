@@ -11,8 +11,11 @@ import type { Skeleton } from './skeleton.ts';
 const CELLS = 14;
 /** The searched part around the eyes, in eye distances: to the sides, up and down. */
 const REACH = { side: 4, up: 3, down: 6 } as const;
-/** Area of hair below the cheeks, in squared eye distances, from which it is long. */
-const LONG = [0.5, 1] as const;
+/** Heights above the chin of the band beside the cheek. */
+const CHEEK = [-0.9, -0.4] as const;
+/** Area of hair on one side in this band and below it, in squared eye distances, from which it is long. */
+const BESIDE = [0.1, 0.2] as const;
+const LONG = [0.2, 0.5] as const;
 
 /** A part of a frame on a coarse grid, in coordinates of the face. */
 interface Grid {
@@ -58,9 +61,9 @@ export class HairFinder {
     const grid = gridOf(frame, distance, { face, spot, chin });
     if (face) this.#learn(grid);
     if (!this.#odds) return undefined;
-    const hair = this.#hairIn(grid);
-    if (!hair) return undefined;
     const torso = torsoIn(grid, of, spot, chin);
+    const hair = this.#hairIn(grid, torso);
+    if (!hair) return undefined;
     const free = plane(distance.width, distance.height);
     each(grid, free, (i, x, y) => {
       free.data[i] = sample(hair, x, y) * (1 - sample(torso, x, y));
@@ -73,7 +76,7 @@ export class HairFinder {
     const at = (list: Float32Array, i: number): number => list[i] as number;
     const inside = (i: number): boolean => at(distance, i) === 0;
     const isFace = (i: number): boolean => (face.data[i] as number) > 0.5;
-    const head = histogram(cells, (i) => (inside(i) && !isFace(i) && at(below, i) < -0.9 ? 1 : 0));
+    const head = histogram(cells, (i) => (inside(i) && !isFace(i) && at(below, i) < CHEEK[0] ? 1 : 0));
     const skin = histogram(cells, (i) => (isFace(i) ? 1 : 0));
     const body = histogram(cells, (i) =>
       inside(i) && at(below, i) > (Math.abs(at(across, i)) < 0.8 ? 0.5 : 2.6) ? 1 : 0,
@@ -85,7 +88,10 @@ export class HairFinder {
   }
 
   /** Returns the hair below the cheeks that is connected with that of the head. */
-  #hairIn({ width, height, cells, below, across, distance, face }: Grid): Plane | undefined {
+  #hairIn(
+    { width, height, cells, below, across, distance, face }: Grid,
+    torso: Plane,
+  ): Plane | undefined {
     const odds = this.#odds as Float64Array;
     const raw = plane(width, height);
     const seeds: number[] = [];
@@ -93,23 +99,38 @@ export class HairFinder {
       const [down, far] = [below[i] as number, distance[i] as number];
       if (far > 1.5 || (face.data[i] as number) > 0.5) continue;
       const under = (1 - smoothstep(0.45, 0.75, Math.abs(across[i] as number))) * smoothstep(-0.4, -0.1, down);
-      const value = (odds[cells[i] as number] as number) - 4 * under - smoothstep(2.5, 3.5, down) * 2;
+      // Above the shoulders hair is likelier than clothes of its colour.
+      const over = smoothstep(0.6, 0.9, Math.abs(across[i] as number)) * (1 - (torso.data[i] as number));
+      const value =
+        (odds[cells[i] as number] as number) + 1.5 * over - 4 * under - 2 * smoothstep(2.5, 3.5, down);
       raw.data[i] = 1 / (1 + Math.exp(-1.5 * value));
-      if (down < -0.9 && raw.data[i] as number > 0.5) seeds.push(i);
+      if (down < CHEEK[0] && (raw.data[i] as number) > 0.5) seeds.push(i);
     }
     const smooth = blur(raw, 0.8);
     const joined = flood(width, height, seeds, (i) => (smooth.data[i] as number) > 0.5);
     const out = plane(width, height);
-    let area = 0;
+    // Hair that does not come down beside the cheek is short, and what looks like it below are dark clothes.
+    const [beside, fallen] = [
+      [0, 0],
+      [0, 0],
+    ];
+    const sideOf = (i: number): 0 | 1 => ((across[i] as number) < 0 ? 0 : 1);
     for (let i = 0; i < out.data.length; i++) {
-      if (!joined[i] || (below[i] as number) < -0.9) continue;
+      const down = below[i] as number;
+      if (!joined[i] || down < CHEEK[0]) continue;
       out.data[i] = 1;
-      area++;
+      const counts = down < CHEEK[1] ? beside : fallen;
+      counts[sideOf(i)] = (counts[sideOf(i)] as number) + 1;
     }
-    const sure = smoothstep(LONG[0], LONG[1], area / CELLS ** 2);
-    if (sure === 0) return undefined;
+    const sure = [0, 1].map(
+      (side) =>
+        smoothstep(BESIDE[0], BESIDE[1], (beside[side] as number) / CELLS ** 2) *
+        smoothstep(LONG[0], LONG[1], (fallen[side] as number) / CELLS ** 2),
+    );
+    if (sure[0] === 0 && sure[1] === 0) return undefined;
     const wide = blur(out, 0.9);
-    return { ...wide, data: wide.data.map((value) => sure * smoothstep(0.08, 0.4, value)) };
+    const data = wide.data.map((value, i) => (sure[sideOf(i)] as number) * smoothstep(0.08, 0.4, value));
+    return { ...wide, data };
   }
 
   #cover(frame: Planes, grid: Grid, hair: Plane, torso: Plane): void {
