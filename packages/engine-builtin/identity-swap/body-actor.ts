@@ -96,11 +96,7 @@ export class BodyActor implements Actor {
   }
 
   /** Returns the head's rotation and expression where the character shows a face. */
-  #headPose(
-    face: Float32Array | undefined,
-    ptsUs: number,
-    ahead: Sighting['ahead'],
-  ): HeadPose | undefined {
+  #headPose(face: Float32Array | undefined, ptsUs: number, ahead: Sighting['ahead']): HeadPose | undefined {
     const known = this.#character.face;
     if (!this.#head || !known) return undefined;
     this.#expression ??= new ExpressionFollower(this.#head.portrait, mouthScaleOf(known.mouth));

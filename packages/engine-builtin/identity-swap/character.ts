@@ -21,6 +21,8 @@ const LEAST_EMPTY = 0.05;
 export const MAX_OF_FRAME = 0.7;
 /** Largest eye distance of a head that is drawn alone, in frame heights. */
 const MAX_EYES = 0.35;
+/** Least eye distance, in pixels, of a head that is drawn alone. */
+const LEAST_EYES = 12;
 /** Ratio of picture size to drawn size above which the picture is scaled down. */
 const LEAST_SHRUNK = 1.3;
 
@@ -69,7 +71,26 @@ export async function readCharacter(
   const face = await readCharacterFace(picture, person, faces, checkpoint);
   // A cut-out needs its colours without a background: white would bleed into its edge.
   const own = alpha ? { picture: await readFace(path, WHAT), alpha } : { picture };
-  return { ...own, person, ...(face ? { face } : {}) };
+  const character = { ...own, person, ...(face ? { face } : {}) };
+  refuseUnplaceable(character);
+  return character;
+}
+
+/** Refuses a picture that shows too little: neither a whole trunk nor a face that can be drawn. */
+function refuseUnplaceable(character: Character): void {
+  const { person, picture, face } = character;
+  if (showsHips(skeletonOf(person.points), picture.height)) return;
+  const refused = (message: string): RenderError => new RenderError('face_not_detected', message);
+  if (!face) {
+    throw refused('The character picture (character_key) ends above the hips and shows no face.');
+  }
+  const { iod } = faceFrame(face.points);
+  if (iod < LEAST_EYES) {
+    throw refused(
+      `The face in the character picture (character_key) is too small: ${Math.round(iod)} pixels between the eyes, ` +
+        `at least ${LEAST_EYES} are needed.`,
+    );
+  }
 }
 
 /**

@@ -104,7 +104,8 @@ export class HeadActor implements Actor {
     hair?.cover(planes);
     this.#stage.plate.fill(planes, hole, map, distance);
     if (this.#seen && light) tintNeck(planes, distance, { from: this.#seen, to: light }, spot, toChin);
-    const patch = skeleton.facing < 0 ? painter.behind() : pose.share > 0 ? painter.posed(pose.pose) : painter.flat;
+    const patch =
+      skeleton.facing < 0 ? painter.behind() : pose.share > 0 ? painter.posed(pose.pose) : painter.flat;
     drawPatch(planes, patch, place);
     return true;
   }
@@ -182,11 +183,7 @@ function spotOfFace(face: Float32Array): HeadSpot {
 }
 
 /** Draws a head that a map moves from the painter's own pixels to the frame. */
-function drawPatch(
-  frame: Sighting['planes'],
-  { planes, alpha }: HeadPatch,
-  place: Affine,
-): void {
+function drawPatch(frame: Sighting['planes'], { planes, alpha }: HeadPatch, place: Affine): void {
   const { width, height } = alpha;
   const from: number[] = [];
   const to: number[] = [];

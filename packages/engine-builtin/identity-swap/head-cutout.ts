@@ -23,6 +23,8 @@ const BLOCK = 16;
 const BORDER = 0.08;
 /** Depth of the edge that the background tints, in eye distances. */
 const TINTED = 0.05;
+/** Blur of the edge, in pixels of the cut-out. */
+const SOFT = 0.7;
 
 /** A head with its hair and the beginning of its neck, cut out of a picture. */
 export interface HeadCutout {
@@ -75,7 +77,12 @@ export function cutOutHead(
   const moved = placedIn(points, crop);
   const frame = faceFrame(moved);
   const alpha = own ? alphaOf(own, picture, crop, width, height) : undefined;
-  const { matte, share } = separated(image, { points: moved, frame }, { alpha, mask: movedMask(mask, crop) }, checkpoint);
+  const { matte, share } = separated(
+    image,
+    { points: moved, frame },
+    { alpha, mask: movedMask(mask, crop) },
+    checkpoint,
+  );
   const out = plane(width, height);
   const bounds = [(right - left) / crop.scale, (bottom - top) / crop.scale] as const;
   const soft = BORDER * frame.iod;
@@ -99,7 +106,7 @@ export function cutOutHead(
   const { y } = toPlanes(within(matte, 0.9, 0.995));
   // The background tints the edge deeper than it lightens or darkens it.
   const { u, v } = toPlanes(within(blur(matte, TINTED * frame.iod), 0.97, 0.995));
-  return { width, height, points: moved, armless: { y, u, v }, alphas: [out] };
+  return { width, height, points: moved, armless: { y, u, v }, alphas: [blur(out, SOFT)] };
 }
 
 function within(matte: Plane, low: number, high: number): Plane {
@@ -112,7 +119,10 @@ function placedIn(points: Float32Array, { scale, originX, originY }: CropTransfo
 
 function movedMask(mask: PersonMask, { scale, originX, originY }: CropTransform): PersonMask {
   const { x, y, size, angle } = mask.region;
-  return { ...mask, region: { x: (x - originX) / scale, y: (y - originY) / scale, size: size / scale, angle } };
+  return {
+    ...mask,
+    region: { x: (x - originX) / scale, y: (y - originY) / scale, size: size / scale, angle },
+  };
 }
 
 function alphaOf(
@@ -123,7 +133,11 @@ function alphaOf(
   h: number,
 ): Plane {
   const { data } = cropRgb({ width, height, channels: 1, data: own }, crop, w, h);
-  return { width: w, height: h, data: Float32Array.from({ length: w * h }, (_, i) => (data[i * 3] as number) / 255) };
+  return {
+    width: w,
+    height: h,
+    data: Float32Array.from({ length: w * h }, (_, i) => (data[i * 3] as number) / 255),
+  };
 }
 
 /** Returns where the person is in a picture, and how much of it belongs to the head; both 0–1, at full size. */
@@ -146,7 +160,10 @@ function separated(
   const coarse = alpha ? sampled(alpha, w, h) : personMatte(small, place, seen);
   checkpoint();
   const share = headShare(small, coarse, place);
-  return { matte: alpha ?? refined(image, small, coarse, place.frame.iod), share: sampled(share, width, height) };
+  return {
+    matte: alpha ?? refined(image, small, coarse, place.frame.iod),
+    share: sampled(share, width, height),
+  };
 }
 
 /** Moves the edge of a coarse matte to the edge of the full picture. */
@@ -198,7 +215,8 @@ function projected(image: RgbImage, weights: readonly [number, number, number]):
   const out = plane(image.width, image.height);
   for (let i = 0; i < out.data.length; i++) {
     for (let k = 0; k < 3; k++)
-      out.data[i] = (out.data[i] as number) + (weights[k] as number) * ((channels[k] as Plane).data[i] as number);
+      out.data[i] =
+        (out.data[i] as number) + (weights[k] as number) * ((channels[k] as Plane).data[i] as number);
   }
   return out;
 }
@@ -212,7 +230,11 @@ function sampled(from: Plane, width: number, height: number): Plane {
   const out = plane(width, height);
   for (let y = 0; y < height; y++) {
     for (let x = 0; x < width; x++) {
-      out.data[y * width + x] = sample(from, ((x + 0.5) * from.width) / width, ((y + 0.5) * from.height) / height);
+      out.data[y * width + x] = sample(
+        from,
+        ((x + 0.5) * from.width) / width,
+        ((y + 0.5) * from.height) / height,
+      );
     }
   }
   return out;

@@ -39,7 +39,9 @@ export function headHole(
       const down = (dx * cos + dy * sin) / iod;
       const across = Math.abs(dy * cos - dx * sin) / iod;
       const low = smoothstep(0.25 * chin, 0.6 * chin, down);
-      const wide = [0, 1].map((k) => (WIDE[k] as number) + ((LOW_WIDE[k] as number) - (WIDE[k] as number)) * low);
+      const wide = [0, 1].map(
+        (k) => (WIDE[k] as number) + ((LOW_WIDE[k] as number) - (WIDE[k] as number)) * low,
+      );
       const inside =
         (1 - smoothstep(LOW[0] * chin, LOW[1] * chin, down)) *
         (1 - smoothstep(wide[0] as number, wide[1] as number, across));

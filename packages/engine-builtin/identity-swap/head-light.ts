@@ -5,7 +5,8 @@ import type { HeadSpot } from './head-place.ts';
 
 /** Mesh points that show skin: forehead, cheeks, nose. */
 const SKIN = [
-  151, 9, 108, 337, 69, 299, 50, 280, 101, 330, 36, 266, 205, 425, 187, 411, 118, 347, 117, 346, 123, 352, 6, 195,
+  151, 9, 108, 337, 69, 299, 50, 280, 101, 330, 36, 266, 205, 425, 187, 411, 118, 347, 117, 346, 123, 352, 6,
+  195,
 ] as const;
 /** Share of the difference in light and colour that is applied to a head; all of it would remove its complexion. */
 const LIGHT_SHARE = 0.4;
@@ -36,7 +37,12 @@ export function faceLight(planes: Planes, points: Float32Array, spot: HeadSpot):
     const [dx, dy] = [(px - spot.x) / spot.iod, (py - spot.y) / spot.iod];
     const around = 0.05 * spot.iod;
     let l = 0;
-    for (const [ox, oy] of [[-1, -1], [1, -1], [-1, 1], [1, 1]] as const)
+    for (const [ox, oy] of [
+      [-1, -1],
+      [1, -1],
+      [-1, 1],
+      [1, 1],
+    ] as const)
       l += sampleByte(planes.y, px + ox * around, py + oy * around) / 4;
     seen.push({
       x: dx * sin - dy * cos,

@@ -1,7 +1,14 @@
 import { pointOf } from '@semblance/vision/face-mesh';
 import { FACE_OVAL } from '@semblance/vision/face-regions';
 import type { RgbImage } from '@semblance/vision/picture';
-import { blur, distanceInside, fillPolygon, type Plane, plane, smoothstep } from '@semblance/vision/plane/plane';
+import {
+  blur,
+  distanceInside,
+  fillPolygon,
+  type Plane,
+  plane,
+  smoothstep,
+} from '@semblance/vision/plane/plane';
 import type { FaceFrame } from '../animate/face-frame.ts';
 import { colourCells, flood, guided, histogram } from '../animate/matte.ts';
 import { opponent } from '../swap/skin.ts';
@@ -40,7 +47,9 @@ export function headShare(
     const far = outside.data[i] as number;
     // Beside the neck clothes begin at once.
     const narrow = 1 - 0.7 * smoothstep(0.6, 0.95, Math.abs(across.data[i] as number));
-    const neck = (1 - smoothstep(NECK[0] * narrow, NECK[1] * narrow, far)) * (1 - smoothstep(0, 0.06, far) * (1 - (skin.data[i] as number)));
+    const neck =
+      (1 - smoothstep(NECK[0] * narrow, NECK[1] * narrow, far)) *
+      (1 - smoothstep(0, 0.06, far) * (1 - (skin.data[i] as number)));
     out.data[i] = Math.max(1 - under * (1 - neck), hair.data[i] as number);
   }
   return blur(out, 0.03 * iod);
@@ -86,7 +95,11 @@ function facePlace(
 }
 
 /** Returns how likely each pixel shows the face's skin rather than clothes. */
-function bareSkin(image: RgbImage, matte: Plane, { below, outside, iod }: FacePlace & { readonly iod: number }): Plane {
+function bareSkin(
+  image: RgbImage,
+  matte: Plane,
+  { below, outside, iod }: FacePlace & { readonly iod: number },
+): Plane {
   const cells = colourCells(image);
   const at = (field: Plane, i: number): number => field.data[i] as number;
   const face = histogram(cells, (i) => (at(outside, i) === 0 ? 1 : 0));
@@ -138,7 +151,8 @@ function longHair(
   const beside = [0, 0];
   for (let i = 0; i < cells.length; i++) {
     const here = at(below, i) > CHEEK[0] && at(below, i) < CHEEK[1] && at(outside, i) > 0.05;
-    if (here && joined[i]) beside[at(across, i) < 0 ? 0 : 1] = (beside[at(across, i) < 0 ? 0 : 1] as number) + 1;
+    if (here && joined[i])
+      beside[at(across, i) < 0 ? 0 : 1] = (beside[at(across, i) < 0 ? 0 : 1] as number) + 1;
   }
   const falls = beside.map((count) => smoothstep(BESIDE[0], BESIDE[1], count / iod ** 2));
   for (let i = 0; i < cells.length; i++) {

@@ -88,21 +88,25 @@ export class HairFinder {
   }
 
   /** Returns the hair below the cheeks that is connected with that of the head. */
-  #hairIn(
-    { width, height, cells, below, across, distance, face }: Grid,
-    torso: Plane,
-  ): Plane | undefined {
+  #hairIn({ width, height, cells, below, across, distance, face }: Grid, torso: Plane): Plane | undefined {
     const odds = this.#odds as Float64Array;
     const raw = plane(width, height);
     const seeds: number[] = [];
     for (let i = 0; i < cells.length; i++) {
       const [down, far] = [below[i] as number, distance[i] as number];
       if (far > 1.5 || (face.data[i] as number) > 0.5) continue;
-      const under = (1 - smoothstep(0.45, 0.75, Math.abs(across[i] as number))) * smoothstep(-0.4, -0.1, down);
+      const under =
+        (1 - smoothstep(0.45, 0.75, Math.abs(across[i] as number))) * smoothstep(-0.4, -0.1, down);
       // Above the shoulders hair is likelier than clothes of its colour.
-      const over = smoothstep(0.6, 0.9, Math.abs(across[i] as number)) * (1 - (torso.data[i] as number));
+      const wide = Math.abs(across[i] as number);
+      const over = smoothstep(0.6, 0.9, wide) * (1 - (torso.data[i] as number));
+      const beyond = smoothstep(1.7, 2.1, wide) * (torso.data[i] as number);
       const value =
-        (odds[cells[i] as number] as number) + 1.5 * over - 4 * under - 2 * smoothstep(2.5, 3.5, down);
+        (odds[cells[i] as number] as number) +
+        1.5 * over -
+        4 * under -
+        6 * beyond -
+        2 * smoothstep(2.5, 3.5, down);
       raw.data[i] = 1 / (1 + Math.exp(-1.5 * value));
       if (down < CHEEK[0] && (raw.data[i] as number) > 0.5) seeds.push(i);
     }
@@ -135,7 +139,7 @@ export class HairFinder {
 
   #cover(frame: Planes, grid: Grid, hair: Plane, torso: Plane): void {
     const { width, height, cells, below, distance, face, image } = grid;
-    const [odds, skin] = [this.#odds as Float64Array, this.#skin as Float64Array];
+    const skin = this.#skin as Float64Array;
     const clothes = plane(width, height);
     for (let i = 0; i < cells.length; i++) {
       const cell = cells[i] as number;
@@ -144,7 +148,6 @@ export class HairFinder {
         (below[i] as number) > 0.2 &&
         (face.data[i] as number) < 0.5 &&
         (hair.data[i] as number) < 0.02 &&
-        (odds[cell] as number) < 0 &&
         (skin[cell] as number) < 2e-3;
       clothes.data[i] = isCloth ? 1 : 0;
     }
@@ -237,7 +240,12 @@ function gridOf(
 }
 
 /** Returns where the person's trunk is, below the line from the neck over the shoulders. */
-function torsoIn({ width, height, left, top, step }: Grid, of: Skeleton, spot: HeadSpot, chin: number): Plane {
+function torsoIn(
+  { width, height, left, top, step }: Grid,
+  of: Skeleton,
+  spot: HeadSpot,
+  chin: number,
+): Plane {
   const out = plane(width, height);
   const { iod } = spot;
   const neck = {
@@ -245,7 +253,10 @@ function torsoIn({ width, height, left, top, step }: Grid, of: Skeleton, spot: H
     y: spot.y + (chin + 0.5) * iod * Math.sin(spot.angle),
   };
   const side = Math.hypot(of.shoulderSide.x, of.shoulderSide.y);
-  const unit = { x: Math.abs(of.shoulderSide.x) / Math.max(1, side), y: of.shoulderSide.y / Math.max(1, side) };
+  const unit = {
+    x: Math.abs(of.shoulderSide.x) / Math.max(1, side),
+    y: of.shoulderSide.y / Math.max(1, side),
+  };
   if (of.shoulderSide.x < 0) unit.y = -unit.y;
   const shoulder = (sign: 1 | -1): [number, number] => [
     of.shoulders.x + sign * unit.x * (side + 0.5 * iod),

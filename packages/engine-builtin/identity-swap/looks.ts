@@ -26,7 +26,10 @@ export function looksOf(picture: Picture, person: Person): Looks {
 function headIn(picture: Picture, { head, headDown, shoulders }: Skeleton): number[] | undefined {
   const radius = 0.4 * Math.hypot(head.x - shoulders.x, head.y - shoulders.y);
   const down = times(headDown, 2 * radius);
-  return meanIn(picture, sub(head, times(down, 0.5)), down, { x: headDown.y * radius, y: -headDown.x * radius });
+  return meanIn(picture, sub(head, times(down, 0.5)), down, {
+    x: headDown.y * radius,
+    y: -headDown.x * radius,
+  });
 }
 
 /** Returns the mean colour of the parallelogram that reaches from `from` along `down`, to `side` on both sides. */
