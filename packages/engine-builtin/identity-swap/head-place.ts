@@ -1,4 +1,3 @@
-import { pointOf } from '@semblance/vision/face-mesh';
 import { FACE_OVAL, LEFT_EYE, RIGHT_EYE } from '@semblance/vision/face-regions';
 import { OneEuroFilter } from '../motion-transfer/one-euro.ts';
 import { type Affine, apply, clamp, cross, dot, type Vec } from './geometry.ts';
@@ -122,11 +121,6 @@ export function eyesAndChin(points: Float32Array): { eyes: Vec; chin: Vec } {
     y += (points[i * 2 + 1] as number) / all.length;
   }
   return { eyes: { x, y }, chin: { x: points[152 * 2] as number, y: points[152 * 2 + 1] as number } };
-}
-
-/** Returns the middle of a face that is given by x, y and z of its points. */
-export function middleOf(face: Float32Array): Vec {
-  return pointOf(face, 168);
 }
 
 function axesOf({ headDown }: Skeleton): { right: Vec; down: Vec } {

@@ -13,6 +13,8 @@ const CELLS = 14;
 const REACH = { side: 4, up: 3, down: 6 } as const;
 /** Heights above the chin of the band beside the cheek. */
 const CHEEK = [-0.9, -0.4] as const;
+/** Distance from the person's mask, in cells, up to which hair may lie. */
+const FREE = 3;
 /** Area of hair on one side in this band and below it, in squared eye distances, from which it is long. */
 const BESIDE = [0.1, 0.2] as const;
 const LONG = [0.2, 0.5] as const;
@@ -81,9 +83,10 @@ export class HairFinder {
     const body = histogram(cells, (i) =>
       inside(i) && at(below, i) > (Math.abs(at(across, i)) < 0.8 ? 0.5 : 2.6) ? 1 : 0,
     );
+    const room = histogram(cells, (i) => (at(distance, i) > FREE ? 1 : 0));
     this.#skin = skin;
     this.#odds = head.map((share, c) =>
-      Math.log((share + 2e-5) / (Math.max(skin[c] as number, body[c] as number) + 2e-5)),
+      Math.log((share + 2e-5) / (Math.max(skin[c] as number, body[c] as number, room[c] as number) + 2e-5)),
     );
   }
 
@@ -94,13 +97,13 @@ export class HairFinder {
     const seeds: number[] = [];
     for (let i = 0; i < cells.length; i++) {
       const [down, far] = [below[i] as number, distance[i] as number];
-      if (far > 1.5 || (face.data[i] as number) > 0.5) continue;
+      if (far > FREE || (face.data[i] as number) > 0.5) continue;
       const under =
         (1 - smoothstep(0.45, 0.75, Math.abs(across[i] as number))) * smoothstep(-0.4, -0.1, down);
       // Above the shoulders hair is likelier than clothes of its colour.
       const wide = Math.abs(across[i] as number);
       const over = smoothstep(0.6, 0.9, wide) * (1 - (torso.data[i] as number));
-      const beyond = smoothstep(1.7, 2.1, wide) * (torso.data[i] as number);
+      const beyond = smoothstep(2.1, 2.6, wide) * (torso.data[i] as number);
       const value =
         (odds[cells[i] as number] as number) +
         1.5 * over -
