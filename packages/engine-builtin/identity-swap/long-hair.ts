@@ -103,7 +103,7 @@ export class HairFinder {
       // Above the shoulders hair is likelier than clothes of its colour.
       const wide = Math.abs(across[i] as number);
       const over = smoothstep(0.6, 0.9, wide) * (1 - (torso.data[i] as number));
-      const beyond = smoothstep(2.1, 2.6, wide) * (torso.data[i] as number);
+      const beyond = smoothstep(1.7, 2.1, wide) * (torso.data[i] as number);
       const value =
         (odds[cells[i] as number] as number) +
         1.5 * over -
