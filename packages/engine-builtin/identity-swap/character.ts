@@ -84,7 +84,13 @@ function refuseUnplaceable(character: Character): void {
   if (!face) {
     throw refused('The character picture (character_key) ends above the hips and shows no face.');
   }
-  const { iod } = faceFrame(face.points);
+  const { iod, origin } = faceFrame(face.points);
+  const [x, y] = origin;
+  if (x < 0.8 * iod || x > picture.width - 0.8 * iod || y < 0.4 * iod || y > picture.height - 1.5 * iod) {
+    throw refused(
+      'The face in the character picture (character_key) is cut off by the border of the picture.',
+    );
+  }
   if (iod < LEAST_EYES) {
     throw refused(
       `The face in the character picture (character_key) is too small: ${Math.round(iod)} pixels between the eyes, ` +

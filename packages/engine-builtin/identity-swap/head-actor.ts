@@ -16,11 +16,12 @@ import { eyesAndChin, fitFace, HeadPlacer, type HeadSpot, mapTo, spotOf } from '
 import { HairFinder } from './long-hair.ts';
 import { type Skeleton, skeletonOf } from './skeleton.ts';
 
-/** Ratio of the cut-out's eye distance to the drawn one, sizes at which it is made again, and its least size. */
+/** Ratio of the cut-out's eye distance to the drawn one, sizes at which it is made again, and its least and largest size. */
 const FINER = 1.25;
 const GROWN = 1.4;
 const SHRUNK = 0.45;
 const LEAST_IOD = 16;
+const MOST_IOD = 200;
 /** Width of the person's edge that is erased, in eye distances. */
 const EDGE = [0.1, 0.3] as const;
 /** Weight of each new observation of a skin. */
@@ -29,8 +30,8 @@ const LEARNING = 0.05;
 /** A head at one size in one light. */
 interface Prepared {
   readonly painter: HeadPainter;
-  readonly iod: number;
   readonly light: FaceLight | undefined;
+  readonly cutAbove: boolean;
 }
 
 /** Puts the head of a character, of whom the picture shows no more, on the person's neck. */
@@ -76,7 +77,7 @@ export class HeadActor implements Actor {
     const rough = known ? spotOfFace(known.face) : undefined;
     if (rough && known) this.#placer.learn(rough, known.skeleton);
     const size = face && rough ? rough.iod : this.#placer.guessed(skeleton).iod;
-    const { painter, light } = this.#preparedFor(size, sighting, face);
+    const { painter, light, cutAbove } = this.#preparedFor(size, sighting, face);
     const pose = this.#pose(painter, sighting);
     const points = posedPoints(painter.portrait, pose.pose);
     const { eyes, chin } = eyesAndChin(points);
@@ -89,13 +90,15 @@ export class HeadActor implements Actor {
     if (face) this.#look(sighting, face);
     const edge = EDGE.map((share) => (share * spot.iod) / 2 + 1) as [number, number];
     const neck = [skeleton.shoulders, skeleton.head] as const;
-    const hole = headHole(distance, spot, { chin: toChin, neck, edge });
-    const hair = this.#hair.look(planes, distance, {
-      face: face && flat(face),
-      spot,
-      chin: toChin,
-      of: skeleton,
-    });
+    const hole = headHole(distance, spot, { chin: toChin, neck, edge, keepsHair: cutAbove });
+    const hair = cutAbove
+      ? undefined
+      : this.#hair.look(planes, distance, {
+          face: face && flat(face),
+          spot,
+          chin: toChin,
+          of: skeleton,
+        });
     if (hair) {
       for (let i = 0; i < hole.data.length; i++) {
         hole.data[i] = Math.max(hole.data[i] as number, hair.free.data[i] as number);
@@ -142,7 +145,7 @@ export class HeadActor implements Actor {
 
   /** Returns the head at about its drawn size; makes it again when the size differs much. */
   #preparedFor(iod: number, sighting: Sighting, face: Float32Array | undefined): Prepared {
-    const wanted = Math.max(LEAST_IOD, FINER * iod);
+    const wanted = Math.min(MOST_IOD, Math.max(LEAST_IOD, FINER * iod));
     const fits = wanted <= GROWN * this.#asked && wanted >= SHRUNK * this.#asked;
     if (this.#prepared && fits) return this.#prepared;
     const { picture, alpha, person } = this.#character;
@@ -162,7 +165,8 @@ export class HeadActor implements Actor {
     checkpoint();
     const painter = HeadPainter.of({ ...cutout, armless }, cutout.points);
     if (!painter) throw new Error('a face whose head cannot be drawn');
-    this.#prepared = { painter, iod: wanted, light: own && faceLight(armless, points, spot) };
+    const light = own && faceLight(armless, points, spot);
+    this.#prepared = { painter, light, cutAbove: cutout.cutAbove };
     return this.#prepared;
   }
 }

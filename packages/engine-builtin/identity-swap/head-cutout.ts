@@ -21,6 +21,8 @@ const REACH = { side: 3.6, up: 3.8, down: 4.8 } as const;
 const BLOCK = 16;
 /** Width of the soft end where the border of the picture cuts the head, in eye distances. */
 const BORDER = 0.08;
+/** The same at the upper border: the head blends into the person's hair there. */
+const CUT = 0.5;
 /** Depth of the edge that the background tints, in eye distances. */
 const TINTED = 0.05;
 /** Blur of the edge, in pixels of the cut-out. */
@@ -36,6 +38,8 @@ export interface HeadCutout {
   readonly armless: Planes;
   /** Its opacity, alone in a list. */
   readonly alphas: readonly [Plane];
+  /** Whether the upper border of the picture cuts the head. */
+  readonly cutAbove: boolean;
 }
 
 /**
@@ -86,9 +90,11 @@ export function cutOutHead(
   const out = plane(width, height);
   const bounds = [(right - left) / crop.scale, (bottom - top) / crop.scale] as const;
   const soft = BORDER * frame.iod;
+  const cutAbove = top === 0 && isCovered(matte, frame);
+  const above = cutAbove ? CUT * frame.iod : soft;
   for (let y = 0; y < height; y++) {
     // Where nothing of the picture lies beyond, its border ends the head.
-    const down = smoothstep(0, soft, bounds[1] - y - 0.5) * (top > 0 ? 1 : smoothstep(0, soft, y + 0.5));
+    const down = smoothstep(0, soft, bounds[1] - y - 0.5) * (top > 0 ? 1 : smoothstep(0, above, y + 0.5));
     for (let x = 0; x < width; x++) {
       const i = y * width + x;
       const edge = smoothstep(0, soft, Math.min(x + 0.5, bounds[0] - x - 0.5));
@@ -106,7 +112,19 @@ export function cutOutHead(
   const { y } = toPlanes(within(matte, 0.9, 0.995));
   // The background tints the edge deeper than it lightens or darkens it.
   const { u, v } = toPlanes(within(blur(matte, TINTED * frame.iod), 0.97, 0.995));
-  return { width, height, points: moved, armless: { y, u, v }, alphas: [blur(out, SOFT)] };
+  return { width, height, points: moved, armless: { y, u, v }, alphas: [blur(out, SOFT)], cutAbove };
+}
+
+/** Returns whether the person covers the first row above the face. */
+function isCovered(matte: Plane, { origin, iod }: FaceFrame): boolean {
+  const row = Math.min(matte.height - 1, Math.ceil(BORDER * iod));
+  let sum = 0;
+  const [from, to] = [
+    Math.max(0, Math.round(origin[0] - iod)),
+    Math.min(matte.width, Math.round(origin[0] + iod)),
+  ];
+  for (let x = from; x < to; x++) sum += matte.data[row * matte.width + x] as number;
+  return sum > 0.25 * (to - from);
 }
 
 function within(matte: Plane, low: number, high: number): Plane {

@@ -12,17 +12,31 @@ const LOW_WIDE = [1.45, 1.8] as const;
 const NECK = [0.75, 0.95] as const;
 const NECK_TOP = [0.3, 0.5] as const;
 
+/** Height below the eyes, in eye distances, above which the person's hair stays where the new head has none. */
+const HAIR = [-0.6, 0] as const;
+
 /**
  * Returns the share of each chroma pixel in which the person's head is erased; the neck stays.
  * @param distance of each chroma pixel from the person
  * @param chin distance of the chin from the eyes, in eye distances
  * @param neck from the shoulders to the middle of the head
+ * @param keepsHair whether the person's hair stays, for a head that has none
  * @param edge distances from the person up to which it is erased fully, and from which not
  */
 export function headHole(
   distance: Plane,
   spot: HeadSpot,
-  { chin, neck, edge }: { chin: number; neck: readonly [Vec, Vec]; edge: readonly [number, number] },
+  {
+    chin,
+    neck,
+    keepsHair,
+    edge,
+  }: {
+    readonly chin: number;
+    readonly neck: readonly [Vec, Vec];
+    readonly keepsHair: boolean;
+    readonly edge: readonly [number, number];
+  },
 ): Plane {
   const { width, height } = distance;
   const hole = plane(width, height);
@@ -48,7 +62,8 @@ export function headHole(
       const beside = toSegment({ x: 2 * x + 1, y: 2 * y + 1 }, neck[0], neck[1]).distance / iod;
       const behind =
         (1 - smoothstep(NECK[0], NECK[1], beside)) * smoothstep(NECK_TOP[0] * chin, NECK_TOP[1] * chin, down);
-      hole.data[i] = near * inside * (1 - behind);
+      const hair = keepsHair ? smoothstep(HAIR[0], HAIR[1], down) : 1;
+      hole.data[i] = near * inside * hair * (1 - behind);
     }
   }
   return hole;
