@@ -86,7 +86,7 @@ function refuseUnplaceable(character: Character): void {
   }
   const { iod, origin } = faceFrame(face.points);
   const [x, y] = origin;
-  if (x < 0.8 * iod || x > picture.width - 0.8 * iod || y < 0.4 * iod || y > picture.height - 1.5 * iod) {
+  if (x < 0.8 * iod || x > picture.width - 0.8 * iod || y < 0.65 * iod || y > picture.height - 1.5 * iod) {
     throw refused(
       'The face in the character picture (character_key) is cut off by the border of the picture.',
     );

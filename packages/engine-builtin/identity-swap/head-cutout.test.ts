@@ -1,3 +1,6 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
 import { FaceFinder } from '@semblance/vision/face-finder';
 import { FACE_OVAL } from '@semblance/vision/face-regions';
@@ -5,21 +8,27 @@ import { openSession } from '@semblance/vision/models/session';
 import type { PersonFinder } from '@semblance/vision/person';
 import { openPersonFinder } from '@semblance/vision/person-finder';
 import { fillPolygon, type Plane, plane } from '@semblance/vision/plane/plane';
+import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { faceFrame } from '../animate/face-frame.ts';
 import { type Character, readCharacter, showsHead } from './character.ts';
 import { cutOutHead, type HeadCutout } from './head-cutout.ts';
 
 const IOD = 60;
+let directory: string;
 let people: PersonFinder;
 let faces: FaceFinder;
 
 beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'semblance-head-'));
   people = await openPersonFinder();
   const [blazeface, facemesh] = await Promise.all([openSession('blazeface'), openSession('facemesh')]);
   faces = new FaceFinder({ blazeface, facemesh });
 }, 60_000);
-afterAll(() => people.close());
+afterAll(async () => {
+  await people.close();
+  await rm(directory, { recursive: true, force: true });
+});
 
 async function headOf(path: string): Promise<HeadCutout> {
   const character: Character = await readCharacter(path, { people, faces }, () => undefined);
@@ -75,5 +84,22 @@ describe('the head of a portrait', () => {
     }
     expect(soft).toBeGreaterThan(500);
     expect(steps / soft).toBeLessThan(0.02);
+  });
+
+  it('keeps blending into the hair of the person where the picture cuts it, and is refused without a forehead', async () => {
+    const whole = await headOf(ASTRONAUT);
+    expect(whole.cutAbove).toBe(false);
+    const { width, height } = await sharp(ASTRONAUT).metadata();
+    const below = async (top: number): Promise<string> => {
+      const path = join(directory, `${top}.png`);
+      await sharp(ASTRONAUT)
+        .extract({ left: 0, top, width, height: height - top })
+        .toFile(path);
+      return path;
+    };
+    // The eyes are at a height of 101 pixels, 43 from each other.
+    const cut = await headOf(await below(50));
+    expect(cut.cutAbove).toBe(true);
+    await expect(headOf(await below(80))).rejects.toMatchObject({ code: 'face_not_detected' });
   });
 });
