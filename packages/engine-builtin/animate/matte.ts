@@ -15,9 +15,15 @@ const ROUNDS = 6;
  * Rother et al. 2004). The edge follows the picture's edge (guided filter; He et al. 2010).
  * @param image part of the picture around the face
  * @param place the face's mesh and frame in pixels of `image`
+ * @param seen a rough mask of the person, 0–255
  */
-export function personMatte(image: RgbImage, place: { points: Float32Array; frame: FaceFrame }): Plane {
+export function personMatte(
+  image: RgbImage,
+  place: { points: Float32Array; frame: FaceFrame },
+  seen?: Uint8Array,
+): Plane {
   const { prior, certain } = expectation(image.width, image.height, place);
+  if (seen) believe(seen, prior, certain);
   const { iod } = place.frame;
   const { y } = opponent(image);
   const matte = learnMatte(image, { prior, certain }, Math.max(2, iod * 0.14));
@@ -27,6 +33,20 @@ export function personMatte(image: RgbImage, place: { points: Float32Array; fram
     sharp.data[i] = (certain.data[i] as number) > 0 ? 1 : smoothstep(0.12, 0.82, sharp.data[i] as number);
   }
   return sharp;
+}
+
+/** Odds of a person where a rough mask has no doubt. */
+const MASKED = 3;
+
+/** Corrects the expectation by a rough mask, which knows wide hair and hats. */
+function believe(seen: Uint8Array, prior: Plane, certain: Plane): void {
+  for (let i = 0; i < seen.length; i++) {
+    const share = (seen[i] as number) / 255;
+    const odds = MASKED * (2 * share - 1);
+    const before = prior.data[i] as number;
+    prior.data[i] = share > 0.5 ? Math.max(before, odds) : Math.min(before, before + odds);
+    if (share > 0.5 && (certain.data[i] as number) < 0) certain.data[i] = 0;
+  }
 }
 
 /**
@@ -42,20 +62,14 @@ export function learnMatte(
   checkpoint: () => void = () => undefined,
 ): Plane {
   const { width, height } = image;
-  const { y, cb, cr } = opponent(image);
-  const cells = new Int32Array(width * height);
-  for (let i = 0; i < cells.length; i++) {
-    cells[i] =
-      cell(y.data[i] as number, 255) * BINS * BINS +
-      cell((cb.data[i] as number) * 1.6 + 128, 255) * BINS +
-      cell((cr.data[i] as number) * 1.6 + 128, 255);
-  }
+  const { y } = opponent(image);
+  const cells = colourCells(image);
   let matte = plane(width, height);
   for (let i = 0; i < cells.length; i++) matte.data[i] = logistic(prior.data[i] as number);
   for (let round = 0; round < ROUNDS; round++) {
     checkpoint();
-    const person = histogram(cells, matte, true);
-    const rest = histogram(cells, matte, false);
+    const person = histogram(cells, (i) => matte.data[i] as number);
+    const rest = histogram(cells, (i) => 1 - (matte.data[i] as number));
     const next = plane(width, height);
     for (let i = 0; i < cells.length; i++) {
       const p = person[cells[i] as number] as number;
@@ -71,6 +85,21 @@ export function learnMatte(
     }
   }
   return matte;
+}
+
+/** Returns the cell of a colour histogram in which each pixel lies. */
+export function colourCells(image: RgbImage): Int32Array {
+  const { y, cb, cr } = opponent(image);
+  const cells = new Int32Array(image.width * image.height);
+  for (let i = 0; i < cells.length; i++) {
+    cells[i] = colourCell(y.data[i] as number, cb.data[i] as number, cr.data[i] as number);
+  }
+  return cells;
+}
+
+/** Returns the cell of brightness (0–255) and colour differences (around 0). */
+export function colourCell(y: number, cb: number, cr: number): number {
+  return (cell(y, 255) * BINS + cell(cb * 1.6 + 128, 255)) * BINS + cell(cr * 1.6 + 128, 255);
 }
 
 const cell = (value: number, most: number): number =>
@@ -126,13 +155,15 @@ function expectation(
   return { prior, certain };
 }
 
-/** Returns the share of the pixels in each cell, spread a little over the neighbouring cells. */
-function histogram(cells: Int32Array, matte: Plane, person: boolean): Float64Array {
+/**
+ * Returns the share of the pixels in each cell, spread a little over the neighbouring cells.
+ * @param weightOf weight of a pixel, 0–1; small ones do not count
+ */
+export function histogram(cells: Int32Array, weightOf: (i: number) => number): Float64Array {
   const counts = new Float64Array(BINS ** 3);
   let total = 0;
   for (let i = 0; i < cells.length; i++) {
-    const a = matte.data[i] as number;
-    const weight = person ? a : 1 - a;
+    const weight = weightOf(i);
     if (weight < 0.3) continue;
     counts[cells[i] as number] = (counts[cells[i] as number] as number) + weight;
     total += weight;
@@ -153,7 +184,7 @@ function histogram(cells: Int32Array, matte: Plane, person: boolean): Float64Arr
 }
 
 /** Smooths `source` along the edges of `guide`. */
-function guided(guide: Plane, source: Plane, radius: number, epsilon: number): Plane {
+export function guided(guide: Plane, source: Plane, radius: number, epsilon: number): Plane {
   const { slope, offset } = guidedLine(guide, source, radius, epsilon);
   const out = plane(guide.width, guide.height);
   for (let i = 0; i < out.data.length; i++) {
@@ -221,7 +252,7 @@ function keepConnected(matte: Plane, certain: Plane): Plane {
   return out;
 }
 
-function flood(
+export function flood(
   width: number,
   height: number,
   seeds: readonly number[],

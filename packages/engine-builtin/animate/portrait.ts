@@ -147,6 +147,11 @@ export function movePlane(portrait: Portrait, pose: Pose, plane: BytePlane, into
   }
 }
 
+/** Returns x and y of a portrait's vertices in a pose; the first are the mesh's points. */
+export function posedPoints(portrait: Portrait, pose: Pose): Float32Array {
+  return placeVertices(portrait, pose).moved;
+}
+
 interface Placed {
   /** Places of the vertices on the frame, with and without the expression, x and y in turn. */
   readonly moved: Float32Array;

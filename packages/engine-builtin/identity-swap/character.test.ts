@@ -20,7 +20,7 @@ afterAll(() => rm(directory, { recursive: true, force: true }));
 /**
  * Reads a red picture with `erasedRows` transparent rows. Returns what is kept and where a person was searched for.
  */
-async function read(erasedRows: number) {
+async function read(erasedRows: number, hips = 43) {
   const path = join(directory, `${erasedRows}.png`);
   const data = Uint8Array.from({ length: SIDE * SIDE * 4 }, (_, i) =>
     i % 4 === 3 ? (i < erasedRows * SIDE * 4 ? 0 : 255) : i % 4 === 0 ? 200 : 30,
@@ -31,7 +31,7 @@ async function read(erasedRows: number) {
   const searched: Picture[] = [];
   const points = Array.from({ length: 33 }, (_, i) => ({
     x: i % 2 ? 60 : 40,
-    y: 20 + i,
+    y: i === 23 || i === 24 ? hips : 20 + i,
     z: 0,
     visibility: 1,
     presence: 1,
@@ -68,6 +68,13 @@ describe('the picture of a character', () => {
     expect(character.alpha?.slice(0, 1)).toEqual(new Uint8Array([0]));
     expect(drawn).toEqual([200, 30, 30]);
     expect(searched).not.toContainEqual([200, 30, 30]);
+  });
+
+  it('is refused when it ends above the hips and shows no face', async () => {
+    await expect(read(2, 98)).rejects.toMatchObject({
+      code: 'face_not_detected',
+      message: expect.stringContaining('character_key'),
+    });
   });
 
   it('that is made smaller keeps what is there of it where it was', async () => {

@@ -5,10 +5,11 @@ import { readFace, readShown } from '@semblance/vision/image/picture-file';
 import type { Person, PersonFinder } from '@semblance/vision/person';
 import { shrink } from '@semblance/vision/picture';
 import sharp from 'sharp';
+import { faceFrame } from '../animate/face-frame.ts';
 import { type CharacterFace, readCharacterFace } from './character-face.ts';
 import { scaledPerson } from './follow.ts';
 import { findPerson } from './search.ts';
-import { skeletonOf } from './skeleton.ts';
+import { showsHips, skeletonOf } from './skeleton.ts';
 
 const WHAT = 'The character picture';
 /** Longer side, in pixels, of the picture in which a person is searched for. The networks use no more. */
@@ -18,6 +19,10 @@ const LEAST_EMPTY = 0.05;
 
 /** Largest size of a body that is drawn from a picture, in frame heights. */
 export const MAX_OF_FRAME = 0.7;
+/** Largest eye distance of a head that is drawn alone, in frame heights. */
+const MAX_EYES = 0.35;
+/** Least eye distance, in pixels, of a head that is drawn alone. */
+const LEAST_EYES = 12;
 /** Ratio of picture size to drawn size above which the picture is scaled down. */
 const LEAST_SHRUNK = 1.3;
 
@@ -29,6 +34,12 @@ export interface Character {
   readonly alpha?: Uint8Array;
   /** Undefined when the picture shows no face. */
   readonly face?: CharacterFace;
+}
+
+/** Returns whether the picture ends above the hips, so that only its head is drawn. */
+export function showsHead(character: Character): character is Character & { readonly face: CharacterFace } {
+  const { face, person, picture } = character;
+  return face !== undefined && !showsHips(skeletonOf(person.points), picture.height);
 }
 
 /**
@@ -60,7 +71,32 @@ export async function readCharacter(
   const face = await readCharacterFace(picture, person, faces, checkpoint);
   // A cut-out needs its colours without a background: white would bleed into its edge.
   const own = alpha ? { picture: await readFace(path, WHAT), alpha } : { picture };
-  return { ...own, person, ...(face ? { face } : {}) };
+  const character = { ...own, person, ...(face ? { face } : {}) };
+  refuseUnplaceable(character);
+  return character;
+}
+
+/** Refuses a picture that shows too little: neither a whole trunk nor a face that can be drawn. */
+function refuseUnplaceable(character: Character): void {
+  const { person, picture, face } = character;
+  if (showsHips(skeletonOf(person.points), picture.height)) return;
+  const refused = (message: string): RenderError => new RenderError('face_not_detected', message);
+  if (!face) {
+    throw refused('The character picture (character_key) ends above the hips and shows no face.');
+  }
+  const { iod, origin } = faceFrame(face.points);
+  const [x, y] = origin;
+  if (x < 0.8 * iod || x > picture.width - 0.8 * iod || y < 0.65 * iod || y > picture.height - 1.5 * iod) {
+    throw refused(
+      'The face in the character picture (character_key) is cut off by the border of the picture.',
+    );
+  }
+  if (iod < LEAST_EYES) {
+    throw refused(
+      `The face in the character picture (character_key) is too small: ${Math.round(iod)} pixels between the eyes, ` +
+        `at least ${LEAST_EYES} are needed.`,
+    );
+  }
 }
 
 /**
@@ -70,7 +106,9 @@ export async function readCharacter(
  */
 export async function fittedTo(character: Character, frameHeight: number): Promise<Character> {
   const { picture, person, alpha, face } = character;
-  const by = skeletonOf(person.points).size / (MAX_OF_FRAME * frameHeight);
+  const by = showsHead(character)
+    ? faceFrame(character.face.points).iod / (MAX_EYES * frameHeight)
+    : skeletonOf(person.points).size / (MAX_OF_FRAME * frameHeight);
   if (by < LEAST_SHRUNK || picture.data instanceof Uint16Array) return character;
   const width = Math.max(1, Math.round(picture.width / by));
   const height = Math.max(1, Math.round(picture.height / by));

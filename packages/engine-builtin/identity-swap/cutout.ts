@@ -18,7 +18,7 @@ import type { Colors } from '../video-swap/frame-part.ts';
 import { mix, toSegment } from './geometry.ts';
 import { lumaOf, matteOf } from './matte.ts';
 import { bonesOf, LIMB_RADIUS, labelOf, type Reach, segment, TRUNK, torsoOutline } from './segment.ts';
-import { type Joint, LIMBS, type Limb, type Skeleton, skeletonOf } from './skeleton.ts';
+import { type Joint, LIMBS, type Limb, type Skeleton, showsHips, skeletonOf } from './skeleton.ts';
 
 /** Size of the body, in pixels, at which its parts are segmented. */
 const PARTS_SIZE = 64;
@@ -218,9 +218,9 @@ function reachOf(
   return out;
 }
 
-function cutOf({ hips, shoulders, size }: Skeleton, bottom: number): number {
-  // When the hips are well inside the picture, the trunk is complete.
-  if (hips.y + 0.25 * size < bottom) return -Infinity;
+function cutOf(skeleton: Skeleton, bottom: number): number {
+  if (showsHips(skeleton, bottom)) return -Infinity;
+  const { hips, shoulders, size } = skeleton;
   const along = (bottom - 0.05 * size - hips.y) / Math.min(-1, shoulders.y - hips.y);
   return along;
 }

@@ -18,6 +18,9 @@ const LEAST_IOD = 8;
 /** Distance beyond the outline of the face in which hair is taken for the back of a head, in eye distances. */
 const BACK = 0.12;
 
+/** What a head is taken from: only the first opacity counts. */
+type HeadSource = Pick<Cutout, 'width' | 'height' | 'armless' | 'alphas'>;
+
 /** The changed part of a cut-out that replaces the head. */
 export interface HeadPatch {
   readonly left: number;
@@ -37,7 +40,7 @@ export class HeadPainter {
   #behind: HeadPatch | undefined;
 
   /** @param points of the face, in pixels of the cut-out */
-  static of(cutout: Cutout, points: Float32Array): HeadPainter | undefined {
+  static of(cutout: HeadSource, points: Float32Array): HeadPainter | undefined {
     const frame = faceFrame(points);
     const { iod, origin } = frame;
     const part = {
@@ -51,7 +54,7 @@ export class HeadPainter {
   }
 
   private constructor(
-    cutout: Cutout,
+    cutout: HeadSource,
     points: Float32Array,
     frame: FaceFrame,
     part: { left: number; top: number; right: number; bottom: number },
@@ -179,7 +182,7 @@ function cropped(
 function cutAt(
   { width, height, data }: BytePlane,
   part: { left: number; top: number; right: number },
-  cutout: Cutout,
+  cutout: HeadSource,
 ): { left: number; right: number; top: number } {
   const covers = (x: number, y: number): boolean => (data[y * width + x] as number) > 127;
   const column = (x: number): boolean => {

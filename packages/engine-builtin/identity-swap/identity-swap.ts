@@ -131,6 +131,12 @@ export async function identitySwap(
       throw new RenderError('face_not_detected', 'No person was found in the reference video (video_key).');
     }
     await timed('draw', () => scene.finish());
+    if (scene.drawn === 0) {
+      throw new RenderError(
+        'face_not_detected',
+        'The character picture shows only a head, and the person in the reference video (video_key) shows no face.',
+      );
+    }
     onProgress(0.97, 'write');
     const written = await timed('write', () => writer.finish(video.endUs ?? lastUs + gapUs));
     onProgress(1, 'done');

@@ -8,6 +8,8 @@ import type { Affine } from './geometry.ts';
 export const LIGHT_CELL = 8;
 /** Number of cells around a hole whose light is compared. */
 const AROUND = 6;
+/** Distance from a person who stays, in chroma pixels, from which a pixel shows the background. */
+const CLEAR = 4;
 
 export interface Box {
   readonly left: number;
@@ -30,7 +32,7 @@ export function compareLight(
   frame: Planes,
   { planes: plate, quality }: Known,
   hole: Plane,
-  { back, box }: { back: Affine; box: Box },
+  { back, box, rest }: { back: Affine; box: Box; rest: Plane | undefined },
 ): { fill: RgbImage; light: RgbImage } {
   const step = LIGHT_CELL / 2;
   const [width, half, rows] = [frame.y.width, hole.width, hole.height];
@@ -59,7 +61,8 @@ export function compareLight(
           const inside = px >= 0 && py >= 0 && px < half && py < rows;
           const j = py * half + px;
           const isKnown = inside && (quality[j] as number) >= 1;
-          const open = (hole.data[i] as number) < 0.01;
+          const open = (hole.data[i] as number) < 0.01 && (!rest || (rest.data[i] as number) > CLEAR);
+          if (rest && !open && (hole.data[i] as number) < 0.01) continue;
           const plateAt = 2 * (py * width + px);
           if (open) {
             const here = frame.y.data[2 * (y * width + x)] as number;

@@ -152,14 +152,16 @@ export class BackgroundPlate {
    * Replaces the person by the background.
    * @param hole share of each chroma pixel that becomes background, 0–1
    * @param map the result of {@link locate}
+   * @param rest distance of each chroma pixel from a person of whom a part stays, which shows no background
    */
-  fill(frame: Planes, hole: Plane, map: Affine): void {
+  fill(frame: Planes, hole: Plane, map: Affine, rest?: Plane): void {
     const back = map === IDENTITY ? IDENTITY : invert(map);
     const box = boxOf(hole);
     if (!box) return;
     const { fill, light } = compareLight(frame, { planes: this.#planes, quality: this.#quality }, hole, {
       back,
       box,
+      rest,
     });
     const [a, b, c, d, e, f] = back;
     const still = back === IDENTITY;

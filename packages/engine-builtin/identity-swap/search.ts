@@ -1,6 +1,7 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import type { Person, PersonFinder } from '@semblance/vision/person';
 import { movedPerson } from './follow.ts';
+import { isOther, type Looks, learned, looksOf } from './looks.ts';
 
 /**
  * Margins added to a picture, as shares of its longer side: a detector of whole people misses those that fill a
@@ -13,6 +14,8 @@ const SURE = 0.97;
 const LOOKS = 3;
 /** Longest interval between two searches, in frames; a search costs as much as several fits. */
 const MAX_WAIT = 6;
+/** Frames for which somebody else is not taken for the person. */
+const PATIENCE = 25;
 
 /** Finds the person in a still picture with the best score. */
 export async function findPerson(
@@ -41,6 +44,11 @@ export async function findPerson(
 export class PersonTracker {
   readonly #finder: PersonFinder;
   #last: Person | undefined;
+  /** The person when it was last seen, and its looks. */
+  #own: Person | undefined;
+  #looks: Looks | undefined;
+  /** Frames since then in which somebody else was seen. */
+  #strange = 0;
   #wait = 0;
   #untilSearch = 0;
 
@@ -50,6 +58,22 @@ export class PersonTracker {
 
   /** Returns the person in the next frame; undefined when it is not visible. */
   async track(picture: Picture): Promise<Person | undefined> {
+    const found = await this.#follow(picture);
+    if (!found) return undefined;
+    const now = looksOf(picture, found);
+    if (this.#looks && isOther(this.#looks, now) && this.#strange < PATIENCE) {
+      // Somebody stands in front. The person is awaited where it was.
+      this.#strange++;
+      this.#last = this.#own;
+      return undefined;
+    }
+    this.#looks = this.#looks && this.#strange < PATIENCE ? learned(this.#looks, now) : now;
+    this.#strange = 0;
+    this.#own = found;
+    return found;
+  }
+
+  async #follow(picture: Picture): Promise<Person | undefined> {
     if (this.#last) {
       const person = await this.#finder.find(picture, this.#last);
       if (person) return this.#keep(person);
@@ -68,6 +92,9 @@ export class PersonTracker {
 
   /** Forgets the person, as after a cut. */
   reset(): void {
+    this.#own = undefined;
+    this.#looks = undefined;
+    this.#strange = 0;
     this.#last = undefined;
     this.#wait = 0;
     this.#untilSearch = 0;

@@ -51,6 +51,11 @@ export function headRadius({ head, shoulders }: Pick<Skeleton, 'head' | 'shoulde
   return Math.max(1, 0.62 * length(sub(head, shoulders)));
 }
 
+/** Returns whether the hips are so far above the end of a picture that it shows the whole trunk. */
+export function showsHips({ hips, size }: Skeleton, bottom: number): boolean {
+  return hips.y + 0.25 * size < bottom;
+}
+
 export function skeletonOf(points: readonly BodyPoint[]): Skeleton {
   const at = (i: number): Joint => {
     const { x, y, z, visibility, presence } = points[i] as BodyPoint;

@@ -1,0 +1,35 @@
+import { plane } from '@semblance/vision/plane/plane';
+import { expect, it } from 'vitest';
+import { planesOf } from '../animate/yuv.ts';
+import { type FaceLight, tintNeck } from './head-light.ts';
+
+const [W, H] = [200, 240];
+const SPOT = { x: 100, y: 60, iod: 30, angle: Math.PI / 2 };
+const CHIN = 1.75;
+
+it('gives the bare neck the complexion of the new head, not the clothes', () => {
+  const planes = planesOf(new Uint8Array((W * H * 3) / 2), W, H);
+  const skin: FaceLight = { y: 170, u: 112, v: 150, right: 0, down: 0 };
+  const dark: FaceLight = { y: 90, u: 116, v: 146, right: 0, down: 0 };
+  planes.y.data.fill(150);
+  planes.u.data.fill(skin.u);
+  planes.v.data.fill(skin.v);
+  // A red scarf lies on one side.
+  for (let y = 0; y < H; y++) {
+    for (let x = 110; x < W; x++) {
+      planes.y.data[y * W + x] = 90;
+      planes.u.data[(y >> 1) * (W / 2) + (x >> 1)] = 110;
+      planes.v.data[(y >> 1) * (W / 2) + (x >> 1)] = 200;
+    }
+  }
+  tintNeck(planes, plane(W / 2, H / 2), { from: skin, to: dark }, SPOT, CHIN);
+  const row = Math.round(SPOT.y + (CHIN + 0.6) * SPOT.iod);
+  const chroma = (row >> 1) * (W / 2) + 48;
+  expect(planes.y.data[row * W + 97]).toBeLessThan(100);
+  expect(planes.u.data[chroma]).toBe(dark.u);
+  expect(planes.v.data[chroma]).toBe(dark.v);
+  expect(planes.y.data[row * W + 120]).toBe(90);
+  expect(planes.v.data[chroma + 12]).toBe(200);
+  // The forehead lies under the head.
+  expect(planes.y.data[40 * W + 97]).toBe(150);
+});
