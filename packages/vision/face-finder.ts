@@ -1,10 +1,12 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import type { InferenceSession } from 'onnxruntime-node';
 import { FaceCheck } from './face-check.ts';
+import { FaceCover } from './face-cover.ts';
 import { type Detection, FaceDetector } from './face-detector.ts';
 import { type CropSource, centroid, cropsOf, type Face, FaceMesher, faceArea } from './face-mesh.ts';
 import { FACE_OVAL, FACE_SIDES } from './face-regions.ts';
 import type { Point } from './picture.ts';
+import type { Plane } from './plane/plane.ts';
 
 /** Smallest face width of the first search, in picture pixels. */
 export const MIN_FACE = 56;
@@ -21,6 +23,8 @@ export interface FaceSessions {
   readonly facemesh: InferenceSession;
   /** Without it the finder returns everything that the other two take for a face, as measurements of them need. */
   readonly face_features?: InferenceSession;
+  /** Without it nothing is known about what covers a face. */
+  readonly face_cover?: InferenceSession;
 }
 
 /** Finds the faces of a picture and fits their meshes. A {@link FaceCheck} looks at each before it is returned. */
@@ -28,11 +32,13 @@ export class FaceFinder {
   readonly #detector: FaceDetector;
   readonly #mesher: FaceMesher;
   readonly #check: FaceCheck | undefined;
+  readonly #cover: FaceCover | undefined;
 
   constructor(sessions: FaceSessions) {
     this.#detector = new FaceDetector(sessions.blazeface);
     this.#mesher = new FaceMesher(sessions.facemesh);
     if (sessions.face_features) this.#check = new FaceCheck(sessions.face_features, this.#mesher);
+    if (sessions.face_cover) this.#cover = new FaceCover(sessions.face_cover);
   }
 
   /** Runs each network once, whatever they find. @returns the mesh, also when the picture shows no face */
@@ -42,6 +48,7 @@ export class FaceFinder {
     const keyPoints = [0.35, 0.65].map((x) => ({ x: x * width, y: 0.4 * height }));
     const face = await this.#mesher.fit(picture, { score: 1, x: 0, y: 0, width, height, keyPoints });
     await this.#check?.isFace(cropsOf(picture), face);
+    await this.#cover?.of(cropsOf(picture), face);
     return face;
   }
 
@@ -110,6 +117,11 @@ export class FaceFinder {
   /** Does the same for pixels that are in no {@link Picture}. */
   refitFrom(source: CropSource, face: Face): Promise<Face> {
     return this.#mesher.refineFrom(source, face);
+  }
+
+  /** Returns what {@link FaceCover} finds; undefined without its network. */
+  async coverOf(source: CropSource, face: Face): Promise<Plane | undefined> {
+    return this.#cover?.of(source, face);
   }
 
   #detect(

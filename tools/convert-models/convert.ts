@@ -1,6 +1,6 @@
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { NETWORKS, type NetworkName } from '@semblance/vision/internal/models/networks';
+import { NETWORKS, type NetworkName, SHIPPED } from '@semblance/vision/internal/models/networks';
 import { isTfliteModel, MODELS, TFLITE_MODELS, tfliteFile, weightsDirectory } from './catalog.ts';
 import { buildFaceFeatures } from './face-api.ts';
 import { readTfjsModel } from './tfjs-model.ts';
@@ -9,16 +9,18 @@ import { readTfliteModel } from './tflite-model.ts';
 import { convertTfliteToOnnx } from './tflite-to-onnx.ts';
 
 /**
- * Converts every network of packages/vision to ONNX. Run by `npm run generate`; an argument is another output
+ * Converts every network of packages/vision that is not shipped as ONNX. Run by `npm run generate`; an argument is another output
  * folder.
  */
 const out = process.argv[2] ?? join(import.meta.dirname, '..', '..', 'packages', 'vision', 'models', 'gen');
 
 await rm(out, { recursive: true, force: true });
 await mkdir(out, { recursive: true });
-for (const name of NETWORKS) await writeFile(join(out, `${name}.onnx`), await converted(name));
+for (const name of NETWORKS) {
+  if (name !== SHIPPED) await writeFile(join(out, `${name}.onnx`), await converted(name));
+}
 
-async function converted(name: NetworkName): Promise<Uint8Array> {
+async function converted(name: Exclude<NetworkName, typeof SHIPPED>): Promise<Uint8Array> {
   if (name === 'face_features') return buildFaceFeatures();
   if (isTfliteModel(name)) {
     const { outputs } = TFLITE_MODELS[name];

@@ -21,7 +21,8 @@ const LISTENING = 0.03;
 
 /**
  * Runs Lip Sync: the main face of a video speaks the sound of another file. The output is as long as the sound: a
- * longer video is cut, a shorter one is played forth and back. Frames without a face pass unchanged.
+ * longer video is cut, a shorter one is played forth and back. Frames without a face, or with a covered mouth, pass
+ * unchanged.
  * @throws RenderError `face_not_detected` when no frame shows one, `unsupported_format`, `input_too_large`
  */
 export const renderLipSync: Renderer = async ({ inputs, parameters, outputDir }, tools) => {
@@ -61,19 +62,24 @@ export const renderLipSync: Renderer = async ({ inputs, parameters, outputDir },
   );
   const work = { track: 0, mouth: 0 };
   let shown = 0;
+  let faces = 0;
   let spoken = 0;
   try {
     const memory = new MouthMemory();
     const main = new MainFace(tools.finder, picture.color, checkpoint);
     let beforeUs = 0;
-    for await (const { frame, startUs, face, cut } of steadyFaces(bridged(followed(frames, main, work)))) {
+    for await (const { frame, startUs, face, cut, covered } of steadyFaces(
+      bridged(followed(frames, main, work)),
+    )) {
       checkpoint();
       // The mouth follows the middle of the time in which the frame is visible, which is as long as that of the
       // frame before. The mean over a video with a standing last frame would be too long.
       const seenUs = Math.min(frameUs, shown > 0 ? startUs - beforeUs : FIRST_US);
       const pose = await poses.at((startUs + seenUs / 2) / 1e6);
       if (cut) memory.reset();
-      if (face) {
+      if (face) faces++;
+      // What is in front of the mouth stays, with the mouth behind it.
+      if (face && !covered) {
         const start = performance.now();
         renderMouth(frame, face, pose, memory, cut ? frameUs / 1e6 : (startUs - beforeUs) / 1e6);
         work.mouth += performance.now() - start;
@@ -86,7 +92,12 @@ export const renderLipSync: Renderer = async ({ inputs, parameters, outputDir },
       onProgress(LISTENING + (0.99 - LISTENING) * Math.min(1, (startUs + frameUs) / untilUs), 'render');
     }
     if (spoken === 0)
-      throw new RenderError('face_not_detected', 'No face was found in the video (video_key).');
+      throw new RenderError(
+        'face_not_detected',
+        faces > 0
+          ? 'Something is in front of the mouth in every frame of the video (video_key) with a face.'
+          : 'No face was found in the video (video_key).',
+      );
     onProgress(0.99, 'write');
     const written = await writer.finish(untilUs);
     onProgress(1, 'done');

@@ -14,8 +14,12 @@ let finder: FaceFinder;
 const stills = new Map<string, Uint8Array>();
 
 beforeAll(async () => {
-  const [blazeface, facemesh] = await Promise.all([openSession('blazeface'), openSession('facemesh')]);
-  finder = new FaceFinder({ blazeface, facemesh });
+  const [blazeface, facemesh, face_cover] = await Promise.all([
+    openSession('blazeface'),
+    openSession('facemesh'),
+    openSession('face_cover'),
+  ]);
+  finder = new FaceFinder({ blazeface, facemesh, face_cover });
   for (const name of ['astronaut.png', 'grace_hopper.jpg']) {
     const picture = sharp(join(MEDIA, name)).removeAlpha().toColourspace('srgb');
     const rgb = await picture.resize(SIZE, SIZE, { position: 'top' }).raw().toBuffer();
@@ -44,6 +48,20 @@ describe('the main face', () => {
     expect(seen.map((one) => one.face !== undefined)).toEqual([true, true, false, false, false, true, true]);
     expect(seen.map(({ cut }) => cut)).not.toContain(true);
     expect(shift(seen[5]?.face as never, seen[1]?.face as never)).toBeLessThan(0.03);
+  });
+
+  it('has a covered mouth while a board is in front of it', async () => {
+    const free = frame('grace_hopper.jpg');
+    const [face] = await follow([free]);
+    const points = face?.face?.points as Float32Array;
+    const [top, bottom] = [points[2 * 3 + 1] as number, points[152 * 3 + 1] as number];
+    const [left, right] = [points[234 * 3] as number, points[454 * 3] as number];
+    const boarded = { ...free, data: free.data.slice() };
+    for (let y = Math.round(top); y < bottom; y++)
+      boarded.data.fill(200, y * SIZE + Math.round(left), y * SIZE + Math.round(right));
+    const seen = await follow([free, free, boarded, boarded, free]);
+    expect(seen.map((one) => one.face !== undefined)).not.toContain(false);
+    expect(seen.map(({ covered }) => covered)).toEqual([false, false, true, true, false]);
   });
 
   it('is another one after a cut, of which the frame tells', async () => {

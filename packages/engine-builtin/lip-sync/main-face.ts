@@ -1,4 +1,5 @@
 import type { ColorTags, VideoFrame } from '@semblance/media/types';
+import { coveredShare } from '@semblance/vision/face-cover';
 import { type FaceFinder, MAX_YAW, yaw } from '@semblance/vision/face-finder';
 import type { Face } from '@semblance/vision/face-mesh';
 import { CutDetector } from '../video-swap/cuts.ts';
@@ -27,6 +28,11 @@ const LEAST_LIKE = 0.4;
 const SAME_FACE = 0.8;
 /** Largest shorter side, in pixels, of the picture in which small faces are searched. */
 const FINE_SIDE = 540;
+/** Share of the mouth and its surroundings from which it counts as covered, and below which again as free. */
+const COVERED = 0.2;
+const FREE = 0.1;
+/** Mesh points around all that is drawn: the lips, and the skin from the nose to the chin. */
+const AROUND_MOUTH = [2, 327, 426, 434, 364, 379, 400, 152, 176, 150, 135, 214, 206, 98] as const;
 /** Longest interval between two searches, in frames; a search costs as much as several fits. */
 const MAX_WAIT = 4;
 
@@ -37,6 +43,8 @@ export interface Followed {
   readonly face: Face | undefined;
   /** The frame begins another shot. */
   readonly cut: boolean;
+  /** Something is in front of the mouth. */
+  readonly covered: boolean;
 }
 
 /**
@@ -55,6 +63,7 @@ export class MainFace {
   #missing = 0;
   #searches = 0;
   #untilSearch = 0;
+  #covered = false;
 
   constructor(finder: FaceFinder, color: Pick<ColorTags, 'range' | 'space'>, checkpoint: () => void) {
     this.#finder = finder;
@@ -78,7 +87,12 @@ export class MainFace {
       this.#searches = 0;
       this.#untilSearch = 0;
     } else this.#missing++;
-    return { face, cut };
+    if (face) {
+      const cover = await this.#finder.coverOf(cropsOfFrame(frame, this.#color), face);
+      const share = cover ? coveredShare(cover, face, AROUND_MOUTH) : 0;
+      this.#covered = share > (this.#covered ? FREE : COVERED);
+    } else this.#covered = false;
+    return { face, cut, covered: this.#covered };
   }
 
   async #fitLast(frame: Frame): Promise<Face | undefined> {

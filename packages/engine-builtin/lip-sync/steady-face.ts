@@ -7,6 +7,7 @@ import { growth, shift } from './main-face.ts';
 export interface FacedFrame extends ShownFrame {
   readonly face: Face | undefined;
   readonly cut: boolean;
+  readonly covered: boolean;
 }
 
 /** Frames on each side that are averaged. */
@@ -24,6 +25,8 @@ export interface TrackedFrame extends ShownFrame {
   readonly face: Face | undefined;
   /** The frame is known to begin another shot. */
   readonly cut?: boolean;
+  /** Something is in front of the mouth. */
+  readonly covered?: boolean;
 }
 
 /** Removes the jitter of faces by a mean over the frames around each, which has no lag. */
@@ -31,8 +34,14 @@ export async function* steadyFaces(frames: AsyncIterable<TrackedFrame>): AsyncGe
   const window: TrackedFrame[] = [];
   let at = 0;
   const take = function* (): Generator<FacedFrame> {
-    const { frame, startUs } = window[at] as TrackedFrame;
-    yield { frame, startUs, face: steady(window, at), cut: !joined(window, at - 1) };
+    const { frame, startUs, covered } = window[at] as TrackedFrame;
+    yield {
+      frame,
+      startUs,
+      covered: covered ?? false,
+      face: steady(window, at),
+      cut: !joined(window, at - 1),
+    };
     if (at < RADIUS) at++;
     else window.shift();
   };

@@ -1,10 +1,13 @@
 import type { Rect } from '@semblance/media/yuv';
+import type { FaceFinder } from '@semblance/vision/face-finder';
 import type { Face } from '@semblance/vision/face-mesh';
+import type { Plane } from '@semblance/vision/plane/plane';
 import { cutOut } from '../video-swap/cut-out.ts';
 import { boxOf, drawFace, GAIN_LIMITS } from '../video-swap/draw.ts';
 import { Eyelids } from '../video-swap/eyelids.ts';
 import { type Frame, placed } from '../video-swap/frame-part.ts';
 import { alike, type Look, lookOf, moved, patchWidth } from '../video-swap/keys.ts';
+import { cropsOfFrame } from '../video-swap/mesh-crop.ts';
 import { preparer } from '../video-swap/prepared-source.ts';
 import type { SwapSource } from '../video-swap/swap-protocol.ts';
 import type { SwapThreads } from '../video-swap/swap-threads.ts';
@@ -53,10 +56,12 @@ export class LiveSwaps {
   readonly #beside: SwapThreads;
   readonly #render: number;
   readonly #parts: FaceParts;
+  readonly #finder: Pick<FaceFinder, 'coverOf'>;
   #shown = new Map<number, Shown>();
 
   /** @param beside the thread that analyses while frames are drawn */
-  constructor(source: SwapSource, beside: SwapThreads) {
+  constructor(source: SwapSource, beside: SwapThreads, finder: Pick<FaceFinder, 'coverOf'>) {
+    this.#finder = finder;
     this.#prepared = preparer(source, MAX_WIDTHS);
     this.#beside = beside;
     this.#render = beside.begin(source);
@@ -64,11 +69,11 @@ export class LiveSwaps {
   }
 
   /** @returns the parts of the frame that were drawn into */
-  draw(frame: Frame, faces: readonly PlacedFace[], ms: number): Rect[] {
+  async draw(frame: Frame, faces: readonly PlacedFace[], ms: number): Promise<Rect[]> {
     const shown = new Map<number, Shown>();
     // All faces are examined before any is drawn, because faces may overlap.
     for (const { track, face } of faces)
-      shown.set(track, this.#show(frame, face, this.#shown.get(track), ms));
+      shown.set(track, await this.#show(frame, face, this.#shown.get(track), ms));
     this.#shown = shown;
     return faces.map(({ track, face, opacity, openness }) => {
       const { from, to, sinceMs, eyelids } = shown.get(track) as Shown;
@@ -84,14 +89,19 @@ export class LiveSwaps {
     this.#beside.end(this.#render);
   }
 
-  #show(frame: Frame, face: Face, known: Shown | undefined, ms: number): Shown {
+  #coverOf(frame: Frame, face: Face): Promise<Plane | undefined> {
+    return this.#finder.coverOf(cropsOfFrame(frame, JPEG_COLORS), face);
+  }
+
+  async #show(frame: Frame, face: Face, known: Shown | undefined, ms: number): Promise<Shown> {
     const look = lookOf(frame, face);
     if (known) takeNext(known, ms);
     const fits = known && known.patch > 0.85 * face.width && known.patch < 1.5 * face.width;
     const covered = known ? this.#parts.covered(known.look, look) : 'no';
     if (!known || covered === 'surely' || isOtherLight(known.look, look)) {
       const patch = fits ? known.patch : patchWidth(face.width);
-      const texture = makeTexture(frame, face, this.#prepared(patch), JPEG_COLORS);
+      const cover = await this.#coverOf(frame, face);
+      const texture = makeTexture({ frame, face, color: JPEG_COLORS, cover }, this.#prepared(patch));
       const times = { sinceMs: ms, lookedMs: ms, analysedMs: ms };
       const eyelids = known?.eyelids ?? new Eyelids();
       return { look, patch, from: texture, to: texture, ...times, next: undefined, pending: false, eyelids };
@@ -111,8 +121,9 @@ export class LiveSwaps {
     shown.pending = true;
     try {
       const part = cutOut(frame, face);
+      const cover = await this.#coverOf(frame, face);
       const { points } = placed(face, -part.x, -part.y, 1);
-      const work = { frame: part.frame, points, textureWidth: patch, color: JPEG_COLORS };
+      const work = { frame: part.frame, points, cover, textureWidth: patch, color: JPEG_COLORS };
       shown.next = { look, patch, texture: await this.#beside.analyse(this.#render, work) };
     } catch (error) {
       // The light stays as it was and is analysed again; the log has the reason.

@@ -33,14 +33,15 @@ function networks(): Promise<Networks> {
 }
 
 async function load(): Promise<Networks> {
-  const [blazeface, facemesh, face_features, faceres] = await Promise.all([
+  const [blazeface, facemesh, face_features, face_cover, faceres] = await Promise.all([
     openSession('blazeface'),
     openSession('facemesh'),
     openSession('face_features'),
+    openSession('face_cover'),
     openSession('faceres'),
   ]);
   return {
-    finder: new FaceFinder({ blazeface, facemesh, face_features }),
+    finder: new FaceFinder({ blazeface, facemesh, face_features, face_cover }),
     recogniser: new FaceRecogniser(faceres),
   };
 }

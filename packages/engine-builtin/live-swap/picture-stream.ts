@@ -42,7 +42,7 @@ export class PictureStream {
 
   constructor({ finder, recogniser, beside, source }: PictureStreamOptions) {
     this.#faces = new LiveFaces(finder, recogniser);
-    this.#swaps = source && new LiveSwaps(source, beside);
+    this.#swaps = source && new LiveSwaps(source, beside, finder);
   }
 
   /**
@@ -88,7 +88,7 @@ export class PictureStream {
     this.#before.set(frame.data);
     const placed = await this.#faces.follow(frame, ms);
     if (placed.length === 0) return untouched(0);
-    for (const rect of this.#swaps.draw(frame, placed, ms)) {
+    for (const rect of await this.#swaps.draw(frame, placed, ms)) {
       writeBack(data, width, frame, this.#before, rect);
     }
     return { picture: await encodePicture(pixels, MARK), faces: placed.length, swapped: true };

@@ -2,6 +2,7 @@ import { rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { RenderError, type RenderResult, type RenderStage } from '@semblance/engine-api/engine';
 import type { FaceFinder } from '@semblance/vision/face-finder';
+import { cropsOf } from '@semblance/vision/face-mesh';
 import {
   CONTENT_TYPES,
   EXTENSIONS,
@@ -73,7 +74,8 @@ export async function photoSwap(job: PhotoSwapJob, tools: PhotoSwapTools): Promi
   times.source = performance.now() - start;
   for (const [index, target] of targets.entries()) {
     checkpoint();
-    swapFace(base.picture, target, prepared, times);
+    const cover = await finder.coverOf(cropsOf(base.picture), target);
+    swapFace(base.picture, target, prepared, { cover, times });
     onProgress(0.4 + (0.4 * (index + 1)) / targets.length, 'swap');
   }
   for (const [name, milliseconds] of Object.entries(times)) stages.push({ name, milliseconds });

@@ -24,12 +24,13 @@ if (!port) throw new Error('worker.ts runs in a worker thread only');
 
 const running = new Map<number, AbortController>();
 const loadFinder = madeOnce(async () => {
-  const [blazeface, facemesh, face_features] = await Promise.all([
+  const [blazeface, facemesh, face_features, face_cover] = await Promise.all([
     openSession('blazeface'),
     openSession('facemesh'),
     openSession('face_features'),
+    openSession('face_cover'),
   ]);
-  return new FaceFinder({ blazeface, facemesh, face_features });
+  return new FaceFinder({ blazeface, facemesh, face_features, face_cover });
 });
 
 const loadRecogniser = madeOnce(async () => new FaceRecogniser(await openSession('faceres')));

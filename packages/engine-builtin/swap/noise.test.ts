@@ -41,12 +41,7 @@ describe('noise', () => {
 
   it('of the picture goes over to the features, no stronger than it is', () => {
     const grainIn = (picture: Picture) =>
-      planSwap(
-        picture,
-        target.face,
-        prepareSource(source.picture, source.face, target.face.width),
-        () => undefined,
-      ).grain;
+      planSwap(picture, target.face, prepareSource(source.picture, source.face, target.face.width)).grain;
     const { share, limit } = grainIn(noisy(target.picture, 8));
     expect(share).toBeGreaterThan(0.8);
     expect(limit).toBe(10);

@@ -39,12 +39,7 @@ function covered({ picture, face }: Portrait, from: number, to: number): Portrai
 }
 
 const plan = (base: Portrait) =>
-  planSwap(
-    base.picture,
-    base.face,
-    prepareSource(source.picture, source.face, base.face.width),
-    () => undefined,
-  );
+  planSwap(base.picture, base.face, prepareSource(source.picture, source.face, base.face.width));
 
 describe('shownFeatures', () => {
   it('finds all features of a face that lies over itself, and none of a blank', () => {
@@ -52,10 +47,10 @@ describe('shownFeatures', () => {
     const own = brightness(picture);
     const points = flatten(face.points);
     const free = plane(picture.width, picture.height, 1);
-    expect(shownFeatures(own, own, free, points, face.width)).toEqual(ALL_SHOWN);
+    expect(shownFeatures(own, own, { free, front: undefined }, points, face.width)).toEqual(ALL_SHOWN);
     const noise = plane(picture.width, picture.height);
     for (let i = 0; i < noise.data.length; i++) noise.data[i] = (i * 7919) % 13;
-    expect(shownFeatures(own, noise, free, points, face.width)).toEqual({
+    expect(shownFeatures(own, noise, { free, front: undefined }, points, face.width)).toEqual({
       mouth: 0,
       nose: 0,
       right: 0,

@@ -17,6 +17,8 @@ const OUTLINES = { mouth: LIPS_OUTER, nose: NOSE_BASE, right: RIGHT_EYE, left: L
 const GROWN = 0.03;
 /** Correlations below which a feature is hidden, and from which it is seen. */
 const SEEN = { mouth: [0.3, 0.45], nose: [0.12, 0.3], eye: [0.05, 0.22] } as const;
+/** Shares of a feature's area from which it is less taken because it is covered, and above which not at all. */
+const COVERED = [0.35, 0.65] as const;
 /** Difference of both eyes' correlations up to which both are equally visible. */
 const ALIKE = 0.3;
 
@@ -25,33 +27,50 @@ const ALIKE = 0.3;
  * same dark and bright places, while a mask, a hand or dark glasses has none of them there. So a feature with a low
  * correlation is hidden on one of the faces.
  * @param own detail of one face's brightness on the work grid; `other` is that of the other face
- * @param free 1 where nothing is known to be in front of either face, such as a frame
+ * @param free 1 where nothing is known to be in front of either face, such as a frame; `front` is what the network
+ * finds in front of the first
  * @param points x and y of each mesh point on that grid, stride 2
  */
 export function shownFeatures(
   own: Plane,
   other: Plane,
-  free: Plane,
+  { free, front }: { readonly free: Plane; readonly front: Plane | undefined },
   points: Float32Array,
   faceWidth: number,
 ): ShownFeatures {
-  const at = (outline: readonly number[]): number => {
+  const at = (outline: readonly number[]): Seen => {
     const mask = plane(own.width, own.height);
     fillPolygon(mask, convexHull(points, outline));
     const grown = grow(mask, GROWN * faceWidth);
-    for (let i = 0; i < grown.data.length; i++)
+    let [area, covered] = [0, 0];
+    for (let i = 0; i < grown.data.length; i++) {
+      area += grown.data[i] as number;
+      covered += (grown.data[i] as number) * (front?.data[i] ?? 0);
       grown.data[i] = (grown.data[i] as number) * (free.data[i] as number);
-    return correlation(own, other, grown);
+    }
+    const uncovered = 1 - smoothstep(COVERED[0], COVERED[1], covered / Math.max(1, area));
+    return { alike: correlation(own, other, grown), uncovered };
   };
-  let right = at(OUTLINES.right);
-  let left = at(OUTLINES.left);
-  if (Math.abs(right - left) < ALIKE) right = left = (right + left) / 2;
+  const [mouth, nose, right, left] = (['mouth', 'nose', 'right', 'left'] as const).map((name) =>
+    at(OUTLINES[name]),
+  ) as [Seen, Seen, Seen, Seen];
+  const both = (right.alike + left.alike) / 2;
+  const eye = ({ alike, uncovered }: Seen): number =>
+    uncovered *
+    smoothstep(SEEN.eye[0], SEEN.eye[1], Math.abs(right.alike - left.alike) < ALIKE ? both : alike);
   return {
-    mouth: smoothstep(SEEN.mouth[0], SEEN.mouth[1], at(OUTLINES.mouth)),
-    nose: smoothstep(SEEN.nose[0], SEEN.nose[1], at(OUTLINES.nose)),
-    right: smoothstep(SEEN.eye[0], SEEN.eye[1], right),
-    left: smoothstep(SEEN.eye[0], SEEN.eye[1], left),
+    mouth: mouth.uncovered * smoothstep(SEEN.mouth[0], SEEN.mouth[1], mouth.alike),
+    nose: nose.uncovered * smoothstep(SEEN.nose[0], SEEN.nose[1], nose.alike),
+    right: eye(right),
+    left: eye(left),
   };
+}
+
+interface Seen {
+  /** Correlation of both faces there. */
+  readonly alike: number;
+  /** 1 where little is covered, 0 where most is. */
+  readonly uncovered: number;
 }
 
 function correlation(a: Plane, b: Plane, mask: Plane): number {

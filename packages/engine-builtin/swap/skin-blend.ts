@@ -37,6 +37,8 @@ export interface SkinBlendParts extends Lighting {
   readonly mouth: Plane;
   /** Share of each pixel that something in front of the target covers. */
   readonly covered: Plane;
+  /** The part of it that the network finds; undefined: it was not asked. */
+  readonly front: Plane | undefined;
   /** 1 where the source shows its face, 0 where hair or a frame covers it. */
   readonly shown: Plane;
 }
@@ -83,7 +85,9 @@ export function blendSkin(
     sharpened(channel, smooth[c] as Plane, sharpness),
   ) as unknown as Channels;
   const bands = [detailOf(own, faceWidth), detailOf(other, faceWidth)] as const;
-  const features = parts.features ?? shownFeatures(...bands, freeOf(parts), parts.points, faceWidth);
+  const features =
+    parts.features ??
+    shownFeatures(...bands, { free: freeOf(parts), front: parts.front }, parts.points, faceWidth);
   const mask = featureMask(parts.points, parts.keep, faceWidth, parts.wearing, features);
   const share = blur(mask, SOFT * faceWidth);
   for (let i = 0; i < share.data.length; i++)

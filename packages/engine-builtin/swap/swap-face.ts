@@ -2,15 +2,14 @@ import type { Picture } from '@semblance/engine-api/picture';
 import type { Face } from '@semblance/vision/face-mesh';
 import { POINTS } from '@semblance/vision/face-mesh';
 import { FACE_OVAL } from '@semblance/vision/face-regions';
-import { cropRgb, type RgbImage } from '@semblance/vision/picture';
+import { cropRgb } from '@semblance/vision/picture';
 import { blur, distanceInside, type Plane, plane, sample, smoothstep } from '@semblance/vision/plane/plane';
 import { withScratch } from '@semblance/vision/plane/scratch';
 import { drawTriangles, emptyMap, MOUTH_TRIANGLES, type WarpMap } from '@semblance/vision/plane/warp-map';
 import { beardOf } from './beard.ts';
 import { compareLight } from './compare-light.ts';
 import { compose } from './compose.ts';
-import { findCover, TARGET_COVER } from './cover.ts';
-import { type FaceZones, faceZones, plainSkin } from './face-zones.ts';
+import { faceZones, plainSkin } from './face-zones.ts';
 import { withForehead } from './forehead.ts';
 import { sourceNoise, targetNoise } from './noise.ts';
 import { mixShape } from './shape.ts';
@@ -18,6 +17,7 @@ import type { ShownFeatures } from './shown-features.ts';
 import { blendSkin } from './skin-blend.ts';
 import { flatten, type SourceFace } from './source-face.ts';
 import type { Grain, SwapPlan } from './swap-plan.ts';
+import { frontOf, targetCover, type WorkGrid } from './target-cover.ts';
 import { findTone } from './tone.ts';
 import { turnedAway } from './turned-away.ts';
 
@@ -48,8 +48,16 @@ const MOST_GRAIN = 10;
 /** Times of the parts of one swap, in ms. */
 export type SwapTimes = Record<string, number>;
 
-/** Replaces one face of a picture by the source's face, in place. */
-export function swapFace(picture: Picture, face: Face, source: SourceFace, times: SwapTimes = {}): void {
+/**
+ * Replaces one face of a picture by the source's face, in place.
+ * @param cover what the network finds in front of the face; undefined: it was not asked
+ */
+export function swapFace(
+  picture: Picture,
+  face: Face,
+  source: SourceFace,
+  { cover, times = {} }: { readonly cover?: Plane | undefined; readonly times?: SwapTimes } = {},
+): void {
   let last = performance.now();
   const lap = (name: string): void => {
     const now = performance.now();
@@ -57,7 +65,7 @@ export function swapFace(picture: Picture, face: Face, source: SourceFace, times
     last = now;
   };
   withScratch(() => {
-    const plan = planSwap(picture, face, source, lap);
+    const plan = planSwap(picture, face, source, { cover, lap });
     compose(picture, plan, source);
     lap('compose');
   });
@@ -66,14 +74,18 @@ export function swapFace(picture: Picture, face: Face, source: SourceFace, times
 /**
  * Plans a swap. Where something is in front of a feature it is planned again without that feature, so that the
  * target stays as it is there.
+ * @param cover as of {@link swapFace}
  * @param known share of each feature that is taken; undefined: it is to be found out
  */
 export function planSwap(
   picture: Picture,
   face: Face,
   source: SourceFace,
-  lap: (name: string) => void,
-  known?: ShownFeatures,
+  {
+    cover,
+    lap = () => undefined,
+    known,
+  }: { cover?: Plane | undefined; lap?: (name: string) => void; known?: ShownFeatures } = {},
 ): SwapPlan {
   const grid = workGrid(picture, face);
   const { scale, width, height } = grid;
@@ -97,7 +109,9 @@ export function planSwap(
   lap('warp');
 
   const zones = faceZones(mixed, { width, height }, faceWidth);
-  const { covered, clean } = targetCover(target, faceZones(flat, { width, height }, faceWidth), faceWidth);
+  const front = cover && frontOf(cover, face, grid);
+  const ownZones = faceZones(flat, { width, height }, faceWidth);
+  const { covered, clean } = targetCover(target, ownZones, faceWidth, front);
   lap('mask');
   const shown = sourceShown(source, direct);
   const distance = distanceInside(zones.replaced);
@@ -163,6 +177,7 @@ export function planSwap(
       mouth,
       shown: softShown,
       covered,
+      front,
       light,
       tone,
       eyes,
@@ -174,7 +189,7 @@ export function planSwap(
   lap('skin');
   const { mouth: lipsShown, nose, right, left } = skin.features;
   if (!known && Math.min(lipsShown, nose, right, left) < 1)
-    return planSwap(picture, face, source, lap, skin.features);
+    return planSwap(picture, face, source, { cover, lap, known: skin.features });
   return {
     ...grid,
     mixed,
@@ -204,10 +219,7 @@ function grainOf(picture: Picture, face: Face, source: SourceFace): Grain {
   return { share: Math.max(enlarged, share), limit: Math.min(MOST_GRAIN, NOISE_LIMIT * wanted) };
 }
 
-function workGrid(
-  picture: Picture,
-  face: Face,
-): { originX: number; originY: number; scale: number; width: number; height: number } {
+function workGrid(picture: Picture, face: Face): WorkGrid {
   let left = Infinity;
   let right = -Infinity;
   let top = Infinity;
@@ -227,22 +239,6 @@ function workGrid(
   const width = Math.max(1, Math.ceil((endX - originX) / scale));
   const height = Math.max(1, Math.ceil((endY - originY) / scale));
   return { originX, originY, scale, width, height };
-}
-
-/**
- * Returns the share of each target pixel that stays because something lies in front of the face, and where surely
- * nothing does.
- */
-function targetCover(
-  target: RgbImage,
-  zones: FaceZones,
-  faceWidth: number,
-): { covered: Plane; clean: Plane } {
-  const { front, frame, clean } = findCover(target, zones, faceWidth, TARGET_COVER);
-  const out = plane(target.width, target.height);
-  for (let i = 0; i < out.data.length; i++)
-    out.data[i] = Math.max(front.data[i] as number, frame.data[i] as number);
-  return { covered: out, clean };
 }
 
 /** Returns the share of each work pixel that the source shows: its face, without hair or a hand in front. */

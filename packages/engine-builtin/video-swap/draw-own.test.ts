@@ -27,7 +27,7 @@ beforeAll(async () => {
   rgbToRegion(frame, { x: 0, y: 0, width, height }, Float32Array.from(target.data), COLOR);
   face = there;
   const prepared = preparer({ picture: source, points: from.points, score: from.score })(150);
-  texture = makeTexture({ ...frame, data: frame.data.slice() }, face, prepared, COLOR);
+  texture = makeTexture({ frame: { ...frame, data: frame.data.slice() }, face, color: COLOR }, prepared);
 });
 
 function drawn(closed: readonly [number, number]): Uint8Array {

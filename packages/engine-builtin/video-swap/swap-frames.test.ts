@@ -56,6 +56,7 @@ async function swap(frames: readonly VideoFrame[]) {
   };
   const written: Uint8Array[] = [];
   const swapFrames = new SwapFrames({
+    finder: { coverOf: async () => undefined },
     threads: threads as SwapThreads,
     source: {
       picture: { width: 1, height: 1, channels: 3, data: new Uint8Array(3) },

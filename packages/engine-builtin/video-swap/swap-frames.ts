@@ -1,9 +1,11 @@
 import type { VideoFrame, VideoWriter } from '@semblance/media/types';
+import type { FaceFinder } from '@semblance/vision/face-finder';
 import type { Face } from '@semblance/vision/face-mesh';
 import { cutOut } from './cut-out.ts';
 import { Eyelids, type Openness } from './eyelids.ts';
 import { type Colors, placed } from './frame-part.ts';
 import { alike, differs, type Look, lookOf, patchWidth } from './keys.ts';
+import { cropsOfFrame } from './mesh-crop.ts';
 import type { SwapSource } from './swap-protocol.ts';
 import type { SwapThreads } from './swap-threads.ts';
 import type { FaceTexture } from './texture.ts';
@@ -11,6 +13,7 @@ import type { PlacedFace } from './track.ts';
 import type { FaceTracker } from './tracker.ts';
 
 export interface SwapFramesOptions {
+  readonly finder: Pick<FaceFinder, 'coverOf'>;
   readonly threads: SwapThreads;
   readonly source: SwapSource;
   readonly colors: Colors;
@@ -119,8 +122,10 @@ export class SwapFrames {
   }
 
   #key(frame: VideoFrame, face: Face, look: Look, last: Key | undefined): Key {
-    const { threads, colors } = this.#options;
+    const { finder, threads, colors } = this.#options;
     const part = cutOut(frame, face);
+    const cover = finder.coverOf(cropsOfFrame(frame, colors), face);
+    cover.catch(() => undefined);
     const made = new Map<number, Promise<FaceTexture>>();
     const fits = last && last.patch > 0.85 * face.width && last.patch < 1.5 * face.width;
     return {
@@ -132,12 +137,15 @@ export class SwapFrames {
         let texture = made.get(patch);
         if (!texture) {
           this.analyses++;
-          texture = threads.analyse(this.#render, {
-            frame: part.frame,
-            points: placed(face, -part.x, -part.y, 1).points,
-            textureWidth: patch,
-            color: colors,
-          });
+          texture = cover.then((found) =>
+            threads.analyse(this.#render, {
+              frame: part.frame,
+              points: placed(face, -part.x, -part.y, 1).points,
+              cover: found,
+              textureWidth: patch,
+              color: colors,
+            }),
+          );
           texture.catch(() => undefined);
           made.set(patch, texture);
         }

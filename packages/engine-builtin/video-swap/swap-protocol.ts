@@ -1,4 +1,5 @@
 import type { Picture } from '@semblance/engine-api/picture';
+import type { Plane } from '@semblance/vision/plane/plane';
 import type { FaceDrawing } from './face-drawing.ts';
 import type { Colors, Frame } from './frame-part.ts';
 import type { FaceTexture } from './texture.ts';
@@ -15,6 +16,8 @@ export interface Analysis {
   readonly frame: Frame;
   /** Mesh in pixels of the frame. */
   readonly points: Float32Array;
+  /** What the network finds in front of the face; undefined: it was not asked. */
+  readonly cover?: Plane | undefined;
   /** Face width in the requested texture. */
   readonly textureWidth: number;
   readonly color: Colors;

@@ -48,13 +48,19 @@ export interface FaceTexture extends SizedTexture {
   readonly level: number;
 }
 
-/** Analyses a face of a frame completely, as Photo Swap does, and makes the matching texture. */
-export function makeTexture(frame: Frame, face: Face, source: SourceFace, color: Colors): FaceTexture {
+/**
+ * Analyses a face of a frame completely, as Photo Swap does, and makes the matching texture.
+ * @param cover what the network finds in front of the face; undefined: it was not asked
+ */
+export function makeTexture(
+  { frame, face, color, cover }: { frame: Frame; face: Face; color: Colors; cover?: Plane | undefined },
+  source: SourceFace,
+): FaceTexture {
   const level = skinLevel(frame, face.points);
   const part = facePart(frame, face, color);
   return withScratch(() => {
     const local = intoPart(face, part);
-    const plan = planSwap(part.picture, local, source, () => undefined);
+    const plan = planSwap(part.picture, local, source, { cover });
     // A picture at half its size has lost its noise.
     const share = part.step === 1 ? plan.grain.share : Math.max(plan.grain.share, grainOf(face, source));
     const grain = { share, limit: part.step === 1 ? plan.grain.limit : HALVED_LIMIT };

@@ -80,7 +80,7 @@ export async function videoSwap(
   let swap: SwapFrames | undefined;
   try {
     const threads = swapThreads();
-    swap = new SwapFrames({ threads, source, colors, writer: counted(writer), checkpoint });
+    swap = new SwapFrames({ finder, threads, source, colors, writer: counted(writer), checkpoint });
     let waiting: VideoFrame[] = [];
     let run: VideoFrame[] = [];
     let [lastUs, gapUs] = [0, 1e6 / Math.max(1, video.frameRate)];

@@ -1,4 +1,4 @@
-/** The networks of this package, as ONNX files that `npm run generate` writes (tools/convert-models). */
+/** The networks of this package, as ONNX files. */
 export const NETWORKS = [
   /** Face detector: 896 anchors on 256² RGB in [-1, 1]; score logits, boxes and six key points by stride. */
   'blazeface',
@@ -9,6 +9,8 @@ export const NETWORKS = [
    * in 0–255.
    */
   'face_features',
+  /** What stands in front of a face: 96² crop, planes of red, green and blue in [0, 1]; share of each pixel. */
+  'face_cover',
   /** Face recogniser: 1024-d descriptor of a 224² crop, RGB in 0–255. */
   'faceres',
   /** Person detector: 2,254 anchors on 224² RGB in [-1, 1]; score logits, boxes and four key points. */
@@ -25,7 +27,10 @@ export const NETWORKS = [
 
 export type NetworkName = (typeof NETWORKS)[number];
 
+/** The network that was trained here (tools/train-face-cover); `npm run generate` writes all others. */
+export const SHIPPED = 'face_cover' satisfies NetworkName;
+
 /** Returns the URL of a network's file. */
 export function networkFile(name: NetworkName): URL {
-  return new URL(`./gen/${name}.onnx`, import.meta.url);
+  return new URL(name === SHIPPED ? `./${name}.onnx` : `./gen/${name}.onnx`, import.meta.url);
 }

@@ -6,7 +6,7 @@ import { prepareSource } from '@semblance/engine-builtin/swap/source-face';
 import { swapFace } from '@semblance/engine-builtin/swap/swap-face';
 import { distance, dlibJudge } from '@semblance/testkit/quality/judge';
 import { FaceFinder } from '@semblance/vision/face-finder';
-import type { Face } from '@semblance/vision/face-mesh';
+import { cropsOf, type Face } from '@semblance/vision/face-mesh';
 import { openSession } from '@semblance/vision/models/session';
 import type { Plane } from '@semblance/vision/plane/plane';
 import { type BenchContext, figure, type Row, type Section, unmeasuredRow } from '../lib/section.ts';
@@ -16,7 +16,7 @@ import type { Case } from './case.ts';
 import { DEGRADATIONS, degrade } from './cases/degrade.ts';
 import { OCCLUDERS, occlude } from './cases/occlude.ts';
 import { choosePairs, type Pair } from './cases/pairs.ts';
-import { type Portrait, readPortraits } from './cases/portrait.ts';
+import { heldOut, type Portrait, readPortraits } from './cases/portrait.ts';
 import { FLOORS, failures, measure } from './measures.ts';
 import { writeSheets } from './sheets.ts';
 
@@ -39,12 +39,13 @@ export async function runRealismBench({
     const why = 'no portraits: SEMBLANCE_FACES must name a folder with p000.jpg and so on';
     return { title, rows: [unmeasuredRow('all', '', why)] };
   }
-  const [blazeface, facemesh, judge] = await Promise.all([
+  const [blazeface, facemesh, face_cover, judge] = await Promise.all([
     openSession('blazeface'),
     openSession('facemesh'),
+    openSession('face_cover'),
     dlibJudge(),
   ]);
-  const finder = new FaceFinder({ blazeface, facemesh });
+  const finder = new FaceFinder({ blazeface, facemesh, face_cover });
   const portraits = await readPortraits(folder, finder);
   say(`${portraits.length} portraits`);
   const cases: Case[] = [];
@@ -60,13 +61,15 @@ export async function runRealismBench({
   };
   for (const pair of choosePairs(portraits, portraits.length, SEED))
     await add('portraits', pair, pair.target.picture);
-  const others = choosePairs(portraits, EACH * Math.max(OCCLUDERS.length, DEGRADATIONS.length), SEED + 1);
+  // The network that finds covers was trained on the others.
+  const unknown = choosePairs(portraits.filter(heldOut), EACH * OCCLUDERS.length, SEED + 1);
   for (const [k, name] of OCCLUDERS.entries()) {
-    for (const [n, pair] of others.slice(k * EACH, (k + 1) * EACH).entries()) {
+    for (const [n, pair] of unknown.slice(k * EACH, (k + 1) * EACH).entries()) {
       const { picture, mask } = await occlude(name, pair.target.picture, pair.target.face, SEED + n);
       await add(name, pair, picture, mask);
     }
   }
+  const others = choosePairs(portraits, EACH * DEGRADATIONS.length, SEED + 1);
   for (const [k, name] of DEGRADATIONS.entries()) {
     for (const [n, pair] of others.slice(k * EACH, (k + 1) * EACH).entries())
       await add(name, pair, await degrade(name, pair.target.picture, pair.target.face, SEED + n));
@@ -101,7 +104,8 @@ async function runCase(
     return { ...base, measures: undefined, likeness: undefined, worst: hidden ? 0 : 1, faults, cells };
   }
   const after: Picture = { ...target, data: target.data.slice() };
-  swapFace(after, face, prepareSource(source.picture, source.face, face.width));
+  const cover = await tools.finder.coverOf(cropsOf(target), face);
+  swapFace(after, face, prepareSource(source.picture, source.face, face.width), { cover });
   const found: Face = await tools.finder.refit(after, face);
   const measures = measure({ before: target, after }, { before: face, after: found }, occluder);
   const outside = failures(measures);

@@ -1,0 +1,73 @@
+import { join } from 'node:path';
+import type { Picture } from '@semblance/engine-api/picture';
+import sharp from 'sharp';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { coverAt, coverCrop, coveredShare } from './face-cover.ts';
+import { FaceFinder } from './face-finder.ts';
+import { cropsOf, type Face } from './face-mesh.ts';
+import { FACE_OVAL, LIPS_OUTER } from './face-regions.ts';
+import { openSession } from './models/session.ts';
+import type { Plane } from './plane/plane.ts';
+
+const MEDIA = join(import.meta.dirname, '..', '..', 'media');
+const PORTRAITS = ['astronaut.png', 'grace_hopper.jpg', 'einstein.jpg'];
+
+let finder: FaceFinder;
+beforeAll(async () => {
+  const [blazeface, facemesh, face_cover] = await Promise.all([
+    openSession('blazeface'),
+    openSession('facemesh'),
+    openSession('face_cover'),
+  ]);
+  finder = new FaceFinder({ blazeface, facemesh, face_cover });
+});
+
+async function portrait(name: string): Promise<{ picture: Picture; face: Face }> {
+  const image = sharp(join(MEDIA, name)).removeAlpha().toColourspace('srgb');
+  const { data, info } = await image.raw().toBuffer({ resolveWithObject: true });
+  const picture: Picture = { width: info.width, height: info.height, channels: info.channels as 3, data };
+  const [face] = await finder.find(picture, () => undefined);
+  if (!face) throw new Error(`no face in ${name}`);
+  return { picture, face };
+}
+
+/** Fills the lower half of a face, from the nose to the chin, with one colour. */
+function masked(picture: Picture, { points }: Face, colour: readonly number[]): Picture {
+  const at = (index: number, axis: number): number => Math.round(points[index * 3 + axis] as number);
+  const data = Uint8Array.from(picture.data);
+  for (let y = at(4, 1); y < at(152, 1); y++)
+    for (let x = at(234, 0); x < at(454, 0); x++) data.set(colour, (y * picture.width + x) * 3);
+  return { ...picture, data };
+}
+
+const coverOf = async (picture: Picture, face: Face): Promise<Plane> => {
+  const cover = await finder.coverOf(cropsOf(picture), face);
+  if (!cover) throw new Error('the finder has no network for covers');
+  return cover;
+};
+
+describe('what covers a face', () => {
+  it.each(PORTRAITS)('is nothing on the bare face of %s', async (name) => {
+    const { picture, face } = await portrait(name);
+    expect(coveredShare(await coverOf(picture, face), face, FACE_OVAL)).toBeLessThan(0.06);
+  });
+
+  it.each(PORTRAITS)('is found in front of the mouth of %s', async (name) => {
+    const { picture, face } = await portrait(name);
+    for (const colour of [
+      [60, 110, 200],
+      [235, 235, 230],
+    ]) {
+      const cover = await coverOf(masked(picture, face, colour), face);
+      expect(coveredShare(cover, face, LIPS_OUTER)).toBeGreaterThan(0.9);
+      const [x, y] = [face.points[10 * 3] as number, face.points[10 * 3 + 1] as number];
+      expect(coverAt(cover, coverCrop(face), x, y + 0.1 * face.width)).toBeLessThan(0.3);
+    }
+  });
+
+  it('is nothing outside of its crop', async () => {
+    const { picture, face } = await portrait('astronaut.png');
+    const cover = await coverOf(picture, face);
+    expect(coverAt({ ...cover, data: cover.data.slice().fill(1) }, coverCrop(face), -500, -500)).toBe(0);
+  });
+});

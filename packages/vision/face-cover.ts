@@ -1,0 +1,73 @@
+import { type InferenceSession, Tensor } from 'onnxruntime-node';
+import { type CropSource, type Face, POINTS } from './face-mesh.ts';
+import { type CropTransform, squareCrop, toCrop } from './picture.ts';
+import { fillPolygon, type Plane, plane, sample } from './plane/plane.ts';
+
+/** Side of the network's input and output in pixels, and of their crop in face widths. */
+const SIZE = 96;
+export const CROP = 1.6;
+
+/** Returns the upright crop around the middle of a face's mesh. */
+export function coverCrop({ points, width, roll }: Face, side = CROP, size = SIZE): CropTransform {
+  let [x, y] = [0, 0];
+  for (let i = 0; i < POINTS; i++) {
+    x += (points[i * 3] as number) / POINTS;
+    y += (points[i * 3 + 1] as number) / POINTS;
+  }
+  return squareCrop({ x, y }, side * width, roll, size);
+}
+
+/**
+ * Finds what stands in front of a face: a hand, a mask, a cup, a microphone. The network saw faces with drawn
+ * objects, with parts of other pictures, and bare ones (tools/train-face-cover).
+ */
+export class FaceCover {
+  readonly #session: InferenceSession;
+
+  constructor(session: InferenceSession) {
+    this.#session = session;
+  }
+
+  /**
+   * Returns how surely each pixel of {@link coverCrop} is covered, 0–1. The pixels of `source` are read before it
+   * returns a promise.
+   */
+  async of(source: CropSource, face: Face): Promise<Plane> {
+    const pixels = source(coverCrop(face), SIZE);
+    const planes = new Float32Array(3 * SIZE * SIZE);
+    for (let i = 0; i < SIZE * SIZE; i++)
+      for (let c = 0; c < 3; c++) planes[c * SIZE * SIZE + i] = (pixels[i * 3 + c] as number) / 255;
+    const outputs = await this.#session.run({ crop: new Tensor('float32', planes, [1, 3, SIZE, SIZE]) });
+    return { width: SIZE, height: SIZE, data: outputs.covered?.data as Float32Array };
+  }
+}
+
+/**
+ * Returns the share of an area of a face that is covered.
+ * @param cover a plane of {@link FaceCover} for this face
+ * @param outline mesh points around the area
+ */
+export function coveredShare(cover: Plane, face: Face, outline: readonly number[]): number {
+  const crop = coverCrop(face);
+  const area = plane(cover.width, cover.height);
+  fillPolygon(
+    area,
+    outline.flatMap((i) => {
+      const { x, y } = toCrop(crop, face.points[i * 3] as number, face.points[i * 3 + 1] as number);
+      return [x, y];
+    }),
+  );
+  let [all, covered] = [0, 0];
+  for (let i = 0; i < area.data.length; i++) {
+    all += area.data[i] as number;
+    covered += (area.data[i] as number) * (cover.data[i] as number);
+  }
+  return covered / Math.max(1, all);
+}
+
+/** Returns the value of a plane of {@link FaceCover} at a place of the picture that shows the face; 0 outside. */
+export function coverAt(cover: Plane, crop: CropTransform, x: number, y: number): number {
+  const at = toCrop(crop, x, y);
+  const within = at.x >= 0 && at.y >= 0 && at.x < cover.width && at.y < cover.height;
+  return within ? sample(cover, at.x, at.y) : 0;
+}
