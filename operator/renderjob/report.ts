@@ -1,6 +1,7 @@
 import type { RenderJob, RenderJobStatus } from '@semblance/crds/gen/renderjobs';
 import { CAPABILITIES } from '@semblance/engine-api/capabilities';
 import type { AttemptOutput, AttemptStatus } from '@semblance/proto/semblance/agent/v1/agent';
+import type { Findings } from '@semblance/proto/semblance/engine/v1/findings';
 import { clip } from '../conditions.ts';
 import { outputKey } from './outputs.ts';
 
@@ -14,6 +15,11 @@ const FAILURE_CODES: readonly Failure['code'][] = [
   'content_rejected',
   'processing_failed',
 ];
+
+/** A code that the schema takes, and the most findings of one kind. */
+const CODE = /^[a-z][a-z_]{0,63}$/;
+const MAX_FINDINGS = 8;
+const MAX_HINT = 300;
 
 /** Most that one output may be charged, in thousandths: a picture is one image, and no film is longer than a day. */
 const MAX_MILLI_UNITS = { image: 1_000, second: 86_400_000 };
@@ -57,6 +63,32 @@ export function outputOf(
       name: clip(name, 64),
       milliseconds: Math.max(0, Math.round(milliseconds) || 0),
       ...(engine ? { engine: clip(engine, 64) } : {}),
+    })),
+    ...(output.findings ? { findings: findingsOf(output.findings) } : {}),
+  };
+}
+
+/** Returns an agent's findings, cut to what the schema takes. */
+function findingsOf(said: Findings): NonNullable<Output['findings']> {
+  const known = <Item>(items: readonly Item[], code: (item: Item) => string) =>
+    items.filter((item) => CODE.test(code(item))).slice(0, MAX_FINDINGS);
+  const atLeast0 = (value: number) => Math.max(0, value);
+  const { faces } = said;
+  return {
+    ...(faces && {
+      faces: {
+        found: atLeast0(faces.found),
+        changed: atLeast0(faces.changed),
+        left: known(faces.left, ({ reason }) => reason).map(({ reason, count }) => ({
+          reason,
+          count: atLeast0(count),
+        })),
+      },
+    }),
+    hints: known(said.hints, ({ code }) => code).map(({ code, message, input }) => ({
+      code,
+      message: clip(message, MAX_HINT),
+      ...(input ? { input: clip(input, 32) } : {}),
     })),
   };
 }

@@ -48,18 +48,27 @@ const MOST_GRAIN = 10;
 /** Times of the parts of one swap, in ms. */
 export type SwapTimes = Record<string, number>;
 
-/** Replaces one face of a picture by the source's face, in place. */
-export function swapFace(picture: Picture, face: Face, source: SourceFace, times: SwapTimes = {}): void {
+/**
+ * Replaces one face of a picture by the source's face, in place.
+ * @returns share of each feature that was taken
+ */
+export function swapFace(
+  picture: Picture,
+  face: Face,
+  source: SourceFace,
+  times: SwapTimes = {},
+): ShownFeatures {
   let last = performance.now();
   const lap = (name: string): void => {
     const now = performance.now();
     times[name] = (times[name] ?? 0) + now - last;
     last = now;
   };
-  withScratch(() => {
+  return withScratch(() => {
     const plan = planSwap(picture, face, source, lap);
     compose(picture, plan, source);
     lap('compose');
+    return plan.skin.features;
   });
 }
 
