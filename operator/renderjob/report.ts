@@ -1,5 +1,6 @@
 import type { RenderJob, RenderJobStatus } from '@semblance/crds/gen/renderjobs';
 import { CAPABILITIES } from '@semblance/engine-api/capabilities';
+import { FINDING_CODE, MAX_FINDINGS, MAX_HINT_LENGTH } from '@semblance/engine-api/findings';
 import type { AttemptOutput, AttemptStatus } from '@semblance/proto/semblance/agent/v1/agent';
 import type { Findings } from '@semblance/proto/semblance/engine/v1/findings';
 import { clip } from '../conditions.ts';
@@ -15,11 +16,6 @@ const FAILURE_CODES: readonly Failure['code'][] = [
   'content_rejected',
   'processing_failed',
 ];
-
-/** A code that the schema takes, and the most findings of one kind. */
-const CODE = /^[a-z][a-z_]{0,63}$/;
-const MAX_FINDINGS = 8;
-const MAX_HINT = 300;
 
 /** Most that one output may be charged, in thousandths: a picture is one image, and no film is longer than a day. */
 const MAX_MILLI_UNITS = { image: 1_000, second: 86_400_000 };
@@ -71,7 +67,7 @@ export function outputOf(
 /** Returns an agent's findings, cut to what the schema takes. */
 function findingsOf(said: Findings): NonNullable<Output['findings']> {
   const known = <Item>(items: readonly Item[], code: (item: Item) => string) =>
-    items.filter((item) => CODE.test(code(item))).slice(0, MAX_FINDINGS);
+    items.filter((item) => FINDING_CODE.test(code(item))).slice(0, MAX_FINDINGS);
   const atLeast0 = (value: number) => Math.max(0, value);
   const { faces } = said;
   return {
@@ -87,7 +83,7 @@ function findingsOf(said: Findings): NonNullable<Output['findings']> {
     }),
     hints: known(said.hints, ({ code }) => code).map(({ code, message, input }) => ({
       code,
-      message: clip(message, MAX_HINT),
+      message: clip(message, MAX_HINT_LENGTH),
       ...(input ? { input: clip(input, 32) } : {}),
     })),
   };

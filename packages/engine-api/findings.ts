@@ -54,3 +54,9 @@ export const HINT_CODES = {
 } as const;
 
 export type HintCode = keyof typeof HINT_CODES;
+
+/** What the record of a job has room for: entries of one list, and characters of a message. */
+export const MAX_FINDINGS = 8;
+export const MAX_HINT_LENGTH = 300;
+/** Form of a code. */
+export const FINDING_CODE = /^[a-z][a-z_]{0,63}$/;

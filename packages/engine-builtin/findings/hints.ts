@@ -14,7 +14,7 @@ export interface Input {
 }
 
 /** Turn from which a face counts as turned, in degrees, and the step in which turns are told. */
-const TURNED = 25;
+const TURNED = 20;
 const TURN_STEP = 5;
 /** Distances of the eyes, in pixels: below the first a face is small, from the second on its features are clear. */
 const SMALL = 36;
