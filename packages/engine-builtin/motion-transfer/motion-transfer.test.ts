@@ -128,7 +128,10 @@ describe('Motion Transfer', { timeout: 120_000 }, () => {
     expect(result.details).toMatchObject({ frames: 44, width: 400, height: 332 });
     expect(result.details.frames_without_face).toBeGreaterThanOrEqual(8);
     expect(result.details.frames_without_face).toBeLessThan(18);
-    expect(result.findings?.hints).toMatchObject([{ code: 'frames_unchanged', input: 'motion_video' }]);
+    expect(result.findings?.hints).toMatchObject([
+      { code: 'face_small', input: 'image' },
+      { code: 'frames_unchanged', input: 'motion_video' },
+    ]);
     const [before, after] = [await rig.frames(driver), await rig.frames(result.outputPath)];
     expect(after.map(({ ptsUs }) => ptsUs)).toEqual(before.map(({ ptsUs }) => ptsUs));
     const [a, b] = [
