@@ -1,4 +1,5 @@
 import type { Job } from '@semblance/proto/semblance/control/v1/control';
+import type { Findings } from '@semblance/proto/semblance/engine/v1/findings';
 import { microsToUsd } from './money.ts';
 
 /** Job record of the API, with its fields in the order of serialisation. */
@@ -8,6 +9,15 @@ export interface JobRecord {
   readonly output_url: string | null;
   readonly charged_usd: number | null;
   readonly error: { readonly code: string; readonly message: string } | null;
+  /** What the engine found out about the inputs; absent when it found out nothing. */
+  readonly details?: {
+    readonly faces?: {
+      readonly found: number;
+      readonly changed: number;
+      readonly left: readonly { readonly reason: string; readonly count: number }[];
+    };
+    readonly hints: readonly { readonly code: string; readonly message: string; readonly input?: string }[];
+  };
 }
 
 /** Returns the record that both the job read and the `data` of a webhook serialise, so that the two are identical. */
@@ -18,5 +28,23 @@ export function jobRecord(job: Job): JobRecord {
     output_url: job.outputUrl ?? null,
     charged_usd: job.chargedMicros === undefined ? null : microsToUsd(job.chargedMicros),
     error: job.error ? { code: job.error.code, message: job.error.message } : null,
+    ...(job.details ? { details: detailsOf(job.details) } : {}),
+  };
+}
+
+function detailsOf({ faces, hints }: Findings): NonNullable<JobRecord['details']> {
+  return {
+    ...(faces && {
+      faces: {
+        found: faces.found,
+        changed: faces.changed,
+        left: faces.left.map(({ reason, count }) => ({ reason, count })),
+      },
+    }),
+    hints: hints.map(({ code, message, input }) => ({
+      code,
+      message,
+      ...(input === undefined ? {} : { input }),
+    })),
   };
 }

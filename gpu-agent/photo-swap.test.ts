@@ -64,7 +64,15 @@ it('swaps a face between two photographs, from link to link', async () => {
   const ended = await swap('astronaut.png', 'grace_hopper.jpg');
   expect(ended).toMatchObject({
     state: AttemptState.ATTEMPT_STATE_SUCCEEDED,
-    output: { unit: 'image', milliUnits: 1000n, engine: expect.stringMatching(/^builtin /) },
+    output: {
+      unit: 'image',
+      milliUnits: 1000n,
+      engine: expect.stringMatching(/^builtin /),
+      findings: {
+        faces: { found: 1, changed: 1, left: [] },
+        hints: [{ code: 'glasses', message: expect.stringContaining('wears glasses'), input: 'face' }],
+      },
+    },
   });
   const picture = output as Buffer;
   expect(ended.output?.sha256Hex).toBe(createHash('sha256').update(picture).digest('hex'));

@@ -1,8 +1,9 @@
+import type { Findings } from '@semblance/proto/semblance/engine/v1/findings';
 import { SqlText } from '../storage/sql.ts';
 
 /** Columns of `jobs j` for `toJobRow`. Every query that reads jobs for their owners selects them. */
 export const JOB_COLUMNS = new SqlText(
-  'j.id, j.status, j.output_key, j.charged_micros, j.error_code, j.error_message, j.settled_at',
+  'j.id, j.status, j.output_key, j.charged_micros, j.error_code, j.error_message, j.settled_at, j.findings',
 );
 
 /** The stored part of a job that its owner may see. */
@@ -14,6 +15,7 @@ export interface JobRow {
   readonly errorCode: string | null;
   readonly errorMessage: string | null;
   readonly settledAt: Date | null;
+  readonly findings: Findings | null;
 }
 
 /** Reads a row with {@link JOB_COLUMNS}. */
@@ -26,6 +28,7 @@ export function toJobRow(row: Record<string, unknown>): JobRow {
     errorCode: row.error_code as string | null,
     errorMessage: row.error_message as string | null,
     settledAt: row.settled_at as Date | null,
+    findings: row.findings as Findings | null,
   };
 }
 

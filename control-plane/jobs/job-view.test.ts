@@ -42,6 +42,7 @@ test('the same link comes back within a window, is signed once, and is good for 
     errorCode: null,
     errorMessage: null,
     settledAt,
+    findings: null,
   };
   const links = new Set<string | undefined>();
   for (let seconds = 0; seconds <= DAY; seconds += DAY / 8) {

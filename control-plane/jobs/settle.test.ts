@@ -6,6 +6,7 @@ import { DamagedObjectError } from '@semblance/objects/footer';
 import { ObjectNotFoundError, type ObjectStore } from '@semblance/objects/store';
 import { type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { JOB_COLUMNS, toJobRow } from './job-row.ts';
 import { createSettler, failureOf, type SettledFacts } from './settle.ts';
 
 let db: TestDatabase;
@@ -111,6 +112,34 @@ test('the price in the database is the price of common/money, to the micro-dolla
     const [row] = await db.sql<{ price: bigint }[]>`select price_of(${rate}, ${units}) as price`;
     expect(row?.price).toBe(priceOf(rate, units));
   }
+});
+
+test('what the engine found out is kept with a success, with inputs in the words of callers', async () => {
+  const findings = {
+    faces: { found: 2, changed: 1, left: [{ reason: 'bystander', count: 1 }] },
+    hints: [
+      { code: 'face_small', message: 'The face is small\0.', input: 'face' },
+      { code: 'feature_kept', message: 'The mouth stays as it was.' },
+      { code: 'odd', message: 'Of an input that the capability has not.', input: 'elbow' },
+    ],
+  };
+  const kept = async (status: RenderJobStatus) => {
+    const { jobId } = await submitted();
+    await settler().settleFrom(finished(jobId, status));
+    const [row] = await db.sql`select ${JOB_COLUMNS} from jobs j where j.id = ${jobId}`;
+    return toJobRow(row ?? {}).findings;
+  };
+  const { output, ...rest } = success();
+  expect(await kept({ ...rest, output: { ...(output as NonNullable<typeof output>), findings } })).toEqual({
+    faces: findings.faces,
+    hints: [
+      { code: 'face_small', message: 'The face is small.', input: 'face_key' },
+      { code: 'feature_kept', message: 'The mouth stays as it was.' },
+      { code: 'odd', message: 'Of an input that the capability has not.' },
+    ],
+  });
+  expect(await kept(success())).toBeNull();
+  expect(await kept({ phase: 'Failed' })).toBeNull();
 });
 
 test('less than the minimum costs the minimum', async () => {

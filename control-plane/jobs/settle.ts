@@ -2,6 +2,7 @@ import { describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
 import { isObjectKey } from '@semblance/common/object-key';
 import type { RenderJob, RenderJobStatus } from '@semblance/crds/gen/renderjobs';
+import { CAPABILITIES } from '@semblance/engine-api/capabilities';
 import type { ObjectStore } from '@semblance/objects/store';
 import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
@@ -11,6 +12,8 @@ import { sqlState } from '../storage/sql.ts';
 export type Settlement = 'settled' | 'already' | 'fenced' | 'unknown';
 
 type ReportedOutput = NonNullable<RenderJobStatus['output']>;
+type ReportedFindings = NonNullable<ReportedOutput['findings']>;
+type Capability = RenderJob['spec']['capability'];
 
 export interface Failure {
   readonly code: string;
@@ -59,6 +62,7 @@ interface Output {
   readonly engine: string | null;
   readonly unit: string;
   readonly milli_units: number;
+  readonly findings: ReportedOutput['findings'] | null;
 }
 
 /** Parameter of `settle_jobs` for each job. */
@@ -178,7 +182,7 @@ export function createSettler({ database, objects, logger, onSettled, now }: Set
       const { output } = status;
       let fault = output ? await faultOf(output) : 'it names no output';
       if (output && fault === undefined) {
-        const outcome = await settle(name, uid, { output: asStored(output) }, capability);
+        const outcome = await settle(name, uid, { output: asStored(output, capability) }, capability);
         if (outcome !== 'unbillable') return outcome;
         fault = `its output is measured as ${output.milliUnits} thousandths of "${output.unit}"`;
       }
@@ -188,7 +192,7 @@ export function createSettler({ database, objects, logger, onSettled, now }: Set
   };
 }
 
-function asStored(output: ReportedOutput): Output {
+function asStored(output: ReportedOutput, capability: Capability): Output {
   return {
     key: output.key,
     content_type: storable(output.contentType),
@@ -197,6 +201,20 @@ function asStored(output: ReportedOutput): Output {
     engine: output.engine === undefined ? null : storable(output.engine),
     unit: storable(output.unit),
     milli_units: output.milliUnits,
+    findings: output.findings ? storedFindings(output.findings, capability) : null,
+  };
+}
+
+/** Returns findings in the words of callers, who know an input by its field. */
+function storedFindings({ faces, hints }: ReportedFindings, capability: Capability): ReportedFindings {
+  const roles: Readonly<Record<string, { readonly field: string } | undefined>> =
+    CAPABILITIES[capability].inputs;
+  return {
+    ...(faces && { faces }),
+    hints: hints.map(({ code, message, input = '' }) => {
+      const field = roles[input]?.field;
+      return { code, message: storable(message), ...(field === undefined ? {} : { input: field }) };
+    }),
   };
 }
 

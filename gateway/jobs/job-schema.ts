@@ -1,6 +1,47 @@
+import { HINT_CODES, LEFT_REASONS } from '@semblance/engine-api/findings';
 import { JOB_STATUSES } from '@semblance/events/jobs';
 import { z } from 'zod';
 import { usd } from '../openapi/parts.ts';
+
+const count = z.int().min(0);
+
+/** Returns the description of a field whose codes are known, and to which later releases may add. */
+function codes(what: string, known: Readonly<Record<string, string>>): string {
+  const lines = Object.entries(known).map(([code, meaning]) => `- \`${code}\`: ${meaning}`);
+  return `${what} Codes are stable; a later release may have more.\n${lines.join('\n')}`;
+}
+
+const detailsSchema = z
+  .object({
+    faces: z
+      .object({
+        found: count.meta({ description: 'Faces that were looked at, with those left alone.' }),
+        changed: count,
+        left: z
+          .array(
+            z.object({
+              reason: z.string().meta({ description: codes('Why they were left alone.', LEFT_REASONS) }),
+              count,
+            }),
+          )
+          .meta({ description: 'Faces that were left alone, by reason.' }),
+      })
+      .optional()
+      .meta({
+        description:
+          'Faces in the picture or video that was changed; in a video the most in one frame. Absent where none are counted.',
+      }),
+    hints: z
+      .array(
+        z.object({
+          code: z.string().meta({ description: codes('What was found.', HINT_CODES) }),
+          message: z.string().meta({ description: 'What was found, and what to do, in words.' }),
+          input: z.string().optional().meta({ description: 'Field of the submit, such as `face_key`.' }),
+        }),
+      )
+      .meta({ description: 'What would give a better result.' }),
+  })
+  .meta({ id: 'JobDetails' });
 
 /** The job record as the API answers it; `common/job-record.ts` makes it. */
 export const jobSchema = z
@@ -18,6 +59,10 @@ export const jobSchema = z
       .object({ code: z.string(), message: z.string() })
       .nullable()
       .meta({ description: 'Of a failed job; otherwise null.' }),
+    details: detailsSchema.optional().meta({
+      description:
+        'What was found out about the inputs of a job that succeeded. Absent until then, and where nothing is known.',
+    }),
   })
   .meta({ id: 'Job' });
 

@@ -8,10 +8,11 @@ import {
   type AttemptStatus,
   type WatchAttemptsResponse,
 } from '@semblance/proto/semblance/agent/v1/agent';
+import type { Findings } from '@semblance/proto/semblance/engine/v1/findings';
 import { assertAddressed, timedCalls } from '../grpc/timed.ts';
 import { streamChanges, type WatchedThings } from '../grpc/watch.ts';
 import type { AgentMetrics } from '../metrics.ts';
-import type { Attempt, AttemptRef } from './attempt-table.ts';
+import type { Attempt, AttemptOutput, AttemptRef } from './attempt-table.ts';
 import { type Attempts, StartRefusedError } from './attempts.ts';
 import { MalformedRequestError, parseRef, parseStart } from './start-request.ts';
 
@@ -143,9 +144,19 @@ function statusOf(attempt: Attempt): AttemptStatus {
               engine,
             })),
             engine: outcome.output.engine,
+            findings: findingsOf(outcome.output),
           }
         : undefined,
     failure: outcome && outcome.state !== 'succeeded' ? outcome.failure : undefined,
     startedAtMs: BigInt(attempt.startedAtMs),
+  };
+}
+
+function findingsOf({ findings }: AttemptOutput): Findings | undefined {
+  if (!findings) return undefined;
+  const { faces, hints } = findings;
+  return {
+    faces: faces && { ...faces, left: faces.left.map((one) => ({ ...one })) },
+    hints: hints.map((hint) => ({ ...hint })),
   };
 }

@@ -1,4 +1,5 @@
 import type { RenderErrorCode, RenderStage } from '@semblance/engine-api/engine';
+import type { Findings } from '@semblance/engine-api/findings';
 import { createRemembered } from '../remembered.ts';
 import { createPace, type Pace } from './pace.ts';
 
@@ -17,6 +18,7 @@ export interface AttemptOutput {
   readonly milliUnits: number;
   readonly stages: readonly RenderStage[];
   readonly engine: string;
+  readonly findings?: Findings | undefined;
 }
 
 export interface AttemptFailure {

@@ -199,6 +199,7 @@ async function fetchRenderStore(
     milliUnits,
     stages,
     engine: pool.known ? `${by.name} ${by.version}` : '',
+    findings: result.findings,
   };
 }
 

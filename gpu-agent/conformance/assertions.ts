@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { CAPABILITIES, type Capability, isCapability } from '@semblance/engine-api/capabilities';
 import type { RenderResult } from '@semblance/engine-api/engine';
+import { FINDING_CODE, type Findings, MAX_FINDINGS, MAX_HINT_LENGTH } from '@semblance/engine-api/findings';
 import { checkedOutput } from '../assets/work-dir.ts';
 import { checkContent, decodedSeconds, OUTPUT_TYPES } from './output.ts';
 import type { Subject } from './subject.ts';
@@ -60,6 +61,26 @@ export async function checkRender(
     assert.ok(milliseconds >= 0 && milliseconds <= tookMs + 50, `${name} took ${milliseconds} ms`);
   }
   assert.ok(Object.keys(result.details).length <= 32, 'at most 32 details');
+  if (result.findings) checkFindings(result.findings, capability);
+}
+
+/** Checks what an engine found out about the inputs. @throws AssertionError */
+function checkFindings({ faces, hints }: Findings, capability: Capability): void {
+  if (faces) {
+    const { found, changed, left } = faces;
+    for (const count of [found, changed, ...left.map((one) => one.count)])
+      assert.ok(isWhole(count, 0, 1e6), `${count} faces`);
+    const others = left.reduce((sum, { count }) => sum + count, 0);
+    assert.equal(found, changed + others, 'faces found are those changed and those left alone');
+    for (const { reason } of left) assert.match(reason, FINDING_CODE, 'the reason of faces left alone');
+  }
+  assert.ok(hints.length <= MAX_FINDINGS, `${hints.length} hints`);
+  for (const { code, message, input } of hints) {
+    assert.match(code, FINDING_CODE, 'the code of a hint');
+    assert.ok(message.length > 0 && message.length <= MAX_HINT_LENGTH, `the message of ${code}`);
+    if (input !== undefined)
+      assert.ok(input in CAPABILITIES[capability].inputs, `${code} is about ${input}, which is no input`);
+  }
 }
 
 /** Checks the progress of a successful render. @throws AssertionError */

@@ -84,6 +84,34 @@ describe('an output', () => {
     });
   });
 
+  it('has what the engine found out, cut to what the schema takes', () => {
+    const written = (findings: AttemptOutput['findings']) => {
+      const over = report(SUCCEEDED, { output: { ...output, findings } });
+      return decide(jobOf(bound('Running')), { facts: { report: over } }).status?.output?.findings;
+    };
+    const found = {
+      faces: { found: 3, changed: 2, left: [{ reason: 'bystander', count: 1 }] },
+      hints: [{ code: 'face_small', message: 'The face is small.', input: 'face' }],
+    };
+    expect(written(found)).toEqual(found);
+    expect(written({ hints: [] })).toEqual({ hints: [] });
+    expect(written(undefined)).toBeUndefined();
+    const left = Array.from({ length: 99 }, () => ({ reason: 'bystander', count: -1 }));
+    const hints = Array.from({ length: 99 }, () => ({
+      code: 'a',
+      message: 'm'.repeat(999),
+      input: 'i'.repeat(99),
+    }));
+    const cut = written({
+      faces: { found: -1, changed: -1, left: [{ reason: 'No Code', count: 1 }, ...left] },
+      hints: [{ code: '', message: '' }, ...hints],
+    });
+    expect(cut?.faces).toMatchObject({ found: 0, changed: 0 });
+    expect(cut?.faces?.left).toEqual(left.slice(0, 8).map(({ reason }) => ({ reason, count: 0 })));
+    expect(cut?.hints).toHaveLength(8);
+    expect(cut?.hints[0]).toEqual({ code: 'a', message: `${'m'.repeat(299)}…`, input: `${'i'.repeat(31)}…` });
+  });
+
   const second = { unit: 'second', milliUnits: 1_500n } as const;
   const video = { ...second, key: 'out/u1/2.mp4', contentType: 'video/mp4' } as const;
   it.each<[string, Capability, Partial<AttemptOutput>, 'taken' | 'refused']>([

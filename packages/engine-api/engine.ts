@@ -1,4 +1,5 @@
 import type { Capability } from './capabilities.ts';
+import type { Findings } from './findings.ts';
 
 /**
  * The contract of every engine. proto/semblance/engine/v1 has the same contract for engines that are separate
@@ -67,8 +68,10 @@ export interface RenderResult {
   /** Billing units of the output: images, or seconds (to the millisecond) of video or sound. */
   readonly units: { readonly unit: 'image' | 'second'; readonly quantity: number };
   readonly stages: readonly RenderStage[];
-  /** Facts worth keeping with the result, such as `faces: 2`. */
+  /** Facts for the agent's log, such as `faces: 2`. */
   readonly details: Readonly<Record<string, string | number>>;
+  /** For the job's owner; absent when the engine finds out nothing. */
+  readonly findings?: Findings;
 }
 
 export interface Engine {

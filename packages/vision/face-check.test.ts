@@ -42,6 +42,13 @@ describe('what is no face', () => {
     expect(await checked.find(cat, proceed)).toEqual([]);
   });
 
+  it('a cat is told as left alone, and so is a bystander', async () => {
+    const cat = await pictureOf(sharp(CAT).rotate(270));
+    expect((await checked.lookUpright(cat, 30, proceed)).left).toContain('not_a_person');
+    const { faces, left } = await checked.look(await pictureOf(sharp(join(MEDIA, 'einstein.jpg'))), proceed);
+    expect([faces.length, left]).toEqual([1, ['bystander']]);
+  });
+
   it('a face that is known is not checked again', async () => {
     const cat = await pictureOf(sharp(CAT).rotate(270));
     const known = await unchecked.findUpright(cat, 30, proceed);

@@ -1,3 +1,4 @@
+import type { LeftReason } from '@semblance/engine-api/findings';
 import type { Picture } from '@semblance/engine-api/picture';
 import type { InferenceSession } from 'onnxruntime-node';
 import { FaceCheck } from './face-check.ts';
@@ -25,6 +26,21 @@ export interface FaceSessions {
   readonly face_features?: InferenceSession;
   /** Without it nothing is known about what covers a face. */
   readonly face_cover?: InferenceSession;
+}
+
+export interface UprightOptions {
+  /** Faces narrower than this share of the most prominent one are left out. */
+  readonly share?: number;
+  /** Faces that were found before; they are not checked again. */
+  readonly known?: readonly Face[];
+}
+
+/** What a search found. */
+export interface Seen {
+  /** Suitable faces, most prominent first. */
+  readonly faces: Face[];
+  /** Why each other face was left alone. */
+  readonly left: readonly LeftReason[];
 }
 
 /** Finds the faces of a picture and fits their meshes. A {@link FaceCheck} looks at each before it is returned. */
@@ -58,42 +74,55 @@ export class FaceFinder {
    * @param checkpoint called often; throws to stop
    */
   async find(picture: Picture, checkpoint: () => void): Promise<Face[]> {
-    const seen = await this.#detect(picture, MIN_FACE, checkpoint);
-    const first = await this.#fit(picture, seen, checkpoint);
-    if (first.length > 0) return first;
+    return (await this.look(picture, checkpoint)).faces;
+  }
+
+  /** Does the same and tells which faces were left alone. */
+  async look(picture: Picture, checkpoint: () => void): Promise<Seen> {
+    const found = await this.#detect(picture, MIN_FACE, checkpoint);
+    const first = await this.#fit(picture, found, checkpoint);
+    if (first.faces.length > 0) return first;
     // Beside something large that is no face, a face may be small.
-    const share = seen.length > 0 ? 0 : SUITABLE_SHARE;
+    const share = found.length > 0 ? 0 : SUITABLE_SHARE;
     const small = await this.#fit(
       picture,
       await this.#detect(picture, MIN_FACE_LAST, checkpoint, share),
       checkpoint,
     );
-    if (small.length > 0) return small;
+    if (small.faces.length > 0) return small;
     for (const turns of [1, 3, 2] as const) {
       const turned = turn(picture, turns);
       const found = await this.#detect(turned, MIN_FACE, checkpoint);
-      const faces = await this.#fit(
+      const seen = await this.#fit(
         picture,
         found.map((d) => turnBack(d, picture, turns)),
         checkpoint,
       );
-      if (faces.length > 0) return faces;
+      if (seen.faces.length > 0) return seen;
     }
-    return [];
+    return small;
   }
 
   /**
    * Returns the upright faces of a picture in the order of {@link find}, with one smallest width. Its cost is
    * bounded, as repeated searches need.
-   * @param share faces narrower than this share of the most prominent one are left out
-   * @param known faces that were found before; they are not checked again
    */
   async findUpright(
     picture: Picture,
     smallest: number,
     checkpoint: () => void,
-    { share = SUITABLE_SHARE, known = [] }: { share?: number; known?: readonly Face[] } = {},
+    options: UprightOptions = {},
   ): Promise<Face[]> {
+    return (await this.lookUpright(picture, smallest, checkpoint, options)).faces;
+  }
+
+  /** Does the same and tells which faces were left alone. */
+  async lookUpright(
+    picture: Picture,
+    smallest: number,
+    checkpoint: () => void,
+    { share = SUITABLE_SHARE, known = [] }: UprightOptions = {},
+  ): Promise<Seen> {
     const found = await this.#detect(picture, smallest, checkpoint, share);
     return this.#fit(picture, found, checkpoint, share, known);
   }
@@ -141,32 +170,39 @@ export class FaceFinder {
     checkpoint: () => void,
     share = SUITABLE_SHARE,
     known: readonly Face[] = [],
-  ): Promise<Face[]> {
+  ): Promise<Seen> {
     const faces: Face[] = [];
+    const left: LeftReason[] = [];
     for (const detection of detections) {
       checkpoint();
       const face = await this.#mesher.fit(picture, detection);
       if (isShown(face)) faces.push(face);
+      else if (face.score >= MIN_MESH_SCORE) left.push('turned_away');
     }
     const prominence = (face: Face): number => faceArea(face) * centrality(picture, face);
     faces.sort((a, b) => prominence(b) - prominence(a));
-    return this.#checked(picture, faces, { checkpoint, share, known });
+    return this.#checked(picture, faces, left, { checkpoint, share, known });
   }
 
   /** Returns the suitable ones that the check takes for faces. It is run on no face that is too narrow anyway. */
   async #checked(
     picture: Picture,
     found: readonly Face[],
+    left: LeftReason[],
     { checkpoint, share, known }: { checkpoint: () => void; share: number; known: readonly Face[] },
-  ): Promise<Face[]> {
+  ): Promise<Seen> {
     const faces: Face[] = [];
     for (const face of found) {
-      if (face.width < share * (faces[0]?.width ?? 0)) continue;
+      if (face.width < share * (faces[0]?.width ?? 0)) {
+        if (!isAmong(faces, centroid(face.points, FACE_OVAL))) left.push('bystander');
+        continue;
+      }
       checkpoint();
       const sure = !this.#check || isAmong(known, centroid(face.points, FACE_OVAL));
       if (sure || (await this.#check?.isFace(cropsOf(picture), face))) faces.push(face);
+      else left.push('not_a_person');
     }
-    return faces;
+    return { faces, left };
   }
 }
 

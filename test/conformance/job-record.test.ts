@@ -1,6 +1,13 @@
 import type { JobRecord, Upload } from '@semblance/testkit/stack/api';
 import { expectError } from '@semblance/testkit/stack/expect-error';
-import { ADMIRAL, ASTRONAUT, brokenJpeg, faceless, largePortrait } from '@semblance/testkit/stack/media';
+import {
+  ADMIRAL,
+  ASTRONAUT,
+  brokenJpeg,
+  faceless,
+  largePortrait,
+  PROFESSOR,
+} from '@semblance/testkit/stack/media';
 import { type Account, type Stack, sharedStack } from '@semblance/testkit/stack/stack';
 import sharp from 'sharp';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -14,6 +21,8 @@ beforeAll(async () => {
 }, 240_000);
 
 const FIELDS = ['id', 'status', 'output_url', 'charged_usd', 'error'];
+/** Shown of a job that succeeded, beyond the specification. */
+const DETAILS = 'details';
 const ORDER = ['queued', 'processing', 'succeeded'];
 
 async function submit(image: Upload, face: Upload): Promise<string> {
@@ -45,7 +54,8 @@ describe('Job record', () => {
       const id = await submit(large, ADMIRAL);
       const seen = await life(id);
       for (const record of seen) {
-        expect(Object.keys(record)).toEqual(FIELDS);
+        const added = record.status === 'succeeded' ? [DETAILS] : [];
+        expect(Object.keys(record)).toEqual([...FIELDS, ...added]);
         expect(record.id).toBe(id);
         // `status`: `queued`, `processing`, `succeeded` or `failed`
         expect(ORDER).toContain(record.status);
@@ -73,6 +83,67 @@ describe('Job record', () => {
     const first = await account.api.finished(id);
     const again = await account.api.job(id);
     expect({ ...again, output_url: '' }).toEqual({ ...first, output_url: '' });
+  });
+});
+
+describe('details: what was found out about the inputs', () => {
+  const finished = async (image: Upload, face: Upload) => account.api.finished(await submit(image, face));
+  const small = async (): Promise<Upload> => ({
+    ...ASTRONAUT,
+    bytes: await sharp(Buffer.from(ASTRONAUT.bytes)).resize(256).png().toBuffer(),
+  });
+  const several = async (): Promise<Upload> => {
+    const portrait = Buffer.from(ASTRONAUT.bytes);
+    const bytes = await sharp({ create: { width: 1024, height: 512, channels: 3, background: '#777' } })
+      .composite([
+        { input: portrait, left: 0, top: 0 },
+        { input: portrait, left: 512, top: 0 },
+      ])
+      .png()
+      .toBuffer();
+    return { filename: 'several.png', contentType: 'image/png', bytes };
+  };
+
+  test('faces and hints, each with a code, words and the field of its input; the rest is as ever', async () => {
+    const job = await finished(PROFESSOR, ADMIRAL);
+    expect(job).toEqual({
+      id: job.id,
+      status: 'succeeded',
+      output_url: expect.any(String),
+      charged_usd: 0.04,
+      error: null,
+      details: {
+        faces: { found: 2, changed: 1, left: [{ reason: 'bystander', count: 1 }] },
+        hints: expect.arrayContaining([
+          {
+            code: 'glasses',
+            message: expect.stringMatching(/^The person in the face picture/),
+            input: 'face_key',
+          },
+          {
+            code: 'face_turned',
+            message: expect.stringMatching(/turned by about \d+ degrees/),
+            input: 'image_key',
+          },
+        ]),
+      },
+    });
+    expect(await account.api.job(job.id)).toEqual(job);
+  });
+
+  test.each<[string, string, () => Promise<Upload>]>([
+    ['turned', 'face_turned', async () => PROFESSOR],
+    ['small', 'face_small', small],
+    ['one of several', 'several_faces', several],
+  ])('a face that is %s', async (_, code, face) => {
+    const { details } = await finished(ADMIRAL, await face());
+    expect(details?.faces).toEqual({ found: 1, changed: 1, left: [] });
+    expect(details?.hints).toContainEqual({ code, message: expect.any(String), input: 'face_key' });
+  });
+
+  test('two good pictures give no hint', async () => {
+    const { details } = await finished(ADMIRAL, ASTRONAUT);
+    expect(details).toEqual({ faces: { found: 1, changed: 1, left: [] }, hints: [] });
   });
 });
 

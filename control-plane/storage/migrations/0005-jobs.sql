@@ -37,6 +37,8 @@ create table jobs (
   -- Set when the output is deleted or about to be; then `output_key` becomes null, and the job stays.
   output_removed_at timestamptz,
   engine text,
+  -- What the engine found out about the inputs, as callers see it: {faces, hints}. Null: nothing.
+  findings jsonb,
   error_code text,
   error_message text,
   -- Reason shown in the usage entry.

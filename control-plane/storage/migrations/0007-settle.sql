@@ -34,8 +34,8 @@ $$;
 -- Ends a job once, however often it is called: resolves its hold, records the outcome and owes the event.
 -- A job that its owner cancelled ends as cancelled, whatever the outcome.
 -- p_uid: RenderJob that brought the outcome; one that is not the job's own is fenced.
--- p_output: {key, content_type, size_bytes, sha256, engine, unit, milli_units} of a success, otherwise null. p_at null:
--- now.
+-- p_output: {key, content_type, size_bytes, sha256, engine, unit, milli_units, findings} of a success, otherwise null.
+-- p_at null: now.
 -- Only with the outcome `settled` was anything written.
 create function settle_job(
   p_job text, p_uid text, p_output jsonb, p_error_code text, p_error_message text, p_reason text, p_at timestamptz
@@ -91,7 +91,7 @@ begin
     renderjob_uid = coalesce(j.renderjob_uid, p_uid), renderjob_at = coalesce(j.renderjob_at, v_at),
     milli_units = v_units, output_key = p_output ->> 'key', output_content_type = p_output ->> 'content_type',
     output_size_bytes = (p_output ->> 'size_bytes')::bigint, output_sha256 = p_output ->> 'sha256',
-    engine = p_output ->> 'engine', error_code = p_error_code, error_message = p_error_message, reason = p_reason
+    engine = p_output ->> 'engine', findings = nullif(p_output -> 'findings', 'null'), error_code = p_error_code, error_message = p_error_message, reason = p_reason
   where j.id = p_job;
   insert into outbox (kind, job_id, status) values ('event', p_job, v_status) returning id into v_task;
   return row('settled', v_status, v_charge, greatest(v_charge - v_job.hold_micros, 0), v_task, p_reason)::settle_outcome;

@@ -138,6 +138,10 @@ describe('Avatar', () => {
       other_voices: 'espeak-ng/cmn-latn-pinyin',
       left_out: 'ក (Khmer)',
     });
+    expect(first.findings).toEqual({
+      faces: { found: 1, changed: 1, left: [] },
+      hints: [{ code: 'script_shortened', message: expect.stringContaining('ក (Khmer)') }],
+    });
     expect(first.contentType).toBe('video/mp4');
     expect(first.stages.map(({ name }) => name)).toEqual(['portrait', 'speech', 'draw', 'write']);
   });

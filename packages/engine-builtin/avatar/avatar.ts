@@ -1,6 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { RenderError, type RenderResult } from '@semblance/engine-api/engine';
+import type { Hint } from '@semblance/engine-api/findings';
 import type { Picture } from '@semblance/engine-api/picture';
 import { outputSize } from '@semblance/media/size';
 import type { ColorTags, Media } from '@semblance/media/types';
@@ -13,6 +14,7 @@ import { drawThreads } from '../animate/draw-threads.ts';
 import type { Portrait, Pose } from '../animate/portrait.ts';
 import { PortraitVideo } from '../animate/portrait-video.ts';
 import { preparePortrait } from '../animate/prepare.ts';
+import { stillFindings } from '../findings/hints.ts';
 import type { Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
 import { FaceTrack } from './face-track.ts';
@@ -25,6 +27,7 @@ const DEFAULT_SIDE = 720;
 /** Longest side of the output that players accept, in pixels. */
 const LONGEST_SIDE = 4096;
 const SPEECH_PART = 0.1;
+const IMAGE = { role: 'image', name: 'portrait' };
 
 const COLOR: ColorTags = { range: 'tv', space: 'bt709', primaries: 'bt709', transfer: 'bt709' };
 
@@ -74,12 +77,13 @@ export async function speakPortrait(job: AvatarJob, tools: AvatarTools): Promise
   const times = new StageTimes();
   const { timed } = times;
   onProgress(0, 'portrait');
-  const portrait = await timed('portrait', async () => {
+  const { portrait, still } = await timed('portrait', async () => {
     const picture = await readPortrait(job.image, job.shorterSide ?? DEFAULT_SIDE);
     checkpoint();
-    const [face] = await finder.find(picture, checkpoint);
+    const seen = await finder.look(picture, checkpoint);
+    const [face] = seen.faces;
     if (!face) throw new RenderError('face_not_detected', 'No face was found in the portrait (image_key).');
-    return preparePortrait(picture, face);
+    return { portrait: preparePortrait(picture, face), still: stillFindings(seen, IMAGE) };
   });
   checkpoint();
   const sound = join(job.outputDir, '.speech.wav');
@@ -132,6 +136,7 @@ export async function speakPortrait(job: AvatarJob, tools: AvatarTools): Promise
         units: { unit: 'second', quantity: written.durationMs / 1000 },
         stages: times.stages,
         details: { frames: written.frames, width, height, ...saidBy(speech) },
+        findings: { ...still, hints: [...still.hints, ...scriptHints(speech)] },
       };
     } catch (error) {
       await writer.abort();
@@ -151,6 +156,21 @@ function saidBy({ voice, otherVoices, leftOut, languageUnknown }: SpokenScript):
     ...(leftOut.length ? { left_out: leftOut.join(', ') } : {}),
     ...(languageUnknown ? { language: 'unknown, chosen by the letters of the script' } : {}),
   };
+}
+
+function scriptHints({ leftOut, languageUnknown }: SpokenScript): Hint[] {
+  const hints: Hint[] = [];
+  if (leftOut.length > 0) {
+    const some = leftOut.slice(0, 8).join(', ');
+    const message = `Some characters of the script cannot be spoken and were left out: ${some}. Write them as words.`;
+    hints.push({ code: 'script_shortened', message });
+  }
+  if (languageUnknown) {
+    const message =
+      'The language is none that can be spoken, so the letters of the script decided. Name a language such as "en".';
+    hints.push({ code: 'language_unknown', message });
+  }
+  return hints;
 }
 
 /** Returns the portrait at the size of the output. */

@@ -234,7 +234,12 @@ describe('Identity Swap', { timeout: 120_000 }, () => {
     const clip: Clip = { ...walking(64), stance: (t) => (gone(Math.round(t * 20)) ? undefined : walk(t)) };
     const video = rig.path('loss.mp4');
     await writeClip(rig.media, clip, video);
-    const { details, outputPath } = await swap(video, await redCharacter());
+    const { details, findings, outputPath } = await swap(video, await redCharacter());
+    expect(findings?.hints).toContainEqual({
+      code: 'frames_unchanged',
+      message: expect.stringContaining('of 64 frames of the video show no person'),
+      input: 'video',
+    });
     expect(details.frames).toBe(64);
     expect(details.frames_with_swap).toBeGreaterThanOrEqual(24);
     expect(details.frames_with_swap).toBeLessThan(32);

@@ -3,8 +3,10 @@ import { RenderError, type RenderResult } from '@semblance/engine-api/engine';
 import { FrameMemory } from '@semblance/media/frame-memory';
 import { prefetch } from '@semblance/media/prefetch';
 import type { Media, Size, VideoFrame } from '@semblance/media/types';
+import { faceFromPoints } from '@semblance/vision/face-mesh';
 import type { Person, PersonFinder } from '@semblance/vision/person';
 import { openPersonFinder } from '@semblance/vision/person-finder';
+import { faceHints, framesUnchanged } from '../findings/hints.ts';
 import type { Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
 import { CutDetector } from '../video-swap/cuts.ts';
@@ -21,6 +23,8 @@ export type Resolution = keyof typeof LONGER_SIDE;
 /** Longer side, in pixels, of the picture in which a person is searched for. */
 const SEARCH_SIDE = 640;
 const DECODED_AHEAD = 4;
+const VIDEO = { role: 'video', name: 'video' };
+const CHARACTER = { role: 'character', name: 'character picture' };
 
 /**
  * Runs Identity Swap in a worker thread: the person in `video` is replaced by the person in the picture
@@ -70,9 +74,13 @@ export async function identitySwap(
   const { video } = info;
   if (!video) throw new RenderError('unsupported_format', 'The reference video has no picture.');
   const size = sizeFor(video, job.resolution);
-  const character = await timed('character', async () =>
-    fittedTo(await readCharacter(job.character, { people, faces }, checkpoint), size.height),
-  );
+  const { character, hints } = await timed('character', async () => {
+    const read = await readCharacter(job.character, { people, faces }, checkpoint);
+    return {
+      character: await fittedTo(read, size.height),
+      hints: read.face ? faceHints(faceFromPoints(read.face.points, 1), CHARACTER) : [],
+    };
+  });
   checkpoint();
   const outputPath = join(job.outputDir, 'output.mp4');
   const memory = new FrameMemory();
@@ -150,6 +158,16 @@ export async function identitySwap(
         frames_with_swap: scene.drawn,
         frames_with_face: scene.faces,
         ...size,
+      },
+      findings: {
+        hints: [
+          ...hints,
+          ...framesUnchanged(
+            { unchanged: written.frames - scene.drawn, frames: written.frames },
+            VIDEO,
+            'person',
+          ),
+        ],
       },
     };
   } catch (error) {

@@ -86,6 +86,7 @@ describe('Lip Sync', () => {
     const frames = await rig.frames(result.outputPath);
     expect(frames).toHaveLength(Math.ceil(seconds * 25 - 1e-6));
     expect(result.details).toMatchObject({ frames: frames.length, frames_with_face: frames.length });
+    expect(result.findings).toEqual({ faces: { found: 1, changed: 1, left: [] }, hints: [] });
     const { aperture, told } = await watchMouth(frames, await rig.samples(voice, 16_000));
     expect(correlation(aperture, told)).toBeGreaterThan(0.85);
     for (const lag of [-2, 2]) {
@@ -142,6 +143,7 @@ describe('Lip Sync', () => {
     expect(result.details).toMatchObject({ width: 240, height: 240 });
     expect(result.details.frames_with_face).toBeGreaterThan(10);
     expect(result.details.frames_with_face).toBeLessThan(Number(result.details.frames) - 10);
+    expect(result.findings?.hints).toMatchObject([{ code: 'frames_unchanged', input: 'video' }]);
     const before = await rig.frames(clip, { width: 240, height: 240 });
     const after = await rig.frames(result.outputPath);
     for (const i of [0, 4, 8]) expect(difference(before[i], after[i])).toBeLessThan(3);

@@ -2,6 +2,8 @@ import { join } from 'node:path';
 import { RenderError, type RenderStage } from '@semblance/engine-api/engine';
 import { outputSize } from '@semblance/media/size';
 import type { Media, VideoInfo } from '@semblance/media/types';
+import { faceCounts } from '../findings/face-counts.ts';
+import { framesUnchanged } from '../findings/hints.ts';
 import { renderMouth } from '../mouth/render-mouth.ts';
 import { MouthMemory } from '../mouth/rest-mouth.ts';
 import type { Renderer, RenderTools } from '../renderer.ts';
@@ -18,6 +20,7 @@ const HELD_BYTES = 192 * 2 ** 20;
 const FIRST_US = 40_000;
 /** Share of the total time that the analysis of the sound takes, for the progress. */
 const LISTENING = 0.03;
+const VIDEO = { role: 'video', name: 'video' };
 
 /**
  * Runs Lip Sync: the main face of a video speaks the sound of another file. The output is as long as the sound: a
@@ -64,9 +67,9 @@ export const renderLipSync: Renderer = async ({ inputs, parameters, outputDir },
   let shown = 0;
   let faces = 0;
   let spoken = 0;
+  const main = new MainFace(tools.finder, picture.color, checkpoint);
   try {
     const memory = new MouthMemory();
-    const main = new MainFace(tools.finder, picture.color, checkpoint);
     let beforeUs = 0;
     for await (const { frame, startUs, face, cut, covered } of steadyFaces(
       bridged(followed(frames, main, work)),
@@ -107,6 +110,14 @@ export const renderLipSync: Renderer = async ({ inputs, parameters, outputDir },
       units: { unit: 'second', quantity: written.durationMs / 1000 },
       stages: stages(work, listened - began, performance.now() - listened),
       details: { frames: shown, frames_with_face: spoken, ...size },
+      findings: {
+        faces: faceCounts(1, main.left),
+        hints: framesUnchanged(
+          { unchanged: shown - spoken, frames: shown },
+          VIDEO,
+          faces > spoken ? 'face with a free mouth' : 'face',
+        ),
+      },
     };
   } catch (error) {
     await writer.abort();

@@ -1,7 +1,9 @@
+import type { LeftReason } from '@semblance/engine-api/findings';
 import type { ColorTags, VideoFrame } from '@semblance/media/types';
 import { coveredShare } from '@semblance/vision/face-cover';
 import { type FaceFinder, MAX_YAW, yaw } from '@semblance/vision/face-finder';
 import type { Face } from '@semblance/vision/face-mesh';
+import { withBystanders } from '../findings/face-counts.ts';
 import { CutDetector } from '../video-swap/cuts.ts';
 import { type FramePart, outOfPart, shrunk, wholeFrame } from '../video-swap/frame-part.ts';
 import { brightnessUnder, likeness } from '../video-swap/likeness.ts';
@@ -64,6 +66,8 @@ export class MainFace {
   #searches = 0;
   #untilSearch = 0;
   #covered = false;
+  /** Why faces were left alone, in the search that left most of them. */
+  left: readonly LeftReason[] = [];
 
   constructor(finder: FaceFinder, color: Pick<ColorTags, 'range' | 'space'>, checkpoint: () => void) {
     this.#finder = finder;
@@ -123,15 +127,17 @@ export class MainFace {
   async #search(frame: Frame): Promise<Face | undefined> {
     const { width, height } = frame;
     const coarse = wholeFrame(frame, this.#color);
-    let [part, faces] = [coarse, await this.#finder.find(coarse.picture, this.#checkpoint)];
+    let [part, seen] = [coarse, await this.#finder.look(coarse.picture, this.#checkpoint)];
     // Small faces are searched ever more rarely, because that costs as much as many fits.
     const fine =
       Math.min(width, height) >= 4 * FINE_SIDE ? 4 : Math.min(width, height) >= 2 * FINE_SIDE ? 2 : 1;
-    if (faces.length === 0 && fine < part.step && Number.isInteger(Math.log2(this.#searches + 1))) {
+    if (seen.faces.length === 0 && fine < part.step && Number.isInteger(Math.log2(this.#searches + 1))) {
       part = shrunk(frame, { x: 0, y: 0, width, height }, fine, this.#color);
-      faces = await this.#finder.find(part.picture, this.#checkpoint);
+      seen = await this.#finder.look(part.picture, this.#checkpoint);
     }
-    const chosen = this.#choose(faces, part);
+    const left = withBystanders(seen.left, Math.max(0, seen.faces.length - 1));
+    if (left.length > this.left.length) this.left = left;
+    const chosen = this.#choose(seen.faces, part);
     if (!chosen || part.step === 1) return chosen;
     const fitted = await this.#fit(frame, chosen);
     return shows(fitted) ? fitted : chosen;

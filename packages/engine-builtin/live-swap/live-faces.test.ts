@@ -36,13 +36,13 @@ class Scene {
 
   constructor() {
     const finder = {
-      findUpright: async () => {
+      lookUpright: async () => {
         this.nowMs += this.searchMs;
-        return [...this.faces];
+        return { faces: [...this.faces], left: [] };
       },
-      find: async () => {
+      look: async () => {
         this.thorough++;
-        return [];
+        return { faces: [], left: [] };
       },
       seesOthers: async () => {
         this.searches++;

@@ -39,11 +39,11 @@ beforeEach(async () => {
   nowMs = 0;
   others = async () => false;
   searched = [];
-  const watched: Pick<FaceFinder, 'seesOthers' | 'findUpright' | 'refitFrom'> = {
+  const watched: Pick<FaceFinder, 'seesOthers' | 'lookUpright' | 'refitFrom'> = {
     refitFrom: (...args) => finder.refitFrom(...args),
-    findUpright: (...args) => {
+    lookUpright: (...args) => {
       searched.push(sum(args[0].data));
-      return finder.findUpright(...args);
+      return finder.lookUpright(...args);
     },
     seesOthers: ({ data }) => {
       searched.push(sum(data));

@@ -95,6 +95,7 @@ describe('Motion Transfer', { timeout: 120_000 }, () => {
       contentType: 'video/mp4',
       units: { unit: 'second' },
       details: { frames: 60, width: 512, height: 512, frames_without_face: 0 },
+      findings: { faces: { found: 1, changed: 1, left: [] }, hints: [] },
     });
     expect(result.units.quantity).toBeCloseTo(seconds, 1);
     const probed = await rig.ffprobe(result.outputPath, '-show_streams');
@@ -127,6 +128,10 @@ describe('Motion Transfer', { timeout: 120_000 }, () => {
     expect(result.details).toMatchObject({ frames: 44, width: 400, height: 332 });
     expect(result.details.frames_without_face).toBeGreaterThanOrEqual(8);
     expect(result.details.frames_without_face).toBeLessThan(18);
+    expect(result.findings?.hints).toMatchObject([
+      { code: 'face_small', input: 'image' },
+      { code: 'frames_unchanged', input: 'motion_video' },
+    ]);
     const [before, after] = [await rig.frames(driver), await rig.frames(result.outputPath)];
     expect(after.map(({ ptsUs }) => ptsUs)).toEqual(before.map(({ ptsUs }) => ptsUs));
     const [a, b] = [

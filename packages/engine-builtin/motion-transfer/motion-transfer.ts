@@ -9,6 +9,7 @@ import { drawThreads } from '../animate/draw-threads.ts';
 import { type Portrait, REST } from '../animate/portrait.ts';
 import { PortraitVideo } from '../animate/portrait-video.ts';
 import { preparePortrait } from '../animate/prepare.ts';
+import { framesUnchanged, stillFindings } from '../findings/hints.ts';
 import type { Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
 import { FaceTracker } from './face-tracker.ts';
@@ -24,6 +25,9 @@ export const DRIVER_SIDE = 720;
 const NEUTRAL_FRAMES = 15;
 /** Number of frames without a face that wait for one; further frames show the still. */
 const MAX_WAITING = 240;
+
+const IMAGE = { role: 'image', name: 'character picture' };
+const DRIVER = { role: 'motion_video', name: 'motion video' };
 
 export const COLOR: ColorTags = { range: 'tv', space: 'bt709', primaries: 'bt709', transfer: 'bt709' };
 
@@ -57,15 +61,17 @@ export async function transferMotion(
   const info = await media.probe(job.driver, 'video', signal);
   const { video } = info;
   if (!video) throw new RenderError('unsupported_format', 'The motion video has no picture.');
-  const { portrait, mouth } = await timed('portrait', async () => {
+  const { portrait, mouth, still } = await timed('portrait', async () => {
     const picture = await readStill(job.image);
     checkpoint();
-    const [face] = await finder.find(picture, checkpoint);
+    const seen = await finder.look(picture, checkpoint);
+    const [face] = seen.faces;
     if (!face) {
       throw new RenderError('face_not_detected', 'No face was found in the character picture (image_key).');
     }
     const prepared = preparePortrait(picture, face);
-    return { portrait: prepared, mouth: await measureMouth(prepared, face, finder, checkpoint) };
+    const mouth = await measureMouth(prepared, face, finder, checkpoint);
+    return { portrait: prepared, mouth, still: stillFindings(seen, IMAGE) };
   });
   checkpoint();
   const outputPath = join(job.outputDir, 'output.mp4');
@@ -110,6 +116,13 @@ export async function transferMotion(
       units: { unit: 'second', quantity: written.durationMs / 1000 },
       stages: times.stages,
       details: { frames: written.frames, width, height, frames_without_face: animation.unseen },
+      findings: {
+        ...still,
+        hints: [
+          ...still.hints,
+          ...framesUnchanged({ unchanged: animation.unseen, frames: written.frames }, DRIVER, 'face'),
+        ],
+      },
     };
   } catch (error) {
     await writer.abort();

@@ -97,10 +97,28 @@ describe('likeness', () => {
           .png()
           .toBuffer(),
       );
-    const group = await swap(await file('group.png', row([440, 420])), ADMIRAL);
+    const picture = await file('group.png', row([440, 420]));
+    const group = await swap(picture, ADMIRAL);
     expect(group.details.faces).toBe(2);
+    expect(group.findings?.faces).toEqual({ found: 2, changed: 2, left: [] });
     const bystander = await swap(await file('bystander.png', row([440, 160])), ADMIRAL);
     expect(bystander.details.faces).toBe(1);
+    const { findings } = await swap(ADMIRAL, picture);
+    expect(findings).toMatchObject({ faces: { found: 1, changed: 1 }, hints: [{ code: 'several_faces' }] });
+  });
+
+  it('tells what is amiss with the pictures', async () => {
+    const hintsOf = async (image: string, face: string) => {
+      const hints = (await swap(image, face)).findings?.hints ?? [];
+      return hints.map(({ code, input = '' }) => `${code} ${input}`);
+    };
+    expect(await hintsOf(ADMIRAL, ASTRONAUT)).toEqual([]);
+    expect(await hintsOf(ASTRONAUT, ADMIRAL)).toEqual(['glasses face']);
+    expect(await hintsOf(ADMIRAL, PROFESSOR)).toContain('face_turned face');
+    expect(await hintsOf(PROFESSOR, ASTRONAUT)).toContain('face_turned image');
+    const small = await file('small.png', sharp(ASTRONAUT).resize(256).png().toBuffer());
+    expect(await hintsOf(ADMIRAL, small)).toContain('face_small face');
+    expect(await hintsOf(small, ASTRONAUT)).toContain('face_small image');
   });
 });
 

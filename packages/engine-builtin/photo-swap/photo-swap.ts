@@ -10,9 +10,15 @@ import {
   readBase,
   readFace,
 } from '@semblance/vision/image/picture-file';
+import { faceCounts } from '../findings/face-counts.ts';
+import { faceHints, keptFeatures, severalFaces, sourceHints } from '../findings/hints.ts';
 import type { Renderer } from '../renderer.ts';
+import type { ShownFeatures } from '../swap/shown-features.ts';
 import { prepareSource } from '../swap/source-face.ts';
 import { swapFace } from '../swap/swap-face.ts';
+
+const IMAGE = { role: 'image', name: 'base image' };
+const FACE = { role: 'face', name: 'face picture' };
 
 export interface PhotoSwapJob {
   /** Path of the base image. */
@@ -58,24 +64,27 @@ export async function photoSwap(job: PhotoSwapJob, tools: PhotoSwapTools): Promi
   checkpoint();
   const base = await readBase(job.image);
   lap('decode', 0.15, 'detect');
-  const [source] = await finder.find(face, checkpoint);
+  const sources = (await finder.look(face, checkpoint)).faces;
+  const [source] = sources;
   if (!source)
     throw new RenderError('face_not_detected', 'No face was found in the face picture (face_key).');
-  const targets = await finder.find(base.picture, checkpoint);
-  if (targets.length === 0) {
+  const { faces: targets, left } = await finder.look(base.picture, checkpoint);
+  const [target] = targets;
+  if (!target) {
     throw new RenderError('face_not_detected', 'No face was found in the base image (image_key).');
   }
   lap('detect', 0.4, 'swap');
   const times: Record<string, number> = {};
   // All faces share one patch, so it is as fine as the widest face needs.
-  const widest = Math.max(...targets.map((target) => target.width));
+  const widest = Math.max(...targets.map(({ width }) => width));
   const start = performance.now();
   const prepared = prepareSource(face, source, widest);
   times.source = performance.now() - start;
-  for (const [index, target] of targets.entries()) {
+  const taken: ShownFeatures[] = [];
+  for (const [index, place] of targets.entries()) {
     checkpoint();
-    const cover = await finder.coverOf(cropsOf(base.picture), target);
-    swapFace(base.picture, target, prepared, { cover, times });
+    const cover = await finder.coverOf(cropsOf(base.picture), place);
+    taken.push(swapFace(base.picture, place, prepared, { cover, times }));
     onProgress(0.4 + (0.4 * (index + 1)) / targets.length, 'swap');
   }
   for (const [name, milliseconds] of Object.entries(times)) stages.push({ name, milliseconds });
@@ -103,5 +112,15 @@ export async function photoSwap(job: PhotoSwapJob, tools: PhotoSwapTools): Promi
     units: { unit: 'image', quantity: 1 },
     stages,
     details: { faces: targets.length, width, height },
+    findings: {
+      faces: faceCounts(targets.length, left),
+      hints: [
+        ...severalFaces(sources.length, FACE),
+        ...faceHints(source, FACE),
+        ...sourceHints(prepared, FACE),
+        ...faceHints(target, IMAGE),
+        ...keptFeatures(taken),
+      ],
+    },
   };
 }

@@ -29,6 +29,8 @@ const COARSENESS = 2;
 export interface ColourCast {
   readonly red: Plane;
   readonly blue: Plane;
+  /** Share of the skin that the light falls on. */
+  readonly share: number;
 }
 
 /**
@@ -60,23 +62,26 @@ export function findCast(
     }
   }
   const { red, blue } = onSkin;
-  let most = 0;
+  const area = thinned(skin);
+  let [most, lit, all] = [0, 0, 0];
   for (let i = 0; i < red.data.length; i++) {
     const r = red.data[i] as number;
     const b = blue.data[i] as number;
     const share = smoothstep(OWN_VARIATION[0], OWN_VARIATION[1], Math.hypot(r, b));
     most = Math.max(most, share);
+    lit += share * (area.data[i] as number);
+    all += area.data[i] as number;
     red.data[i] = r * share;
     blue.data[i] = b * share;
   }
-  return most > 0 ? { red, blue } : undefined;
+  return most > 0 ? { red, blue, share: lit / all } : undefined;
 }
 
 /**
  * Returns how much the colour around each pixel differs from the usual colour of an area; undefined for an area
  * that is too small.
  */
-function excess(image: RgbImage, all: Plane, faceWidth: number): ColourCast | undefined {
+function excess(image: RgbImage, all: Plane, faceWidth: number): Omit<ColourCast, 'share'> | undefined {
   const area = thinned(all);
   const { width, height } = area;
   const red = plane(width, height);

@@ -35,6 +35,9 @@ export interface SourceFace {
   /** How surely it wears a beard, 0–1. */
   readonly beard: number;
   readonly grey: boolean;
+  /** Share of the face that hair, glasses or a hand covers, and share in coloured light; both were mended. */
+  readonly covered: number;
+  readonly colouredLight: number;
 }
 
 /**
@@ -77,19 +80,32 @@ function analyse(picture: Picture, face: Face, targetWidth: number): SourceFace 
   const grey = isGrey(coarse.image);
   const cut = { image, coarse: coarse.image, points: coarse.points, zones, visible, scale: visibleScale };
   const beard = beardOf(coarse.image, flat, analysisWidth);
-  const shown = makeWhole(cut, analysisWidth);
+  const covered = shareHidden(visible, zones.face);
+  const whole = makeWhole(cut, analysisWidth);
   return {
     image,
     coarse: coarse.image,
     points,
     faceWidth,
-    visible: shown,
+    visible: whole.visible,
     clean: cover.clean,
     visibleScale,
     glasses: cover.hasGlasses,
     beard,
     grey,
+    covered,
+    colouredLight: whole.colouredLight,
   };
+}
+
+/** Returns the share of a face that is not visible. */
+function shareHidden(visible: Plane, face: Plane): number {
+  let [hidden, all] = [0, 0];
+  for (let i = 0; i < face.data.length; i++) {
+    hidden += (face.data[i] as number) * (1 - (visible.data[i] as number));
+    all += face.data[i] as number;
+  }
+  return hidden / Math.max(1, all);
 }
 
 function cutOut(picture: Picture, face: Face, faceWidth: number): { image: RgbImage; points: Float32Array } {

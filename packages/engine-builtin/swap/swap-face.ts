@@ -51,23 +51,25 @@ export type SwapTimes = Record<string, number>;
 /**
  * Replaces one face of a picture by the source's face, in place.
  * @param cover what the network finds in front of the face; undefined: it was not asked
+ * @returns share of each feature that was taken
  */
 export function swapFace(
   picture: Picture,
   face: Face,
   source: SourceFace,
   { cover, times = {} }: { readonly cover?: Plane | undefined; readonly times?: SwapTimes } = {},
-): void {
+): ShownFeatures {
   let last = performance.now();
   const lap = (name: string): void => {
     const now = performance.now();
     times[name] = (times[name] ?? 0) + now - last;
     last = now;
   };
-  withScratch(() => {
+  return withScratch(() => {
     const plan = planSwap(picture, face, source, { cover, lap });
     compose(picture, plan, source);
     lap('compose');
+    return plan.skin.features;
   });
 }
 

@@ -33,9 +33,9 @@ export interface CutFace {
  * strands of hair and in deep shadows are taken from the other side, and other hidden places are filled in
  * smoothly. The images are changed in place, because a large face takes a hundred megabytes.
  * @param faceWidth in pixels of `coarse`
- * @returns where they show the face, or its other side in its place
+ * @returns where they show the face, or its other side in its place, and the share of it in coloured light
  */
-export function makeWhole(cut: CutFace, faceWidth: number): Plane {
+export function makeWhole(cut: CutFace, faceWidth: number): { visible: Plane; colouredLight: number } {
   const { coarse, zones, scale } = cut;
   const { width, height } = cut.visible;
   const both = (change: (image: RgbImage, to: number) => void): void => {
@@ -72,5 +72,5 @@ export function makeWhole(cut: CutFace, faceWidth: number): Plane {
     both((image, to) => showOtherSide(image, other, to));
   }
   both((image, to) => fillHidden(image, smooth, visible, to));
-  return visible;
+  return { visible, colouredLight: cast?.share ?? 0 };
 }

@@ -1,8 +1,10 @@
+import type { LeftReason } from '@semblance/engine-api/findings';
 import { type FaceFinder, MAX_YAW, SUITABLE_SHARE, yaw } from '@semblance/vision/face-finder';
 import { centroid, type Face } from '@semblance/vision/face-mesh';
 import type { FaceRecogniser } from '@semblance/vision/face-recogniser';
 import { FACE_OVAL } from '@semblance/vision/face-regions';
 import { smoothstep } from '@semblance/vision/plane/plane';
+import { withBystanders } from '../findings/face-counts.ts';
 import { CutDetector } from './cuts.ts';
 import { type Colors, type Frame, intoPart, outOfPart, wholeFrame } from './frame-part.ts';
 import { brightnessUnder, likeness } from './likeness.ts';
@@ -61,6 +63,8 @@ export class FaceTracker {
   /** Number of tracked faces, and of shots. */
   found = 0;
   shots = 1;
+  /** Why faces were left alone, in the search that left most of them. */
+  left: readonly LeftReason[] = [];
 
   constructor(
     finder: FaceFinder,
@@ -233,15 +237,15 @@ export class FaceTracker {
     const open = this.#tracks.filter((track) => track.open);
     const tracked = open.flatMap((track) => track.predict(frame.index) ?? []);
     const known = tracked.map((face) => intoPart(face, part));
-    let faces = await this.#finder.findUpright(part.picture, smallest, this.#checkpoint, { share, known });
-    if (faces.length === 0 && open.length === 0 && wide === 0) {
+    let seen = await this.#finder.lookUpright(part.picture, smallest, this.#checkpoint, { share, known });
+    if (seen.faces.length === 0 && open.length === 0 && wide === 0) {
       this.#emptySearches++;
       // Small, turned and upside-down faces cost many runs of the network, so they are searched ever more rarely.
       if (Number.isInteger(Math.log2(this.#emptySearches)))
-        faces = await this.#finder.find(part.picture, this.#checkpoint);
+        seen = await this.#finder.look(part.picture, this.#checkpoint);
     }
     const fresh: Face[] = [];
-    for (const small of faces) {
+    for (const small of seen.faces) {
       const face = outOfPart(small, part);
       const match = nearest(open, face);
       if (!match) fresh.push(face);
@@ -257,6 +261,8 @@ export class FaceTracker {
       people: open.flatMap(({ person }) => person ?? []),
       widest: widestOf(open, frame.index),
     });
+    const left = withBystanders(seen.left, newcomers.length - chosen.length);
+    if (left.length > this.left.length) this.left = left;
     for (const { face, person } of chosen) {
       const fitted = await this.#fit(frame, face);
       if (fitted) await this.#begin(fitted, frame.index, frames, { earliest, person });

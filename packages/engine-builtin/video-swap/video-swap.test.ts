@@ -85,6 +85,12 @@ describe('Video Swap', () => {
       contentType: 'video/mp4',
       units: { unit: 'second' },
       details: { faces: 1, frames: 27, frames_with_swap: 22, shots: 3 },
+      findings: {
+        faces: { found: 1, changed: 1, left: [] },
+        hints: [
+          { code: 'frames_unchanged', message: expect.stringMatching(/^5 of 27 frames/), input: 'video' },
+        ],
+      },
     });
     const [before, after] = [await rig.frames(video), await rig.frames(result.outputPath)];
     expect(after.map(({ ptsUs }) => ptsUs)).toEqual(before.map(({ ptsUs }) => ptsUs));
@@ -195,8 +201,9 @@ describe('Video Swap', () => {
       return [{ picture: group, frames: 4, view: (i) => ({ ...view, x: view.x + i }) }, uniform(2)];
     });
     const video = await clip('people.mp4', scenes);
-    const { details } = await swap(video, ASTRONAUT);
+    const { details, findings } = await swap(video, ASTRONAUT);
     expect(details).toMatchObject({ faces: 1, frames: 18, frames_with_swap: 8, shots: 6 });
+    expect(findings?.faces).toEqual({ found: 2, changed: 1, left: [{ reason: 'bystander', count: 1 }] });
   });
 
   it('says whether the video or the picture shows no face', async () => {

@@ -5,8 +5,11 @@ import { prefetch } from '@semblance/media/prefetch';
 import { outputSize } from '@semblance/media/size';
 import type { Media, VideoFrame, VideoWriter } from '@semblance/media/types';
 import { readFace } from '@semblance/vision/image/picture-file';
+import { faceCounts } from '../findings/face-counts.ts';
+import { faceHints, framesUnchanged, severalFaces, sourceHints } from '../findings/hints.ts';
 import type { Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
+import { prepareSource } from '../swap/source-face.ts';
 import type { Colors } from './frame-part.ts';
 import { SwapFrames } from './swap-frames.ts';
 import { swapThreads } from './swap-threads.ts';
@@ -21,6 +24,11 @@ const SHORT_RUN = 10;
 const MAX_HELD = 1920 * 1088;
 /** Frames that may be decoded while others are tracked. */
 const DECODED_AHEAD = 8;
+
+/** Face width, in pixels, at which the source is looked at for hints. */
+const LOOKED_AT = 96;
+const VIDEO = { role: 'video', name: 'video' };
+const FACE = { role: 'face', name: 'face picture' };
 
 /** Runs Video Swap in a worker thread: the face of a picture (`face`) is put onto the faces of a video (`video`). */
 export const renderVideoSwap: Renderer = async (work, tools) => {
@@ -51,12 +59,20 @@ export async function videoSwap(
   const times = new StageTimes();
   const { timed } = times;
   onProgress(0, 'face');
-  const source = await timed('face', async () => {
+  const { source, hints } = await timed('face', async () => {
     const picture = await readFace(job.face);
-    const [face] = await finder.find(picture, checkpoint);
+    const faces = await finder.find(picture, checkpoint);
+    const [face] = faces;
     if (!face)
       throw new RenderError('face_not_detected', 'No face was found in the face picture (face_key).');
-    return { picture, points: face.points, score: face.score };
+    return {
+      source: { picture, points: face.points, score: face.score },
+      hints: [
+        ...severalFaces(faces.length, FACE),
+        ...faceHints(face, FACE),
+        ...sourceHints(prepareSource(picture, face, LOOKED_AT), FACE),
+      ],
+    };
   });
   checkpoint();
   const info = await media.probe(job.video, 'video', signal);
@@ -127,6 +143,17 @@ export async function videoSwap(
         frames_with_swap: swap.swapped,
         shots: tracker.shots,
         ...size,
+      },
+      findings: {
+        faces: faceCounts(swap.mostFaces, tracker.left),
+        hints: [
+          ...hints,
+          ...framesUnchanged(
+            { unchanged: written.frames - swap.swapped, frames: written.frames },
+            VIDEO,
+            'face',
+          ),
+        ],
       },
     };
   } catch (error) {

@@ -15,13 +15,21 @@ export interface RequestOptions {
   readonly body?: string | Uint8Array;
 }
 
-/** Job record of the specification. */
+/** Job record of the specification, with the details that the service adds. */
 export interface JobRecord {
   readonly id: string;
   readonly status: string;
   readonly output_url: string | null;
   readonly charged_usd: number | null;
   readonly error: { readonly code: string; readonly message: string } | null;
+  readonly details?: {
+    readonly faces?: {
+      readonly found: number;
+      readonly changed: number;
+      readonly left: readonly { readonly reason: string; readonly count: number }[];
+    };
+    readonly hints: readonly { readonly code: string; readonly message: string; readonly input?: string }[];
+  };
 }
 
 export interface Balance {

@@ -7,6 +7,8 @@ import { root } from './stack-process.ts';
 /** The two people of the demo: a 512×512 PNG and a 512×600 JPEG. */
 export const ASTRONAUT = portrait('astronaut.png', 'image/png');
 export const ADMIRAL = portrait('grace_hopper.jpg', 'image/jpeg');
+/** A grey picture of a speaker, who is turned to the side, and of a smaller man behind him. */
+export const PROFESSOR = portrait('einstein.jpg', 'image/jpeg');
 
 function portrait(filename: string, contentType: string): Upload {
   return { filename, contentType, bytes: readFileSync(join(root, 'media', filename)) };

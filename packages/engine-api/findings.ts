@@ -1,0 +1,62 @@
+/**
+ * What an engine found out about the inputs of a render, for the job's owner. The job record shows it as `details`.
+ */
+export interface Findings {
+  /** Absent when the engine counts no faces. */
+  readonly faces?: FaceCounts;
+  readonly hints: readonly Hint[];
+}
+
+/** Numbers of faces in the picture or video that is changed; in a video the most in one frame. */
+export interface FaceCounts {
+  /** Faces that were looked at, with those left alone. */
+  readonly found: number;
+  readonly changed: number;
+  readonly left: readonly LeftFaces[];
+}
+
+export interface LeftFaces {
+  readonly reason: LeftReason;
+  readonly count: number;
+}
+
+/** Something about an input that the job's owner can do better. */
+export interface Hint {
+  readonly code: HintCode;
+  /** English: what was found, and what to do. */
+  readonly message: string;
+  /** Role of the input, for example `face`; absent when it concerns no single input. */
+  readonly input?: string;
+}
+
+/** Why a face was left alone. The codes are stable, and more may come. */
+export const LEFT_REASONS = {
+  bystander: 'It is much smaller than the main face, or not the one that is changed.',
+  not_a_person: 'It looks like a face, but like none of a person: an animal, a pattern.',
+  turned_away: 'It is turned so far away that too little of it can be seen.',
+} as const;
+
+export type LeftReason = keyof typeof LEFT_REASONS;
+
+/** Codes of hints. They are stable, and more may come. */
+export const HINT_CODES = {
+  coloured_light: 'A part of the face has another colour, as of coloured light or a mask.',
+  face_covered: 'Hair, a hand or the like covers a part of the face.',
+  face_small: 'The face has few pixels.',
+  face_turned: 'The face is turned to the side.',
+  feature_kept:
+    'A mouth, a nose or an eye stays as it was, because it is hidden or unclear in one of the pictures.',
+  frames_unchanged: 'Some frames of the video stay as they are, because they show no face or person.',
+  glasses: 'The person of the face picture wears glasses, which are left out.',
+  language_unknown: 'The language is none that can be spoken; the letters of the script decided.',
+  script_shortened: 'Some characters of the script cannot be spoken.',
+  several_faces: 'The picture shows several faces, of which one is used.',
+} as const;
+
+export type HintCode = keyof typeof HINT_CODES;
+
+/** What the record of a job has room for: entries of one list, and characters of a message. */
+export const MAX_FINDINGS = 8;
+export const MAX_HINT_LENGTH = 300;
+/** Form of a code. */
+export const FINDING_CODE = /^[a-z][a-z_]{0,63}$/;

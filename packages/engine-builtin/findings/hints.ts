@@ -1,0 +1,132 @@
+import type { Findings, Hint } from '@semblance/engine-api/findings';
+import { type Seen, yaw } from '@semblance/vision/face-finder';
+import { centroid, type Face } from '@semblance/vision/face-mesh';
+import { LEFT_EYE, RIGHT_EYE } from '@semblance/vision/face-regions';
+import { TURN_GAIN } from '../motion-transfer/measure.ts';
+import type { ShownFeatures } from '../swap/shown-features.ts';
+import type { SourceFace } from '../swap/source-face.ts';
+import { faceCounts, withBystanders } from './face-counts.ts';
+
+/** An input by its role, and as a sentence names it. */
+export interface Input {
+  readonly role: string;
+  readonly name: string;
+}
+
+/** Turn from which a face counts as turned, in degrees, and the step in which turns are told. */
+const TURNED = 20;
+const TURN_STEP = 5;
+/** Distances of the eyes, in pixels: below the first a face is small, from the second on its features are clear. */
+const SMALL = 36;
+const CLEAR = 60;
+/**
+ * Share of a face from which it counts as covered. Of 236 portraits without glasses four reach it: three fringes and
+ * a scarf.
+ */
+const COVERED = 0.2;
+/** Share of a face in coloured light from which it is told. No portrait in even light reaches 0.11. */
+const COLOURED = 0.15;
+/** Certainty of a beard above which what looks covered may be the beard. */
+const BEARDED = 0.5;
+/** Share of frames without a change from which it is told. */
+const UNCHANGED = 0.05;
+
+/** Returns hints about the one face that a render takes from an input. */
+export function faceHints(face: Face, { role, name }: Input): Hint[] {
+  const hints: Hint[] = [];
+  const degrees = (Math.abs(TURN_GAIN.yaw * yaw(face)) * 180) / Math.PI;
+  if (degrees >= TURNED) {
+    const about = TURN_STEP * Math.round(degrees / TURN_STEP);
+    hints.push({
+      code: 'face_turned',
+      message: `The face in the ${name} is turned by about ${about} degrees. A picture from the front gives a better result.`,
+      input: role,
+    });
+  }
+  const right = centroid(face.points, RIGHT_EYE);
+  const left = centroid(face.points, LEFT_EYE);
+  const apart = Math.hypot(left.x - right.x, left.y - right.y) / Math.cos(yaw(face));
+  if (apart < SMALL) {
+    hints.push({
+      code: 'face_small',
+      message: `The face in the ${name} is small, with ${Math.round(apart)} pixels between the eyes. From ${CLEAR} pixels on its features are clear.`,
+      input: role,
+    });
+  }
+  return hints;
+}
+
+/** Returns the hint about an input of which one face is taken and that shows several; empty with one. */
+export function severalFaces(count: number, { role, name }: Input): Hint[] {
+  if (count < 2) return [];
+  const message = `The ${name} shows ${count} faces, and the most prominent one was taken. A picture of one person leaves no doubt.`;
+  return [{ code: 'several_faces', message, input: role }];
+}
+
+/** Returns what a search found in a still picture whose most prominent face is animated. */
+export function stillFindings({ faces, left }: Seen, input: Input): Findings {
+  const [face] = faces;
+  return {
+    faces: faceCounts(Math.min(1, faces.length), withBystanders(left, Math.max(0, faces.length - 1))),
+    hints: face ? [...severalFaces(faces.length, input), ...faceHints(face, input)] : [],
+  };
+}
+
+/** Returns hints about what hides or colours a source face. */
+export function sourceHints(source: SourceFace, { role, name }: Input): Hint[] {
+  const hints: Hint[] = [];
+  if (source.glasses) {
+    hints.push({
+      code: 'glasses',
+      message: `The person in the ${name} wears glasses, which are left out. A picture without glasses gives a better likeness.`,
+      input: role,
+    });
+  } else if (source.covered >= COVERED && source.beard < BEARDED) {
+    hints.push({
+      code: 'face_covered',
+      message: `Something, such as hair or a hand, covers a part of the face in the ${name}. A picture that shows the whole face gives a better likeness.`,
+      input: role,
+    });
+  }
+  if (source.colouredLight >= COLOURED) {
+    hints.push({
+      code: 'coloured_light',
+      message: `A part of the face in the ${name} has another colour, as of coloured light or a mask. A picture in plain light that shows the whole face gives a better likeness.`,
+      input: role,
+    });
+  }
+  return hints;
+}
+
+const FEATURES = [
+  ['mouth', 'mouth'],
+  ['nose', 'nose'],
+  ['right', 'right eye'],
+  ['left', 'left eye'],
+] as const;
+
+/** Returns the hint about features that were not taken from the source, for one or more changed faces. */
+export function keptFeatures(taken: readonly ShownFeatures[]): Hint[] {
+  const kept = FEATURES.flatMap(([feature, name]) =>
+    taken.some((shares) => shares[feature] < 0.5) ? [name] : [],
+  );
+  if (kept.length === 0) return [];
+  const names = kept.length === 1 ? kept[0] : `${kept.slice(0, -1).join(', ')} and ${kept.at(-1)}`;
+  const verb = kept.length === 1 ? 'stays as it was, because it is' : 'stay as they were, because they are';
+  const message = `The ${names} of a face ${verb} hidden or unclear in one of the two pictures. Pictures in which nothing is in front of the face give a better result.`;
+  return [{ code: 'feature_kept', message }];
+}
+
+/**
+ * Returns the hint about frames that stay as they are.
+ * @param what what they do not show, such as `face`
+ */
+export function framesUnchanged(
+  { unchanged, frames }: { readonly unchanged: number; readonly frames: number },
+  { role, name }: Input,
+  what: string,
+): Hint[] {
+  if (unchanged <= UNCHANGED * frames) return [];
+  const message = `${unchanged} of ${frames} frames of the ${name} show no ${what} that can be used. A ${name} that always shows one gives a better result.`;
+  return [{ code: 'frames_unchanged', message, input: role }];
+}
