@@ -12,6 +12,8 @@ const LOWER_GAPS = [0, 0.084, 0.175, 0.28, 0.39, 0.5];
 const MAX_SHOWN = { upper: 0.14, lower: 0.06 };
 /** Least visible height of the upper teeth in a wide open mouth (2.5 mm). */
 const LEAST_SHOWN = 0.04;
+/** Distance of the skin's chroma from grey from which a picture counts as fully coloured. */
+const SKIN_CHROMA = 8;
 
 type Yuv = readonly [number, number, number];
 
@@ -46,9 +48,16 @@ export class MouthInside {
     // Light on the cheeks; the inside of a mouth gets little of it.
     const light = Math.max(0.15, (skin[0] - 16) / 150);
     const tint = (c: number, share: number): number => 128 + (c - 128) * share;
-    this.#teeth = [16 + Math.min(205, 160 * light), tint(skin[1], 0.45) - 4, tint(skin[2], 0.3) + 3];
-    this.#cavity = [16 + 17 * light, 124, 138];
-    this.#tongue = [16 + 66 * light, 118, 152];
+    // Flesh is no more colourful than the picture: a grey photograph has a grey mouth.
+    const colourful = smoothstep(1, SKIN_CHROMA, Math.hypot(skin[1] - 128, skin[2] - 128));
+    const toned = (luma: number, blue: number, red: number): Yuv => [
+      luma,
+      128 + blue * colourful,
+      128 + red * colourful,
+    ];
+    this.#teeth = toned(16 + Math.min(205, 160 * light), tint(skin[1], 0.45) - 132, tint(skin[2], 0.3) - 125);
+    this.#cavity = toned(16 + 17 * light, -4, 10);
+    this.#tongue = toned(16 + 66 * light, -10, 24);
   }
 
   /**

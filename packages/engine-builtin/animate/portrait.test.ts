@@ -114,6 +114,17 @@ describe('a portrait', () => {
     expect(darkFrom(0)).toBeGreaterThan(0);
   });
 
+  it('opens the mouth of a grey picture onto grey', () => {
+    const grey = astronaut.picture.data.slice();
+    for (let i = 0; i < grey.length; i += 3) grey.fill(grey[i + 1] as number, i, i + 3);
+    const made = preparePortrait({ ...astronaut.picture, data: grey }, astronaut.face);
+    const lips = shapeLips(made.rig.lips, { open: 0.4, spread: 0, round: 0 });
+    const frame = drawPortrait(made, { ...REST, expression: { lips } });
+    const chroma = frame.subarray(made.width * made.height);
+    const most = chroma.reduce((far, value) => Math.max(far, Math.abs(value - 128)), 0);
+    expect(most).toBeLessThanOrEqual(1);
+  });
+
   it('shows nothing of the background at the edge of an open mouth', () => {
     const lips = shapeLips(portrait.rig.lips, { open: 0.4, spread: 0, round: 0 });
     const pose = { ...REST, expression: { lips } };
