@@ -39,8 +39,9 @@ beforeEach(async () => {
   nowMs = 0;
   others = async () => false;
   searched = [];
-  const watched: Pick<FaceFinder, 'seesOthers' | 'lookUpright' | 'refitFrom'> = {
+  const watched: Pick<FaceFinder, 'seesOthers' | 'lookUpright' | 'refitFrom' | 'coverOf'> = {
     refitFrom: (...args) => finder.refitFrom(...args),
+    coverOf: (...args) => finder.coverOf(...args),
     lookUpright: (...args) => {
       searched.push(sum(args[0].data));
       return finder.lookUpright(...args);

@@ -53,7 +53,7 @@ describe('a finger in front of half of the mouth', () => {
   it('stays as it is', async () => {
     const pointed = pointedAt(target);
     const cover = await network.of(cropsOf(pointed.picture), pointed.face);
-    expect(keptShare(pointed, cover)).toBeGreaterThan(0.95);
+    expect(keptShare(pointed, cover)).toBeGreaterThan(0.93);
     expect(keptShare(pointed, undefined)).toBeLessThan(0.9);
   });
 
