@@ -86,8 +86,9 @@ export function changedOutside(before: Picture, after: Picture, face: Face): num
 /**
  * Returns the gradient (levels per pixel) that the swap added in its border band: the changed pixels within 12 % of
  * the face's width of the nearest unchanged one. A visible seam adds several levels.
+ * @param front share of each pixel that an object in front of the face covers. Its edges are no border of the swap.
  */
-export function seamExcess(before: Picture, after: Picture, face: Face): number {
+export function seamExcess(before: Picture, after: Picture, face: Face, front?: Plane): number {
   const window = faceWindow(before, face);
   const { width, height } = window;
   const brightness = (picture: Picture, x: number, y: number): number => {
@@ -98,9 +99,12 @@ export function seamExcess(before: Picture, after: Picture, face: Face): number 
       0.114 * (picture.data[i + 2] as number)
     );
   };
+  const inFront = (x: number, y: number): boolean =>
+    (front?.data[(window.top + y) * before.width + window.left + x] ?? 0) > 0.02;
   const changed = plane(width, height);
   for (let y = 0; y < height; y++) {
     for (let x = 0; x < width; x++) {
+      if (inFront(x, y)) changed.data[y * width + x] = 1;
       const i = ((window.top + y) * before.width + window.left + x) * before.channels;
       for (let c = 0; c < 3; c++)
         if (before.data[i + c] !== after.data[i + c]) changed.data[y * width + x] = 1;
@@ -113,7 +117,7 @@ export function seamExcess(before: Picture, after: Picture, face: Face): number 
   for (let y = step; y + step < height; y++) {
     for (let x = step; x + step < width; x++) {
       const d = depth.data[y * width + x] as number;
-      if (d === 0 || d > 0.12 * face.width) continue;
+      if (d === 0 || d > 0.12 * face.width || inFront(x, y)) continue;
       const gradient = (picture: Picture): number =>
         Math.hypot(
           brightness(picture, x + step, y) - brightness(picture, x - step, y),

@@ -56,6 +56,20 @@ describe('the measures of a swap', () => {
     expect(failed(changed(FACE, () => 150))).toEqual(expect.arrayContaining(['texture', 'sharpness']));
   });
 
+  it('do not take the edge of an object in front for a seam', () => {
+    const { picture, face } = portrait;
+    const nose = plane(picture.width, picture.height);
+    fillPolygon(
+      nose,
+      NOSE.flatMap((i) => [face.points[i * 3] as number, face.points[i * 3 + 1] as number]),
+    );
+    const { data } = changed(FACE, (level) => level * 0.8);
+    for (let i = 0; i < data.length; i++)
+      if (nose.data[Math.floor(i / 3)]) data[i] = picture.data[i] as number;
+    const after = { ...picture, data };
+    expect(measured(after, nose).seam).toBeLessThan(0.95 * measured(after).seam);
+  });
+
   it('find what was painted over an object in front', () => {
     const occluder = plane(portrait.picture.width, portrait.picture.height);
     fillPolygon(

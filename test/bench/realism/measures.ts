@@ -87,7 +87,7 @@ export function measure(
     patchAt,
     texture: edges(after, cheeks) / edges(before, cheeks),
     sharpness: edges(after, features) / edges(before, features),
-    seam: seamExcess(before, after, face),
+    seam: seamExcess(before, after, face, occluder),
     drift: landmarkDrift(faces.before, faces.after),
     mouth: Math.abs(a.mouth - b.mouth),
     eyes: Math.abs(a.eyes - b.eyes),
