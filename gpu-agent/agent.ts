@@ -157,6 +157,7 @@ async function startParts(
 
   const live = await createLive({
     settings: settings.live,
+    builtin: settings.engineSettings.builtin,
     onnx: settings.engines.includes('onnx') ? settings.engineSettings.onnx : undefined,
     incarnation,
     registry,

@@ -43,6 +43,23 @@ describe('SEMBLANCE_AGENT_LEASE_SECONDS', () => {
   });
 });
 
+describe('SEMBLANCE_SWAP_LIKENESS', () => {
+  const builtin = (env: Record<string, string>) =>
+    loadSettings({ KUBECONFIG: '/k', SEMBLANCE_NAMESPACE: 'n', ...env }).engineSettings.builtin;
+
+  it.each([
+    [{}, '0.6'],
+    [{ SEMBLANCE_SWAP_LIKENESS: '0' }, '0'],
+    [{ SEMBLANCE_SWAP_LIKENESS: '1.0' }, '1'],
+  ])('of %o is given to the engine as %s', (env: Record<string, string>, likeness) => {
+    expect(builtin(env)).toEqual({ likeness });
+  });
+
+  it.each(['-0.1', '1.1', 'much', 'NaN'])('refuses %s', (SEMBLANCE_SWAP_LIKENESS) => {
+    expect(() => builtin({ SEMBLANCE_SWAP_LIKENESS })).toThrow('SEMBLANCE_SWAP_LIKENESS');
+  });
+});
+
 describe('memory for renders', () => {
   const memoryOf = (env: Record<string, string>) =>
     loadSettings({ KUBECONFIG: '/k', SEMBLANCE_NAMESPACE: 'n', ...env }).memoryMib;

@@ -1,6 +1,7 @@
 import { availableParallelism, hostname, tmpdir, totalmem } from 'node:os';
 import { dirname, isAbsolute, join } from 'node:path';
 import { baseShape, ConfigError, kubeShape, listenAddress, loadConfig } from '@semblance/common/config';
+import { builtinShape } from '@semblance/engine-builtin/settings';
 import { deviceFiles, onnxShape } from '@semblance/engine-onnx/settings';
 import { z } from 'zod';
 import { contentCheckSettings, contentCheckShape } from './content-check/settings.ts';
@@ -17,6 +18,7 @@ const isSocketPath = (path: string) => isAbsolute(path) && Buffer.byteLength(pat
 export const agentShape = {
   ...baseShape,
   ...kubeShape,
+  ...builtinShape,
   ...onnxShape,
   ...contentCheckShape,
   ...liveShape,
@@ -125,6 +127,7 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
       Math.min(config.SEMBLANCE_AGENT_LIVE_DRAIN_SECONDS, config.SEMBLANCE_AGENT_DRAIN_SECONDS) * 1000,
     engines: config.SEMBLANCE_AGENT_ENGINES,
     engineSettings: {
+      builtin: { likeness: String(config.SEMBLANCE_SWAP_LIKENESS) },
       onnx: {
         ...(config.SEMBLANCE_MODEL_DIR ? { modelDir: config.SEMBLANCE_MODEL_DIR } : {}),
         providers: config.SEMBLANCE_ONNX_PROVIDERS,

@@ -185,6 +185,7 @@ describe('what a service is told', () => {
       pod: { name: 'agents-x7k2p' },
     });
     expect(settings.live?.live).toMatchObject({ voiceSlots: 16, videoSlots: 2 });
+    expect(settings.live?.engineSettings.builtin).toEqual({ likeness: '0' });
     expect(settings.models).toMatchObject({
       engines: ['onnx', 'builtin'],
       drainMs: 600_000,

@@ -26,6 +26,8 @@ export const AGENT_ENDS: SessionEnd = {
 
 export interface LiveOptions {
   readonly settings: LiveSettings;
+  /** Settings of the engine `builtin`; undefined: the defaults. */
+  readonly builtin?: Readonly<Record<string, string>> | undefined;
   /** Settings of the engine `onnx`; undefined when it is not used. */
   readonly onnx?: Readonly<Record<string, string>> | undefined;
   readonly incarnation: string;
@@ -71,6 +73,7 @@ export async function createLive(options: LiveOptions): Promise<Live> {
     ? { engines: options.engines, unavailable: [] }
     : await createLiveEngines({
         settings,
+        builtin: options.builtin,
         onnx: options.onnx,
         logger,
         onChange,

@@ -11,8 +11,11 @@ import { findMediaTools } from '@semblance/media/media';
 import { findSpeechTools } from '@semblance/speech/tools';
 import { BUILTIN_CAPABILITIES, type BuiltinCapability } from './capabilities.ts';
 import { WorkerPool } from './pool/worker-pool.ts';
+import { parseBuiltinSettings } from './settings.ts';
 
 export interface BuiltinEngineOptions {
+  /** Settings as text, by the names of `parseBuiltinSettings`. */
+  readonly settings?: Readonly<Record<string, string>>;
   /** Renders at once, one thread each; default: one per core. */
   readonly threads?: number;
   /** Finds ffmpeg; default: on PATH. */
@@ -24,6 +27,7 @@ export interface BuiltinEngineOptions {
 
 /** Creates the engine that runs everywhere: shipped networks and classical image processing on the CPU. */
 export function createBuiltinEngine(options: BuiltinEngineOptions = {}): Engine {
+  const { likeness } = parseBuiltinSettings(options.settings);
   const threads = options.threads ?? availableParallelism();
   if (!Number.isInteger(threads) || threads < 1)
     throw new RangeError(`threads must be a positive integer, not ${threads}`);
@@ -33,6 +37,7 @@ export function createBuiltinEngine(options: BuiltinEngineOptions = {}): Engine 
   };
   const pool = new WorkerPool({
     threads,
+    likeness,
     onCrash: (error) => logger.warn({ err: error }, 'a render thread ended and will be replaced'),
   });
   // Until the media tools have been looked for, only capabilities without them are offered.

@@ -9,6 +9,8 @@ export interface RenderTools {
   readonly finder: FaceFinder;
   /** Recognises people; its network is loaded on the first call. */
   readonly recogniser?: () => Promise<FaceRecogniser>;
+  /** The setting SEMBLANCE_SWAP_LIKENESS; undefined: its default. */
+  readonly likeness?: number | undefined;
   /** Decodes and encodes video and sound; created once per thread. */
   readonly media: () => Promise<Media>;
   /** Aborted on cancel. A renderer that does not return to the event loop learns it from `checkpoint` only. */

@@ -1,11 +1,19 @@
 import { type InferenceSession, Tensor } from 'onnxruntime-node';
 import { type CropSource, type Face, POINTS } from './face-mesh.ts';
 import { type CropTransform, squareCrop, toCrop } from './picture.ts';
-import { fillPolygon, type Plane, plane, sample } from './plane/plane.ts';
+import { fillPolygon, type Plane, plane, sample, smoothstep } from './plane/plane.ts';
 
 /** Side of the network's input and output in pixels, and of their crop in face widths. */
 const SIZE = 96;
 export const CROP = 1.6;
+
+/** Probabilities below which nothing covers a pixel, and from which something covers all of it. */
+const COVERED = [0.25, 0.6] as const;
+
+/** Returns the share of a pixel that is covered. @param surely as of {@link FaceCover.of} */
+export function shareCovered(surely: number): number {
+  return smoothstep(COVERED[0], COVERED[1], surely);
+}
 
 /** Returns the upright crop around the middle of a face's mesh. */
 export function coverCrop({ points, width, roll }: Face, side = CROP, size = SIZE): CropTransform {

@@ -3,6 +3,7 @@ import type { Logger } from '@semblance/common/logging';
 import type { LiveCapability, LiveEngine } from '@semblance/engine-api/live-engine';
 import { CharacterError, loadCharacters } from '@semblance/engine-builtin/live-swap/characters';
 import { createLiveVideo } from '@semblance/engine-builtin/live-swap/live-video';
+import { parseBuiltinSettings } from '@semblance/engine-builtin/settings';
 import { parseOnnxSettings } from '@semblance/engine-onnx/settings';
 import { openModelVoices } from '@semblance/voice/rvc/model-voices';
 import type { LiveSettings } from '../settings.ts';
@@ -18,13 +19,15 @@ export interface LiveEngines {
 /** Creates the engines to which the settings give slots; none is warm yet. */
 export async function createLiveEngines(options: {
   readonly settings: LiveSettings;
+  /** Settings of the engine `builtin`; undefined: the defaults. */
+  readonly builtin?: Readonly<Record<string, string>> | undefined;
   /** Settings of the owner's models; undefined when the engine `onnx` is not used. */
   readonly onnx: Readonly<Record<string, string>> | undefined;
   readonly logger: Logger;
   readonly onChange: () => void;
   readonly onCrash: (capability: LiveCapability) => void;
 }): Promise<LiveEngines> {
-  const { settings, onnx, logger, onChange, onCrash } = options;
+  const { settings, builtin, onnx, logger, onChange, onCrash } = options;
   const engines: LiveEngine[] = [];
   const unavailable: { name: LiveCapability; message: string }[] = [];
 
@@ -51,6 +54,7 @@ export async function createLiveEngines(options: {
             createLiveVideo({
               slots: settings.videoSlots,
               characters,
+              ...parseBuiltinSettings(builtin),
               onCrash: crashed,
             }),
           characters: [...characters.keys()],

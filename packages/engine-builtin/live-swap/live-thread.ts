@@ -1,4 +1,4 @@
-import { parentPort } from 'node:worker_threads';
+import { parentPort, workerData } from 'node:worker_threads';
 import { RenderError } from '@semblance/engine-api/engine';
 import { FaceFinder } from '@semblance/vision/face-finder';
 import { FaceRecogniser } from '@semblance/vision/face-recogniser';
@@ -7,7 +7,7 @@ import { threadStarted } from '@semblance/vision/models/thread-gate';
 import type { SwapSource } from '../video-swap/swap-protocol.ts';
 import { SwapThreads } from '../video-swap/swap-threads.ts';
 import { PictureStream } from './picture-stream.ts';
-import type { Done, Failed, FromThread, ToThread } from './protocol.ts';
+import type { Done, Failed, FromThread, StreamThreadOptions, ToThread } from './protocol.ts';
 import { readSource } from './source-picture.ts';
 import { LiveVideoError } from './types.ts';
 import { warmUpBeside, warmUpPictures } from './warm-up.ts';
@@ -22,6 +22,7 @@ interface Networks {
   readonly recogniser: FaceRecogniser;
 }
 
+const { likeness } = workerData as StreamThreadOptions;
 let loading: Promise<Networks> | undefined;
 let stream: PictureStream | undefined;
 /** Kept from one stream to the next, because it is fast only after a while. */
@@ -53,7 +54,7 @@ async function openStream(source: SwapSource | undefined): Promise<PictureStream
 
 async function sourceOf(path: string): Promise<SwapSource> {
   const { finder } = await networks();
-  return readSource(path, finder);
+  return readSource(path, finder, likeness);
 }
 
 async function handle(message: ToThread): Promise<Done | undefined> {

@@ -28,6 +28,8 @@ export interface LiveVideoOptions {
   readonly characters: ReadonlyMap<string, Character>;
   /** Called for every thread that ended by itself or hung. */
   readonly onCrash: (error: EngineInterruptedError) => void;
+  /** The setting SEMBLANCE_SWAP_LIKENESS; undefined: its default. */
+  readonly likeness?: number;
   /** Entry file of the threads. */
   readonly entry?: URL;
   /** Longest time that an unwanted opening may take, in ms. */
@@ -70,6 +72,7 @@ export function createLiveVideo(options: LiveVideoOptions): LiveVideo & { readon
   async function start(slot: Slot): Promise<StreamThread> {
     const thread = new StreamThread({
       entry,
+      likeness: options.likeness,
       onDeath: (error) => {
         const { warm } = slot;
         slot.ready = undefined;

@@ -2,7 +2,10 @@ import type { EngineInterruptedError, RenderErrorCode } from '@semblance/engine-
 import type { Gated } from '@semblance/vision/models/thread-gate';
 import type { LiveVideoErrorCode } from './types.ts';
 
-export interface StreamThreadOptions extends Gated {}
+export interface StreamThreadOptions extends Gated {
+  /** The setting SEMBLANCE_SWAP_LIKENESS; undefined: its default. */
+  readonly likeness?: number | undefined;
+}
 
 /** Requests to a thread: one at a time, each answered once. */
 export type Ask =

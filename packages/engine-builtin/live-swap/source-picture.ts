@@ -1,10 +1,10 @@
 import { RenderError } from '@semblance/engine-api/engine';
 import type { Picture } from '@semblance/engine-api/picture';
 import { type FaceFinder, isShown } from '@semblance/vision/face-finder';
-import type { Face } from '@semblance/vision/face-mesh';
+import { cropsOf, type Face } from '@semblance/vision/face-mesh';
 import { readFace } from '@semblance/vision/image/picture-file';
 import { cropRgb, shrink } from '@semblance/vision/picture';
-import { partRead } from '../swap/source-face.ts';
+import { partRead, type SourceOptions } from '../swap/source-face.ts';
 import { placed } from '../video-swap/frame-part.ts';
 import type { SwapSource } from '../video-swap/swap-protocol.ts';
 
@@ -19,13 +19,14 @@ const WIDEST = 698;
 /**
  * Reads the face that a stream puts on: the most prominent one of a picture, with only the part of the picture that
  * swaps read.
+ * @param likeness the setting SEMBLANCE_SWAP_LIKENESS; undefined: its default
  * @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large`
  */
-export async function readSource(path: string, finder: FaceFinder): Promise<SwapSource> {
+export async function readSource(path: string, finder: FaceFinder, likeness?: number): Promise<SwapSource> {
   const picture = await readFace(path);
   const face = await findMain(picture, finder);
   if (!face) throw new RenderError('face_not_detected', 'No face was found in the picture of the face.');
-  return cutSource(picture, face);
+  return cutSource(picture, face, { likeness, cover: await finder.coverOf(cropsOf(picture), face) });
 }
 
 /** Returns the most prominent face of a picture. */
@@ -44,7 +45,7 @@ export async function findMain(picture: Picture, finder: FaceFinder): Promise<Fa
 }
 
 /** Crops the part of the picture that swaps read. A face wider than any stream shows is scaled down. */
-export function cutSource(picture: Picture, face: Face): SwapSource {
+export function cutSource(picture: Picture, face: Face, options: SourceOptions = {}): SwapSource {
   const part = partRead(picture, face);
   const scale = Math.max(1, face.width / WIDEST);
   const [width, height] = [Math.ceil(part.width / scale), Math.ceil(part.height / scale)];
@@ -54,5 +55,5 @@ export function cutSource(picture: Picture, face: Face): SwapSource {
   const data = new Uint8Array(new SharedArrayBuffer(pixels.length));
   for (let i = 0; i < pixels.length; i++) data[i] = Math.round(pixels[i] as number);
   const { points, score } = placed(face, -part.x / scale, -part.y / scale, 1 / scale);
-  return { picture: { width, height, channels: 3, data }, points, score };
+  return { picture: { width, height, channels: 3, data }, points, score, options };
 }

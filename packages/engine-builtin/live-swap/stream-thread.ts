@@ -12,6 +12,7 @@ interface Waiting {
 }
 
 export interface StreamThreadEvents {
+  readonly likeness?: number | undefined;
   /** Entry file of the thread. */
   readonly entry: URL;
   /** Called once when the thread has ended by itself or was given up; not after `end`. */
@@ -29,7 +30,7 @@ export class StreamThread {
 
   constructor(events: StreamThreadEvents) {
     this.#events = events;
-    const workerData: StreamThreadOptions = { gate: this.#gate };
+    const workerData: StreamThreadOptions = { gate: this.#gate, likeness: events.likeness };
     this.#worker = new Worker(events.entry, { workerData });
     let failure: unknown;
     this.#worker.on('message', (message: FromThread) => this.#receive(message));

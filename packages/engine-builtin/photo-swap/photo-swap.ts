@@ -30,6 +30,8 @@ export interface PhotoSwapJob {
 
 export interface PhotoSwapTools {
   readonly finder: FaceFinder;
+  /** The setting SEMBLANCE_SWAP_LIKENESS; undefined: its default. */
+  readonly likeness?: number | undefined;
   /** Throws when the render was cancelled. It is called at least every few tens of milliseconds. */
   readonly checkpoint: () => void;
   readonly onProgress: (fraction: number, stage: string) => void;
@@ -49,7 +51,7 @@ export const renderPhotoSwap: Renderer = ({ inputs, outputDir }, tools) => {
  * @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large`
  */
 export async function photoSwap(job: PhotoSwapJob, tools: PhotoSwapTools): Promise<RenderResult> {
-  const { finder, checkpoint, onProgress } = tools;
+  const { finder, likeness, checkpoint, onProgress } = tools;
   const stages: RenderStage[] = [];
   let last = performance.now();
   const lap = (name: string, fraction: number, next: string): void => {
@@ -78,7 +80,8 @@ export async function photoSwap(job: PhotoSwapJob, tools: PhotoSwapTools): Promi
   // All faces share one patch, so it is as fine as the widest face needs.
   const widest = Math.max(...targets.map(({ width }) => width));
   const start = performance.now();
-  const prepared = prepareSource(face, source, widest);
+  const sourceCover = await finder.coverOf(cropsOf(face), source);
+  const prepared = prepareSource(face, source, widest, { likeness, cover: sourceCover });
   times.source = performance.now() - start;
   const taken: ShownFeatures[] = [];
   for (const [index, place] of targets.entries()) {

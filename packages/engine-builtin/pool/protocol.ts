@@ -32,4 +32,7 @@ export interface WorkerFailure {
   readonly stack: string | undefined;
 }
 
-export interface WorkerOptions extends Gated {}
+export interface WorkerOptions extends Gated {
+  /** The setting SEMBLANCE_SWAP_LIKENESS; undefined: its default. */
+  readonly likeness?: number | undefined;
+}

@@ -10,6 +10,8 @@ const CANCEL_GRACE_MS = 500;
 
 export interface WorkerPoolOptions {
   readonly threads: number;
+  /** The setting SEMBLANCE_SWAP_LIKENESS; undefined: its default. */
+  readonly likeness?: number;
   /** Entry file of the threads. */
   readonly entry?: URL;
   /** Called for each thread that ended by itself. */
@@ -146,7 +148,7 @@ export class WorkerPool {
 
   #spawn(slot: Slot): Worker {
     slot.gate = createThreadGate();
-    const workerData: WorkerOptions = { gate: slot.gate };
+    const workerData: WorkerOptions = { gate: slot.gate, likeness: this.#options.likeness };
     const worker = new Worker(this.#options.entry ?? new URL('./worker.ts', import.meta.url), { workerData });
     let failure: unknown;
     worker.on('message', (message: FromWorker) => this.#receive(slot, worker, message));

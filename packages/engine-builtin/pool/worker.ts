@@ -1,4 +1,4 @@
-import { parentPort } from 'node:worker_threads';
+import { parentPort, workerData } from 'node:worker_threads';
 import { describeError } from '@semblance/common/errors';
 import { EngineInterruptedError, RenderError, type RenderResult } from '@semblance/engine-api/engine';
 import { exhausted } from '@semblance/engine-api/exhausted';
@@ -10,7 +10,7 @@ import { openSession } from '@semblance/vision/models/session';
 import { threadStarted } from '@semblance/vision/models/thread-gate';
 import { BUILTIN_CAPABILITIES } from '../capabilities.ts';
 import { madeOnce } from './made-once.ts';
-import type { FromWorker, ToWorker, WorkerFailure } from './protocol.ts';
+import type { FromWorker, ToWorker, WorkerFailure, WorkerOptions } from './protocol.ts';
 import { warmUp } from './warm-up.ts';
 
 /** Entry file of a worker thread, which holds the networks and renders one job at a time. */
@@ -22,6 +22,7 @@ class CancelledError extends Error {
 const port = parentPort;
 if (!port) throw new Error('worker.ts runs in a worker thread only');
 
+const { likeness } = workerData as WorkerOptions;
 const running = new Map<number, AbortController>();
 const loadFinder = madeOnce(async () => {
   const [blazeface, facemesh, face_features, face_cover] = await Promise.all([
@@ -76,6 +77,7 @@ async function render(
     return await renderer(work, {
       finder: loaded,
       recogniser: loadRecogniser,
+      likeness,
       media: openMedia,
       signal: controller.signal,
       checkpoint: () => {

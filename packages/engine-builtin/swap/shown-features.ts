@@ -28,7 +28,7 @@ const ALIKE = 0.3;
  * correlation is hidden on one of the faces.
  * @param own detail of one face's brightness on the work grid; `other` is that of the other face
  * @param free 1 where nothing is known to be in front of either face, such as a frame; `front` is what the network
- * finds in front of the first
+ * finds in front of either
  * @param points x and y of each mesh point on that grid, stride 2
  */
 export function shownFeatures(

@@ -37,7 +37,7 @@ export interface SkinBlendParts extends Lighting {
   readonly mouth: Plane;
   /** Share of each pixel that something in front of the target covers. */
   readonly covered: Plane;
-  /** The part of it that the network finds; undefined: it was not asked. */
+  /** What the network finds in front of either face; undefined: it was not asked. */
   readonly front: Plane | undefined;
   /** 1 where the source shows its face, 0 where hair or a frame covers it. */
   readonly shown: Plane;
@@ -61,8 +61,7 @@ const SHARPNESS_LIMITS = [0.3, 2] as const;
 
 /** Scales between which the source's detail is laid on the skin, as shares of the face width. */
 const DETAIL = [0.01, 0.06] as const;
-/** Strength of that detail, and its limit in deviations of the target's own. */
-const DETAIL_SHARE = 0.6;
+/** Limit of that detail, in deviations of the target's own. */
 const DETAIL_LIMIT = 1.5;
 
 /**
@@ -94,7 +93,7 @@ export function blendSkin(
     share.data[i] = (share.data[i] as number) * (1 - (parts.keep.data[i] as number));
   const masks = masksOf(share, faceWidth);
   const bare = withoutFeatures(own, share, parts.dark);
-  const detail = skinDetail(bands, parts, share);
+  const detail = skinDetail(bands, parts, { share, likeness: source.likeness });
   const correction = [0, 1, 2].map((c) => {
     const apart = plane(share.width, share.height);
     for (let i = 0; i < apart.data.length; i++) {
@@ -227,11 +226,11 @@ function joinCoarse(fine: Plane, masks: readonly Plane[], faceWidth: number): Pl
   return out;
 }
 
-/** Returns the brightness that the source's detail adds to the skin. */
+/** Returns the brightness that the source's detail adds to the skin. @param likeness its strength */
 function skinDetail(
   [ownBand, otherBand]: readonly [Plane, Plane],
   { shown, direct, keep, mouth }: SkinBlendParts,
-  share: Plane,
+  { share, likeness }: { readonly share: Plane; readonly likeness: number },
 ): Plane {
   let squares = 0;
   let total = 1e-6;
@@ -247,7 +246,7 @@ function skinDetail(
     if (!direct.covered.data[i]) continue;
     const free = (1 - (keep.data[i] as number)) * (1 - (mouth.data[i] as number)) * (shown.data[i] as number);
     const limited = Math.min(limit, Math.max(-limit, otherBand.data[i] as number));
-    out.data[i] = DETAIL_SHARE * free * (1 - (share.data[i] as number)) * limited;
+    out.data[i] = likeness * free * (1 - (share.data[i] as number)) * limited;
   }
   return out;
 }

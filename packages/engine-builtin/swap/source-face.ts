@@ -1,17 +1,19 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import type { Rect } from '@semblance/media/yuv';
+import { CROP, shareCovered } from '@semblance/vision/face-cover';
 import { type Face, POINTS } from '@semblance/vision/face-mesh';
 import { cropRgb, type Point, type RgbImage, squareCrop, toCrop } from '@semblance/vision/picture';
-import { blur, grow, type Plane, plane } from '@semblance/vision/plane/plane';
+import { blur, grow, type Plane, plane, sample } from '@semblance/vision/plane/plane';
 import { withScratch } from '@semblance/vision/plane/scratch';
+import { LIKENESS } from '../settings.ts';
 import { beardOf } from './beard.ts';
 import { findCover, SOURCE_COVER } from './cover.ts';
 import { faceZones } from './face-zones.ts';
 import { findFringe } from './fringe.ts';
 import { makeWhole } from './whole-face.ts';
 
-/** Size of the patch relative to the face width. */
-const EXTENT = 1.6;
+/** Size of the patch relative to the face width; the network that finds what is in front sees the same square. */
+const EXTENT = CROP;
 /** Face width in the smallest patch, in pixels. */
 const NARROWEST = 24;
 /** Face width at which a face is analysed, in pixels. More pixels say nothing more about hair and light. */
@@ -38,16 +40,39 @@ export interface SourceFace {
   /** Share of the face that hair, glasses or a hand covers, and share in coloured light; both were mended. */
   readonly covered: number;
   readonly colouredLight: number;
+  /** Share of each pixel of `visible` that the network finds covered; undefined: it was not asked. */
+  readonly front: Plane | undefined;
+  /** Strength of its detail on the target's skin, 0–1. */
+  readonly likeness: number;
+}
+
+/** What {@link prepareSource} is told about a source. */
+export interface SourceOptions {
+  /** The setting SEMBLANCE_SWAP_LIKENESS. */
+  readonly likeness?: number | undefined;
+  /** What the network finds in front of the face; undefined: it was not asked. */
+  readonly cover?: Plane | undefined;
 }
 
 /**
  * Cuts a face out of its picture.
  * @param targetWidth width in pixels of the face that it replaces; a finer patch would be of no use
  */
-export function prepareSource(picture: Picture, face: Face, targetWidth: number): SourceFace {
+export function prepareSource(
+  picture: Picture,
+  face: Face,
+  targetWidth: number,
+  { likeness = LIKENESS, cover }: SourceOptions = {},
+): SourceFace {
   return withScratch(() => {
-    const source = analyse(picture, face, targetWidth);
-    return { ...source, visible: ownCopy(source.visible), clean: ownCopy(source.clean) };
+    const source = analyse(picture, face, targetWidth, cover);
+    return {
+      ...source,
+      visible: ownCopy(source.visible),
+      clean: ownCopy(source.clean),
+      front: source.front && ownCopy(source.front),
+      likeness,
+    };
   });
 }
 
@@ -55,7 +80,12 @@ function ownCopy(source: Plane): Plane {
   return { ...source, data: source.data.slice() };
 }
 
-function analyse(picture: Picture, face: Face, targetWidth: number): SourceFace {
+function analyse(
+  picture: Picture,
+  face: Face,
+  targetWidth: number,
+  inFront: Plane | undefined,
+): Omit<SourceFace, 'likeness'> {
   const faceWidth = Math.max(NARROWEST, Math.min(face.width, 1.25 * targetWidth));
   const { image, points } = cutOut(picture, face, faceWidth);
   const analysisWidth = Math.min(faceWidth, ANALYSIS_WIDTH);
@@ -69,12 +99,18 @@ function analyse(picture: Picture, face: Face, targetWidth: number): SourceFace 
   const frame = blur(grow(cover.frame, 0.02 * analysisWidth), 0.01 * analysisWidth);
   const fringe = findFringe(cover.skinlike, zones, analysisWidth);
   const visible = plane(coarse.image.width, coarse.image.height);
+  const front = inFront && frontOfPatch(inFront, visible);
   for (let i = 0; i < visible.data.length; i++) {
     // One eye of the source and one of the target would look in different directions, so hair over an eye counts as
     // part of the source.
     const hair = Math.max(cover.front.data[i] as number, fringe.data[i] as number);
-    const front = hair * (1 - (eyes.data[i] as number));
-    visible.data[i] = 1 - Math.max(front, (frame.data[i] as number) * (1 - (open.data[i] as number)));
+    visible.data[i] =
+      1 -
+      Math.max(
+        hair * (1 - (eyes.data[i] as number)),
+        (frame.data[i] as number) * (1 - (open.data[i] as number)),
+        front?.data[i] ?? 0,
+      );
   }
   const visibleScale = analysisWidth / faceWidth;
   const grey = isGrey(coarse.image);
@@ -95,7 +131,19 @@ function analyse(picture: Picture, face: Face, targetWidth: number): SourceFace 
     grey,
     covered,
     colouredLight: whole.colouredLight,
+    front,
   };
+}
+
+/** Returns the share of each pixel of a patch that the network finds covered; its crop is the same square. */
+function frontOfPatch(cover: Plane, { width, height }: Plane): Plane {
+  const out = plane(width, height);
+  for (let i = 0; i < out.data.length; i++) {
+    const x = (((i % width) + 0.5) * cover.width) / width;
+    const y = ((Math.floor(i / width) + 0.5) * cover.height) / height;
+    out.data[i] = shareCovered(sample(cover, x, y));
+  }
+  return out;
 }
 
 /** Returns the share of a face that is not visible. */

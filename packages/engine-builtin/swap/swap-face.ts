@@ -179,7 +179,7 @@ export function planSwap(
       mouth,
       shown: softShown,
       covered,
-      front,
+      front: frontOfEither(front, source, direct),
       light,
       tone,
       eyes,
@@ -244,16 +244,30 @@ function workGrid(picture: Picture, face: Face): WorkGrid {
 }
 
 /** Returns the share of each work pixel that the source shows: its face, without hair or a hand in front. */
-function sourceShown(source: SourceFace, direct: WarpMap): Plane {
+function sourceShown({ visible, visibleScale }: SourceFace, direct: WarpMap): Plane {
+  // Pixels that are half hair already look like hair.
+  return onWorkGrid(direct, 1, (x, y) =>
+    smoothstep(0.5, 1, sample(visible, x * visibleScale, y * visibleScale)),
+  );
+}
+
+/** Returns the share of each work pixel that the network finds covered on either face. */
+function frontOfEither(target: Plane | undefined, source: SourceFace, direct: WarpMap): Plane | undefined {
+  const { front, visibleScale } = source;
+  if (!front) return target;
+  const out = onWorkGrid(direct, 0, (x, y) => sample(front, x * visibleScale, y * visibleScale));
+  for (let i = 0; target && i < out.data.length; i++)
+    out.data[i] = Math.max(out.data[i] as number, target.data[i] as number);
+  return out;
+}
+
+/** @param otherwise value where the source has no pixel */
+function onWorkGrid(direct: WarpMap, otherwise: number, at: (x: number, y: number) => number): Plane {
   const { width, height } = direct.x;
-  const shown = plane(width, height, 1);
-  const { visible, visibleScale } = source;
-  for (let i = 0; i < shown.data.length; i++) {
-    if (!direct.covered.data[i]) continue;
-    const x = (direct.x.data[i] as number) * visibleScale;
-    const y = (direct.y.data[i] as number) * visibleScale;
-    // Pixels that are half hair already look like hair.
-    shown.data[i] = smoothstep(0.5, 1, sample(visible, x, y));
+  const out = plane(width, height, otherwise);
+  for (let i = 0; i < out.data.length; i++) {
+    if (direct.covered.data[i])
+      out.data[i] = at(direct.x.data[i] as number, direct.y.data[i] as number);
   }
-  return shown;
+  return out;
 }

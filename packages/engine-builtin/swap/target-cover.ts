@@ -1,12 +1,9 @@
-import { coverAt, coverCrop } from '@semblance/vision/face-cover';
+import { coverAt, coverCrop, shareCovered } from '@semblance/vision/face-cover';
 import type { Face } from '@semblance/vision/face-mesh';
 import type { RgbImage } from '@semblance/vision/picture';
-import { type Plane, plane, smoothstep } from '@semblance/vision/plane/plane';
+import { type Plane, plane } from '@semblance/vision/plane/plane';
 import { findCover, TARGET_COVER } from './cover.ts';
 import type { FaceZones } from './face-zones.ts';
-
-/** Probabilities of the network below which nothing covers a pixel, and from which something covers all of it. */
-const COVERED = [0.25, 0.6] as const;
 
 /** The coarse grid on which a target is analysed. */
 export interface WorkGrid {
@@ -29,7 +26,7 @@ export function frontOf(
   for (let i = 0; i < out.data.length; i++) {
     const x = originX + ((i % width) + 0.5) * scale;
     const y = originY + (Math.floor(i / width) + 0.5) * scale;
-    out.data[i] = smoothstep(COVERED[0], COVERED[1], coverAt(cover, crop, x, y));
+    out.data[i] = shareCovered(coverAt(cover, crop, x, y));
   }
   return out;
 }

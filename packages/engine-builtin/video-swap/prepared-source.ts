@@ -7,13 +7,13 @@ import type { SwapSource } from './swap-protocol.ts';
  * @param most widths kept; the least recently used one goes
  */
 export function preparer(
-  { picture, points, score }: SwapSource,
+  { picture, points, score, options }: SwapSource,
   most = Number.POSITIVE_INFINITY,
 ): (width: number) => SourceFace {
   const made = new Map<number, SourceFace>();
   return (width) => {
     // The patch is a quarter finer than the given width.
-    const source = made.get(width) ?? prepareSource(picture, faceFromPoints(points, score), width / 1.25);
+    const source = made.get(width) ?? prepareSource(picture, faceFromPoints(points, score), width / 1.25, options);
     made.delete(width);
     made.set(width, source);
     for (const oldest of made.keys()) {

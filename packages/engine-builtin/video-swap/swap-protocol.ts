@@ -1,5 +1,6 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import type { Plane } from '@semblance/vision/plane/plane';
+import type { SourceOptions } from '../swap/source-face.ts';
 import type { FaceDrawing } from './face-drawing.ts';
 import type { Colors, Frame } from './frame-part.ts';
 import type { FaceTexture } from './texture.ts';
@@ -9,6 +10,7 @@ export interface SwapSource {
   readonly picture: Picture;
   readonly points: Float32Array;
   readonly score: number;
+  readonly options?: SourceOptions;
 }
 
 export interface Analysis {

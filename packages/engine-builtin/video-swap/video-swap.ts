@@ -4,6 +4,7 @@ import { FrameMemory } from '@semblance/media/frame-memory';
 import { prefetch } from '@semblance/media/prefetch';
 import { outputSize } from '@semblance/media/size';
 import type { Media, VideoFrame, VideoWriter } from '@semblance/media/types';
+import { cropsOf } from '@semblance/vision/face-mesh';
 import { readFace } from '@semblance/vision/image/picture-file';
 import { faceCounts } from '../findings/face-counts.ts';
 import { faceHints, framesUnchanged, severalFaces, sourceHints } from '../findings/hints.ts';
@@ -55,7 +56,7 @@ export async function videoSwap(
   media: Media,
   tools: Omit<RenderTools, 'media'>,
 ): Promise<RenderResult> {
-  const { finder, recogniser, checkpoint, signal, onProgress } = tools;
+  const { finder, recogniser, likeness, checkpoint, signal, onProgress } = tools;
   const times = new StageTimes();
   const { timed } = times;
   onProgress(0, 'face');
@@ -65,12 +66,13 @@ export async function videoSwap(
     const [face] = faces;
     if (!face)
       throw new RenderError('face_not_detected', 'No face was found in the face picture (face_key).');
+    const options = { likeness, cover: await finder.coverOf(cropsOf(picture), face) };
     return {
-      source: { picture, points: face.points, score: face.score },
+      source: { picture, points: face.points, score: face.score, options },
       hints: [
         ...severalFaces(faces.length, FACE),
         ...faceHints(face, FACE),
-        ...sourceHints(prepareSource(picture, face, LOOKED_AT), FACE),
+        ...sourceHints(prepareSource(picture, face, LOOKED_AT, options), FACE),
       ],
     };
   });

@@ -39,6 +39,10 @@
 - name: SEMBLANCE_LIVE_VIDEO_SLOTS
   value: {{ $pool.live.videoSlots | int | quote }}
 {{- end }}
+{{- if not (kindIs "invalid" $pool.swapLikeness) }}
+- name: SEMBLANCE_SWAP_LIKENESS
+  value: {{ $pool.swapLikeness | quote }}
+{{- end }}
 {{- with $pool.onnxProviders }}
 - name: SEMBLANCE_ONNX_PROVIDERS
   value: {{ join "," . }}
