@@ -266,8 +266,7 @@ function onWorkGrid(direct: WarpMap, otherwise: number, at: (x: number, y: numbe
   const { width, height } = direct.x;
   const out = plane(width, height, otherwise);
   for (let i = 0; i < out.data.length; i++) {
-    if (direct.covered.data[i])
-      out.data[i] = at(direct.x.data[i] as number, direct.y.data[i] as number);
+    if (direct.covered.data[i]) out.data[i] = at(direct.x.data[i] as number, direct.y.data[i] as number);
   }
   return out;
 }

@@ -13,7 +13,8 @@ export function preparer(
   const made = new Map<number, SourceFace>();
   return (width) => {
     // The patch is a quarter finer than the given width.
-    const source = made.get(width) ?? prepareSource(picture, faceFromPoints(points, score), width / 1.25, options);
+    const source =
+      made.get(width) ?? prepareSource(picture, faceFromPoints(points, score), width / 1.25, options);
     made.delete(width);
     made.set(width, source);
     for (const oldest of made.keys()) {

@@ -2,7 +2,7 @@ import { faceApiGraph } from '@semblance/convert-models/face-api';
 import { encodeOnnxModel, type OnnxNode } from '@semblance/convert-models/onnx-encoder';
 import type { Picture } from '@semblance/engine-api/picture';
 import type { Face } from '@semblance/vision/face-mesh';
-import { cropRgb, squareCrop } from '@semblance/vision/picture';
+import { cropRgb, squareCrop, toPicture } from '@semblance/vision/picture';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 
 const SIZE = 112;
@@ -26,12 +26,14 @@ export interface Openings {
   readonly eyes: number;
 }
 
+/** Finds the 68 landmarks of a face: x and y in turn, as shares of its {@link extentOf}. */
+type Landmarks = (picture: Picture, face: Face) => Promise<Float32Array>;
+
 /**
- * Creates a judge of mouth and lids that the engine does not use: the 68 landmarks of `@vladmandic/face-api`, whose
- * network is rebuilt from its published weights. From the mesh it takes only the position, tilt and size of the
- * face.
+ * Creates a detector that the engine does not use: the 68 landmarks of `@vladmandic/face-api`, whose network is
+ * rebuilt from its published weights. From the mesh it takes only the position, tilt and size of the face.
  */
-export async function landmarkJudge(): Promise<(picture: Picture, face: Face) => Promise<Openings>> {
+async function landmarkDetector(): Promise<Landmarks> {
   const session = await InferenceSession.create(await buildLandmarks(), { intraOpNumThreads: 1 });
   return async (picture, face) => {
     const { center, side } = extentOf(face);
@@ -43,8 +45,44 @@ export async function landmarkJudge(): Promise<(picture: Picture, face: Face) =>
       }
     }
     const outputs = await session.run({ input: new Tensor('float32', input, [1, 3, SIZE, SIZE]) });
-    const points = outputs.points?.data as Float32Array;
-    const scale = side / face.width;
+    return outputs.points?.data as Float32Array;
+  };
+}
+
+/** Mesh points of the landmarks 17 to 67: brows, nose, eyes and lips. */
+const MESH_POINTS = [
+  71, 63, 105, 66, 107, 336, 296, 334, 293, 301, 168, 197, 5, 4, 75, 97, 2, 326, 305, 33, 160, 158, 133, 153,
+  144, 362, 385, 387, 263, 373, 380, 61, 39, 37, 0, 267, 269, 291, 405, 314, 17, 84, 181, 78, 82, 13, 312,
+  308, 317, 14, 87,
+];
+const FIRST = 17;
+
+/**
+ * Creates a function that returns the mean distance between the detector's landmarks and the mesh, in % of the
+ * face's width.
+ */
+export async function landmarkDistance(): Promise<(picture: Picture, face: Face) => Promise<number>> {
+  const detect = await landmarkDetector();
+  return async (picture, face) => {
+    const points = await detect(picture, face);
+    const { center, side } = extentOf(face);
+    const crop = squareCrop(center, side, face.roll, 1);
+    let sum = 0;
+    for (const [k, index] of MESH_POINTS.entries()) {
+      const [u, v] = [points[(FIRST + k) * 2] as number, points[(FIRST + k) * 2 + 1] as number];
+      const { x, y } = toPicture(crop, u, v);
+      sum += Math.hypot(x - (face.points[index * 3] as number), y - (face.points[index * 3 + 1] as number));
+    }
+    return (100 * sum) / MESH_POINTS.length / face.width;
+  };
+}
+
+/** Creates a judge of mouth and lids by the detector's landmarks. */
+export async function landmarkJudge(): Promise<(picture: Picture, face: Face) => Promise<Openings>> {
+  const detect = await landmarkDetector();
+  return async (picture, face) => {
+    const points = await detect(picture, face);
+    const scale = extentOf(face).side / face.width;
     const y = (i: number): number => (points[i * 2 + 1] as number) * scale;
     const mean = (list: readonly number[]): number => list.reduce((sum, v) => sum + v, 0) / list.length;
     return {

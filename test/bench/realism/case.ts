@@ -3,11 +3,13 @@ import type { Measures } from './measures.ts';
 /** One swap, measured. */
 export interface Case {
   readonly label: string;
-  /** What is special about it: `portraits`, an object in front, or a fault of the picture. */
+  /** What is special about it: `portraits`, an object in front, a fault of the picture, an expression, a motion. */
   readonly kind: string;
   /** Undefined when no face was found in the target or in the result. */
   readonly measures: Measures | undefined;
   readonly likeness: number | undefined;
+  /** Of a clip: the step of a region's colour from frame to frame that the swap adds, Lab. */
+  readonly flicker?: number | undefined;
   /** How far the worst measure is outside its limits; 0 within all. */
   readonly worst: number;
   readonly faults: readonly string[];

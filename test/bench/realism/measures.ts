@@ -1,7 +1,14 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import { apertures, landmarkDrift, seamExcess } from '@semblance/testkit/quality/measures';
 import type { Face } from '@semblance/vision/face-mesh';
-import { LEFT_BROW, LEFT_EYE, LIPS_OUTER, RIGHT_BROW, RIGHT_EYE } from '@semblance/vision/face-regions';
+import {
+  FACE_OVAL,
+  LEFT_BROW,
+  LEFT_EYE,
+  LIPS_OUTER,
+  RIGHT_BROW,
+  RIGHT_EYE,
+} from '@semblance/vision/face-regions';
 import { fillPolygon, type Plane, plane } from '@semblance/vision/plane/plane';
 import { lab, linear } from './cases/colour.ts';
 
@@ -40,8 +47,15 @@ export interface Measures {
   readonly drift: number;
   readonly mouth: number;
   readonly eyes: number;
+  /**
+   * Rise of the distance between the mesh and the landmarks of a detector that the engine does not use, in % of the
+   * face's width.
+   */
+  readonly landmarks: number;
   /** Share of the pixels of an object in front that stay; undefined without one. */
   readonly kept: number | undefined;
+  /** Share of the face that an object in front of the source stains; undefined without one. */
+  readonly stained: number | undefined;
 }
 
 /** A case is good within these limits. */
@@ -54,17 +68,31 @@ export const FLOORS: { readonly [key in Exclude<keyof Measures, 'patchAt'>]: rea
   drift: [0, 6],
   mouth: [0, 0.09],
   eyes: [0, 0.07],
+  landmarks: [0, 2],
   kept: [0.9, 1],
+  stained: [0, 0.03],
 };
 
 /** Difference of brightness up to which a pixel of an object counts as kept. */
 const KEPT = 14;
+/** Difference of a channel from which a pixel counts as stained. */
+const STAIN = 24;
 
-/** @param after the face as it is found in the result; undefined when none is */
+/** What is known about a case besides its pictures. */
+export interface Known {
+  /** Distances between mesh and landmarks, before and after. */
+  readonly landmarks: readonly [number, number];
+  /** Share of each pixel that an object in front of the target covers. */
+  readonly occluder?: Plane | undefined;
+  /** The same swap by a source without the object that is in front of it. */
+  readonly bare?: Picture | undefined;
+}
+
+/** @param faces as they are found in the target and in the result */
 export function measure(
   pictures: { readonly before: Picture; readonly after: Picture },
   faces: { readonly before: Face; readonly after: Face },
-  occluder?: Plane,
+  { landmarks, occluder, bare }: Known,
 ): Measures {
   const { before, after } = pictures;
   const face = faces.before;
@@ -91,7 +119,9 @@ export function measure(
     drift: landmarkDrift(faces.before, faces.after),
     mouth: Math.abs(a.mouth - b.mouth),
     eyes: Math.abs(a.eyes - b.eyes),
+    landmarks: Math.max(0, landmarks[1] - landmarks[0]),
     kept: occluder ? keptShare(before, after, occluder) : undefined,
+    stained: bare ? stainedShare(before, after, bare, face) : undefined,
   };
 }
 
@@ -149,6 +179,38 @@ function edges({ width, height, data }: Picture, mask: Plane): number {
     count++;
   }
   return sum / Math.max(1, count) + 1;
+}
+
+/** Returns the share of the face that is like neither the target nor the swap of a bare source, nor between. */
+function stainedShare(before: Picture, after: Picture, bare: Picture, face: Face): number {
+  const mask = areaOf(before, face, [FACE_OVAL]);
+  let [stained, all] = [0, 0];
+  for (let i = 0; i < mask.data.length; i++) {
+    if (!mask.data[i]) continue;
+    all++;
+    let most = 0;
+    for (let c = 0; c < 3; c++) {
+      const [a, b] = [before.data[i * 3 + c] as number, bare.data[i * 3 + c] as number];
+      const here = after.data[i * 3 + c] as number;
+      most = Math.max(most, here - Math.max(a, b), Math.min(a, b) - here);
+    }
+    if (most > STAIN) stained++;
+  }
+  return stained / Math.max(1, all);
+}
+
+const REGIONS: Readonly<Record<string, readonly (readonly number[])[]>> = {
+  cheeks: CHEEKS,
+  ...BESIDE,
+  eyes: [RIGHT_EYE, LEFT_EYE],
+  brows: [RIGHT_BROW, LEFT_BROW],
+  lips: [LIPS_OUTER],
+};
+export const REGION_NAMES = Object.keys(REGIONS);
+
+/** Returns the mean Lab colours of cheeks, skin beside features, eyes, brows and lips: the REGION_NAMES. */
+export function regionColours(picture: Picture, face: Face): number[][] {
+  return Object.values(REGIONS).map((groups) => meanLab(picture, areaOf(picture, face, groups)));
 }
 
 function keptShare(before: Picture, after: Picture, occluder: Plane): number {

@@ -1,78 +1,50 @@
 import { existsSync } from 'node:fs';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Picture } from '@semblance/engine-api/picture';
-import { prepareSource } from '@semblance/engine-builtin/swap/source-face';
-import { swapFace } from '@semblance/engine-builtin/swap/swap-face';
-import { distance, dlibJudge } from '@semblance/testkit/quality/judge';
-import { FaceFinder } from '@semblance/vision/face-finder';
-import { cropsOf, type Face } from '@semblance/vision/face-mesh';
-import { openSession } from '@semblance/vision/models/session';
-import type { Plane } from '@semblance/vision/plane/plane';
+import { createMedia, findMediaTools } from '@semblance/media/media';
 import { type BenchContext, figure, type Row, type Section, unmeasuredRow } from '../lib/section.ts';
-import { cell } from '../photo-swap/contact-sheet.ts';
 import { ROOT } from '../photo-swap/portraits.ts';
 import type { Case } from './case.ts';
 import { DEGRADATIONS, degrade } from './cases/degrade.ts';
+import { EXPRESSIONS, expressionPairs } from './cases/expressions.ts';
+import { film, MOTIONS, type MotionName } from './cases/motions.ts';
 import { OCCLUDERS, occlude } from './cases/occlude.ts';
 import { choosePairs, type Pair } from './cases/pairs.ts';
 import { heldOut, type Portrait, readPortraits } from './cases/portrait.ts';
-import { FLOORS, failures, measure } from './measures.ts';
+import { type Judges, judgeSwap, openJudges, type Swap } from './judged-case.ts';
+import { judgeClip, MOST_FLICKER } from './judged-clip.ts';
+import { FLOORS } from './measures.ts';
 import { writeSheets } from './sheets.ts';
 
 const SEED = 20;
-/** Cases of each object in front, and of each bad picture. */
+/** Cases of each object in front, of each bad picture, of each expression and of each motion. */
 const EACH = 8;
+/** Cases in which an object is in front of the source. */
+const ON_SOURCE = 2;
 
 /**
- * Swaps faces between portraits of a folder, with objects in front of them and in bad pictures, and measures
- * whether the results look real: skin, seams, sharpness, expression, and what stands in front. Writes contact
- * sheets, worst first.
+ * Swaps faces between portraits of a folder: with objects in front of either, in bad pictures, with expressions, and
+ * in clips. Measures whether the results look real: skin, seams, sharpness, expression, what stands in front, and
+ * flicker. Writes contact sheets, worst first.
  */
 export async function runRealismBench({
   outDir,
   say,
 }: Pick<BenchContext, 'outDir' | 'say'>): Promise<Section> {
-  const title = 'Realism of Photo Swap';
+  const title = 'Realism of swaps';
   const folder = process.env.SEMBLANCE_FACES ?? join(ROOT, '..', 'shared', 'faces');
   if (!existsSync(folder)) {
     const why = 'no portraits: SEMBLANCE_FACES must name a folder with p000.jpg and so on';
     return { title, rows: [unmeasuredRow('all', '', why)] };
   }
-  const [blazeface, facemesh, face_cover, judge] = await Promise.all([
-    openSession('blazeface'),
-    openSession('facemesh'),
-    openSession('face_cover'),
-    dlibJudge(),
-  ]);
-  const finder = new FaceFinder({ blazeface, facemesh, face_cover });
-  const portraits = await readPortraits(folder, finder);
+  const judges = await openJudges();
+  const portraits = await readPortraits(folder, judges.finder);
   say(`${portraits.length} portraits`);
   const cases: Case[] = [];
-  const add = async (
-    kind: string,
-    pair: Pair<Portrait>,
-    target: Picture,
-    occluder?: Plane,
-  ): Promise<void> => {
-    const made = await runCase({ kind, pair, target, occluder }, { finder, judge });
-    cases.push(made);
-    if (made.faults.length > 0) say(`! ${made.kind}: ${made.label}: ${made.faults.join(', ')}`);
-  };
-  for (const pair of choosePairs(portraits, portraits.length, SEED))
-    await add('portraits', pair, pair.target.picture);
-  // The network that finds covers was trained on the others.
-  const unknown = choosePairs(portraits.filter(heldOut), EACH * OCCLUDERS.length, SEED + 1);
-  for (const [k, name] of OCCLUDERS.entries()) {
-    for (const [n, pair] of unknown.slice(k * EACH, (k + 1) * EACH).entries()) {
-      const { picture, mask } = await occlude(name, pair.target.picture, pair.target.face, SEED + n);
-      await add(name, pair, picture, mask);
-    }
-  }
-  const others = choosePairs(portraits, EACH * DEGRADATIONS.length, SEED + 1);
-  for (const [k, name] of DEGRADATIONS.entries()) {
-    for (const [n, pair] of others.slice(k * EACH, (k + 1) * EACH).entries())
-      await add(name, pair, await degrade(name, pair.target.picture, pair.target.face, SEED + n));
+  for await (const one of everyCase(portraits, judges, say)) {
+    cases.push(one);
+    if (one.faults.length > 0) say(`! ${one.kind}: ${one.label}: ${one.faults.join(', ')}`);
   }
   const directory = join(outDir, 'realism');
   await mkdir(directory, { recursive: true });
@@ -87,43 +59,83 @@ export async function runRealismBench({
   return { title, rows: rowsOf(cases), notes: notes(portraits.length) };
 }
 
-async function runCase(
-  work: { kind: string; pair: Pair<Portrait>; target: Picture; occluder: Plane | undefined },
-  tools: { finder: FaceFinder; judge: Awaited<ReturnType<typeof dlibJudge>> },
-): Promise<Case> {
-  const { kind, pair, target, occluder } = work;
-  const { source } = pair;
-  const label = `${source.label} > ${pair.target.label}`;
-  const [face] = await tools.finder.find(target, () => undefined);
-  const base = { label, kind };
-  if (!face) {
-    // An object that covers most of a face may hide it; then nothing is painted, and nothing is charged.
-    const hidden = occluder !== undefined;
-    const faults = hidden ? [] : ['no face found in the target'];
-    const cells = [await cell(source.picture, source.face), await cell(target, pair.target.face)];
-    return { ...base, measures: undefined, likeness: undefined, worst: hidden ? 0 : 1, faults, cells };
-  }
-  const after: Picture = { ...target, data: target.data.slice() };
-  const cover = await tools.finder.coverOf(cropsOf(target), face);
-  swapFace(after, face, prepareSource(source.picture, source.face, face.width), { cover });
-  const found: Face = await tools.finder.refit(after, face);
-  const measures = measure({ before: target, after }, { before: face, after: found }, occluder);
-  const outside = failures(measures);
-  const likeness = distance(
-    await tools.judge.describe(after, face),
-    await tools.judge.describe(source.picture, source.face),
-  );
-  return {
-    ...base,
-    measures,
-    likeness,
-    worst: outside[0]?.by ?? 0,
-    faults: outside.map(({ name }) => {
-      const value = figure(measures[name] as number);
-      return `${name} ${value}${name === 'patch' ? ` (${measures.patchAt})` : ''}`;
-    }),
-    cells: [await cell(source.picture, source.face), await cell(target, face), await cell(after, face)],
+/** Beginnings of the kinds of cases that run, for people who work on some of them; undefined: all run. */
+const wanted = process.env.SEMBLANCE_REALISM_KINDS?.split(',');
+const isWanted = (kind: string): boolean => wanted?.some((start) => kind.startsWith(start)) ?? true;
+
+async function* everyCase(
+  portraits: readonly Portrait[],
+  judges: Judges,
+  say: (line: string) => void,
+): AsyncGenerator<Case> {
+  const label = ({ source, target }: Pair<Portrait>): string => `${source.label} > ${target.label}`;
+  const judged = (
+    kind: string,
+    pair: Pair<Portrait>,
+    changed: Partial<Pick<Swap, 'source' | 'target' | 'occluder' | 'bareSource'>> = {},
+  ): Promise<Case> => {
+    const [source, target] = [pair.source.picture, pair.target.picture];
+    return judgeSwap({ kind, label: label(pair), source, target, ...changed }, judges);
   };
+  for (const pair of choosePairs(portraits, portraits.length, SEED))
+    if (isWanted('portraits')) yield judged('portraits', pair);
+  // The network that finds covers was trained on the others.
+  const unknown = portraits.filter(heldOut);
+  const covered = choosePairs(unknown, EACH * OCCLUDERS.length, SEED + 1);
+  for (const [k, name] of OCCLUDERS.entries()) {
+    for (const [n, pair] of covered.slice(k * EACH, (k + 1) * EACH).entries()) {
+      if (!isWanted(name)) break;
+      const { picture, mask } = await occlude(name, pair.target.picture, pair.target.face, SEED + n);
+      yield judged(name, pair, { target: picture, occluder: mask });
+    }
+    for (const [n, pair] of covered.slice(k * EACH, k * EACH + ON_SOURCE).entries()) {
+      if (!isWanted(`source: ${name}`)) break;
+      const { picture } = await occlude(name, pair.source.picture, pair.source.face, SEED + n);
+      yield judged(`source: ${name}`, pair, { source: picture, bareSource: pair.source.picture });
+    }
+  }
+  const others = choosePairs(portraits, EACH * DEGRADATIONS.length, SEED + 1);
+  for (const [k, name] of DEGRADATIONS.entries()) {
+    if (!isWanted(name)) continue;
+    for (const [n, pair] of others.slice(k * EACH, (k + 1) * EACH).entries())
+      yield judged(name, pair, {
+        target: await degrade(name, pair.target.picture, pair.target.face, SEED + n),
+      });
+  }
+  for (const name of EXPRESSIONS) {
+    if (!isWanted(name)) continue;
+    for (const pair of await expressionPairs(name, portraits, { count: EACH, seed: SEED + 2 }))
+      yield judged(name, pair, { source: pair.sourcePicture, target: pair.targetPicture });
+  }
+  yield* everyClip(choosePairs(unknown, EACH * MOTIONS.length, SEED + 3), judges, say);
+}
+
+async function* everyClip(
+  pairs: readonly Pair<Portrait>[],
+  judges: Judges,
+  say: (line: string) => void,
+): AsyncGenerator<Case> {
+  const tools = await findMediaTools();
+  if (!tools.available) return say(`no clips: ${tools.reason}`);
+  const media = createMedia({ tools });
+  const folder = await mkdtemp(join(tmpdir(), 'semblance-realism-'));
+  try {
+    for (const [k, { source, target }] of pairs.entries()) {
+      const kind = MOTIONS[k % MOTIONS.length] as MotionName;
+      if (!isWanted(kind)) continue;
+      const label = `${source.label} > ${target.label}`;
+      const scenes = await film(kind, target);
+      yield judgeClip(
+        { kind, label, source: source.picture, scenes },
+        judges,
+        media,
+        join(folder, String(k)),
+      );
+    }
+  } finally {
+    await media.close();
+    await rm(folder, { recursive: true, force: true });
+  }
 }
 
 function rowsOf(cases: readonly Case[]): Row[] {
@@ -153,7 +165,7 @@ function rowsOf(cases: readonly Case[]): Row[] {
   };
   const likeness = mean((one) => one.likeness);
   const means = (Object.keys(FLOORS) as (keyof typeof FLOORS)[])
-    .filter((name) => name !== 'kept')
+    .filter((name) => name !== 'kept' && name !== 'stained')
     .map((name) =>
       row(`portraits: mean ${name}`, figure(mean(({ measures }) => measures?.[name])), limits(name)),
     );
@@ -161,12 +173,24 @@ function rowsOf(cases: readonly Case[]): Row[] {
     row('cases', String(cases.length), '≥ 500', cases.length >= 500 ? 'met' : 'not met'),
     ...byKind,
     ...means,
+    ...clipRows(cases),
     row(
       'portraits: 128-d distance to the source',
       figure(likeness),
       '≤ 0.55',
       likeness <= 0.55 ? 'met' : 'not met',
     ),
+  ];
+}
+
+function clipRows(cases: readonly Case[]): Row[] {
+  const all = cases.flatMap(({ flicker }) => flicker ?? []);
+  if (all.length === 0) return [];
+  const mean = all.reduce((sum, value) => sum + value, 0) / all.length;
+  const row = { peer: '', ratio: '', met: '' as const };
+  return [
+    { ...row, name: 'clips: mean flicker', ours: figure(mean), goal: `each ≤ ${MOST_FLICKER}` },
+    { ...row, name: 'clips: largest flicker', ours: figure(Math.max(...all)), goal: '' },
   ];
 }
 
@@ -178,7 +202,7 @@ function limits(name: keyof typeof FLOORS): string {
 function notes(portraits: number): string[] {
   return [
     `${portraits} portraits in the public domain, which are not part of this repository; each is once the source and once the target.`,
-    'tone: Lab distance of the cheeks before and after; patch: largest change of skin beside a feature against the cheeks; texture and sharpness: edges after to before, on the cheeks and on eyes, brows and lips; seam: levels per pixel; drift: outline, % of the eye distance; mouth, eyes: openings, shares of it; kept: pixels of an object in front that stay.',
+    'tone: Lab distance of the cheeks before and after; patch: largest change of skin beside a feature against the cheeks; texture and sharpness: edges after to before, on the cheeks and on eyes, brows and lips; seam: levels per pixel; drift: outline, % of the eye distance; mouth, eyes: openings, shares of it; kept: pixels of an object in front that stay; stained: share of the face where an object in front of the source shows; landmarks: rise of the distance between the mesh and the landmarks of another detector, % of the face width; flicker: step of a region’s colour between frames that the swap adds, Lab.',
     'Likeness is no goal of its own: a real face that resembles the source is.',
   ];
 }

@@ -1,0 +1,178 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Picture } from '@semblance/engine-api/picture';
+import { videoSwap } from '@semblance/engine-builtin/internal/video-swap/video-swap';
+import type { Media } from '@semblance/media/types';
+import { regionToRgb } from '@semblance/media/yuv';
+import { COLOR, cropOf, makeClip, type Scene } from '@semblance/testkit/engine-builtin/video-swap/clips';
+import { type Face, faceFromPoints } from '@semblance/vision/face-mesh';
+import { type CropTransform, toCrop, toPicture } from '@semblance/vision/picture';
+import sharp from 'sharp';
+import { figure } from '../lib/section.ts';
+import { cell } from '../photo-swap/contact-sheet.ts';
+import type { Case } from './case.ts';
+import { type Judges, verdict } from './judged-case.ts';
+import { type Measures, measure, REGION_NAMES, regionColours } from './measures.ts';
+
+/** Size of clips. */
+const SIZE = { width: 480, height: 480 };
+/** Interval between frames that are measured like pictures. */
+const SAMPLED = 7;
+/** Largest Lab step of a region's change, from frame to frame; 95 of 100 steps are at most as large as the measured. */
+export const MOST_FLICKER = 2.5;
+
+/** Frames before and after one over which its mesh is smoothed. */
+const REACH = 2;
+
+/** A clip that is to be swapped and judged. */
+export interface Clip {
+  readonly kind: string;
+  readonly label: string;
+  readonly source: Picture;
+  readonly scenes: readonly Scene[];
+}
+
+/** Swaps a face in a clip by the whole of Video Swap, and measures frames and flicker. */
+export async function judgeClip(clip: Clip, judges: Judges, media: Media, folder: string): Promise<Case> {
+  const { kind, label, source } = clip;
+  await mkdir(folder, { recursive: true });
+  const [video, face] = [join(folder, 'clip.mp4'), join(folder, 'face.png')];
+  await makeClip(media, { path: video, ...SIZE, scenes: clip.scenes });
+  const { width, height } = source;
+  await sharp(source.data, { raw: { width, height, channels: 3 } })
+    .png()
+    .toFile(face);
+  const signal = new AbortController().signal;
+  const nothing = () => undefined;
+  const tools = { finder: judges.finder, signal, checkpoint: nothing, onProgress: nothing };
+  const { outputPath } = await videoSwap({ video, face, outputDir: folder }, media, tools);
+  const before = await framesOf(media, video);
+  const after = await framesOf(media, outputPath);
+  const faces = await meshes(before, clip.scenes, judges);
+  let worst: { measures: Measures; at: number; by: number } | undefined;
+  for (let at = 0; at < faces.length; at += SAMPLED) {
+    const measures = await measuredFrame(
+      before[at] as Picture,
+      after[at] as Picture,
+      faces[at] as Face,
+      judges,
+    );
+    const by = verdict(measures).worst;
+    if (!worst || by > worst.by) worst = { measures, at, by };
+  }
+  if (!worst) throw new Error(`no face in the clip of ${label}`);
+  const { step: flicker, at: jump, region } = flickerOf(before, after, faces);
+  const flickers = flicker > MOST_FLICKER;
+  const frames = verdict(worst.measures);
+  const shown = flickers ? jump : worst.at;
+  const [from] = await judges.finder.find(source, nothing);
+  return {
+    kind,
+    label: `${label}, frame ${shown}`,
+    measures: worst.measures,
+    flicker,
+    likeness: undefined,
+    worst: Math.max(frames.worst, flicker / MOST_FLICKER - 1, 0),
+    faults: [...(flickers ? [`flicker ${figure(flicker)} (${region})`] : []), ...frames.faults],
+    cells: [
+      await cell(source, from as Face),
+      await cell(before[shown] as Picture, faces[shown] as Face),
+      await cell(after[shown] as Picture, faces[shown] as Face),
+    ],
+  };
+}
+
+async function measuredFrame(before: Picture, after: Picture, face: Face, judges: Judges): Promise<Measures> {
+  const found = await judges.finder.refit(after, face);
+  const landmarks = [await judges.landmarks(before, face), await judges.landmarks(after, found)] as const;
+  return measure({ before, after }, { before: face, after: found }, { landmarks });
+}
+
+/** The largest step of a region's colour between two frames. */
+interface Step {
+  readonly step: number;
+  /** The later frame. */
+  readonly at: number;
+  /** Name of the region. */
+  readonly region: string;
+}
+
+/**
+ * Returns the step from frame to frame of what the swap changes in a region's mean Lab colour: of the regions the
+ * largest, of the frames the 95th percentile.
+ */
+export function flickerOf(
+  before: readonly Picture[],
+  after: readonly Picture[],
+  faces: readonly Face[],
+): Step {
+  const changes = faces.map((face, i) => {
+    const own = regionColours(before[i] as Picture, face);
+    const fresh = regionColours(after[i] as Picture, face);
+    return fresh.map((colour, r) => colour.map((v, c) => v - (own[r]?.[c] as number)));
+  });
+  const steps = changes.slice(1).map((change, i): Step => {
+    const regions = change.map((colour, r) => ({
+      step: Math.hypot(...colour.map((v, c) => v - (changes[i]?.[r]?.[c] as number))),
+      at: i + 1,
+      region: REGION_NAMES[r] as string,
+    }));
+    return regions.reduce((most, one) => (one.step > most.step ? one : most));
+  });
+  steps.sort((a, b) => a.step - b.step);
+  const step = steps[Math.floor(0.95 * (steps.length - 1))];
+  if (!step) throw new RangeError('flicker needs two frames');
+  return step;
+}
+
+/**
+ * Returns the mesh in each frame, without jitter that would count as flicker. Under a moving camera it is the mesh of
+ * the first frame, moved as the camera; else each is a mean over up to five frames.
+ */
+async function meshes(
+  frames: readonly Picture[],
+  scenes: readonly Scene[],
+  { finder }: Judges,
+): Promise<Face[]> {
+  const faces: Face[] = [];
+  for (const frame of frames) {
+    const last = faces.at(-1);
+    const [found] = last ? [await finder.refit(frame, last)] : await finder.find(frame, () => undefined);
+    if (!found) break;
+    faces.push(found);
+  }
+  const [first, scene] = [faces[0], scenes[0]];
+  if (first && scene && scenes.length === 1)
+    return faces.map((_, frame) =>
+      placed(first, cropOf(scene.view(0), SIZE), cropOf(scene.view(frame), SIZE)),
+    );
+  return faces.map((face, i) => {
+    // As many frames before as after, so that motion does not pull the mesh to one side.
+    const reach = Math.min(REACH, i, faces.length - 1 - i);
+    const points = new Float32Array(face.points.length);
+    for (const near of faces.slice(i - reach, i + reach + 1))
+      for (let p = 0; p < points.length; p++)
+        points[p] = (points[p] as number) + (near.points[p] as number) / (2 * reach + 1);
+    return faceFromPoints(points, face.score);
+  });
+}
+
+/** Moves a mesh from one view of a picture to another. */
+function placed({ points, score }: Face, from: CropTransform, to: CropTransform): Face {
+  const moved = points.slice();
+  for (let p = 0; p < points.length; p += 3) {
+    const still = toPicture(from, points[p] as number, points[p + 1] as number);
+    const { x, y } = toCrop(to, still.x, still.y);
+    moved.set([x, y, ((points[p + 2] as number) * from.scale) / to.scale], p);
+  }
+  return faceFromPoints(moved, score);
+}
+
+async function framesOf(media: Media, path: string): Promise<Picture[]> {
+  const signal = new AbortController().signal;
+  const info = await media.probe(path, 'video', signal);
+  const frames: Picture[] = [];
+  for await (const frame of media.decodeVideo(path, info, { signal }))
+    frames.push(regionToRgb(frame, { x: 0, y: 0, width: frame.width, height: frame.height }, COLOR));
+  return frames;
+}
