@@ -8,7 +8,7 @@ export interface Case {
   /** Undefined when no face was found in the target or in the result. */
   readonly measures: Measures | undefined;
   readonly likeness: number | undefined;
-  /** Of a clip: the step of a region's colour from frame to frame that the swap adds, Lab. */
+  /** Of a clip: how much more a region's colour steps from frame to frame than before the swap, Lab. */
   readonly flicker?: number | undefined;
   /** How far the worst measure is outside its limits; 0 within all. */
   readonly worst: number;

@@ -18,7 +18,7 @@ import { type Measures, measure, REGION_NAMES, regionColours } from './measures.
 const SIZE = { width: 480, height: 480 };
 /** Interval between frames that are measured like pictures. */
 const SAMPLED = 7;
-/** Largest Lab step of a region's change, from frame to frame; 95 of 100 steps are at most as large as the measured. */
+/** Most that {@link flickerOf} may be. */
 export const MOST_FLICKER = 2.5;
 
 /** Frames before and after one over which its mesh is smoothed. */
@@ -88,7 +88,7 @@ async function measuredFrame(before: Picture, after: Picture, face: Face, judges
   return measure({ before, after }, { before: face, after: found }, { landmarks });
 }
 
-/** The largest step of a region's colour between two frames. */
+/** A step of a region's colour between two frames. */
 interface Step {
   readonly step: number;
   /** The later frame. */
@@ -98,22 +98,18 @@ interface Step {
 }
 
 /**
- * Returns the step from frame to frame of what the swap changes in a region's mean Lab colour: of the regions the
- * largest, of the frames the 95th percentile.
+ * Returns how much more a region's mean Lab colour steps from frame to frame in the result than in the clip: of the
+ * regions the largest, of the frames the 95th percentile.
  */
 export function flickerOf(
   before: readonly Picture[],
   after: readonly Picture[],
   faces: readonly Face[],
 ): Step {
-  const changes = faces.map((face, i) => {
-    const own = regionColours(before[i] as Picture, face);
-    const fresh = regionColours(after[i] as Picture, face);
-    return fresh.map((colour, r) => colour.map((v, c) => v - (own[r]?.[c] as number)));
-  });
-  const steps = changes.slice(1).map((change, i): Step => {
-    const regions = change.map((colour, r) => ({
-      step: Math.hypot(...colour.map((v, c) => v - (changes[i]?.[r]?.[c] as number))),
+  const own = stepsOf(before, faces);
+  const steps = stepsOf(after, faces).map((fresh, i): Step => {
+    const regions = fresh.map((step, r) => ({
+      step: Math.max(0, step - (own[i]?.[r] as number)),
       at: i + 1,
       region: REGION_NAMES[r] as string,
     }));
@@ -123,6 +119,16 @@ export function flickerOf(
   const step = steps[Math.floor(0.95 * (steps.length - 1))];
   if (!step) throw new RangeError('flicker needs two frames');
   return step;
+}
+
+/** Returns the steps of all regions' colours between frames. */
+function stepsOf(frames: readonly Picture[], faces: readonly Face[]): number[][] {
+  const colours = faces.map((face, i) => regionColours(frames[i] as Picture, face));
+  return colours
+    .slice(1)
+    .map((all, i) =>
+      all.map((colour, r) => Math.hypot(...colour.map((v, c) => v - (colours[i]?.[r]?.[c] as number)))),
+    );
 }
 
 /**
