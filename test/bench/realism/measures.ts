@@ -5,6 +5,7 @@ import {
   FACE_OVAL,
   LEFT_BROW,
   LEFT_EYE,
+  LIPS_INNER,
   LIPS_OUTER,
   RIGHT_BROW,
   RIGHT_EYE,
@@ -47,6 +48,8 @@ export interface Measures {
   readonly drift: number;
   readonly mouth: number;
   readonly eyes: number;
+  /** Ratio of the area of teeth, after to before; undefined where the target shows none. */
+  readonly teeth: number | undefined;
   /**
    * Rise of the distance between the mesh and the landmarks of a detector that the engine does not use, in % of the
    * face's width.
@@ -68,6 +71,7 @@ export const FLOORS: { readonly [key in Exclude<keyof Measures, 'patchAt'>]: rea
   drift: [0, 6],
   mouth: [0, 0.09],
   eyes: [0, 0.07],
+  teeth: [0.6, 1.6],
   landmarks: [0, 2],
   kept: [0.9, 1],
   stained: [0, 0.03],
@@ -75,6 +79,8 @@ export const FLOORS: { readonly [key in Exclude<keyof Measures, 'patchAt'>]: rea
 
 /** Difference of brightness up to which a pixel of an object counts as kept. */
 const KEPT = 14;
+/** Least area of teeth that is compared, in squared face widths. */
+const TEETH = 0.004;
 /** Difference of a channel from which a pixel counts as stained. */
 const STAIN = 24;
 
@@ -119,6 +125,7 @@ export function measure(
     drift: landmarkDrift(faces.before, faces.after),
     mouth: Math.abs(a.mouth - b.mouth),
     eyes: Math.abs(a.eyes - b.eyes),
+    teeth: teethRatio(pictures, faces),
     landmarks: Math.max(0, landmarks[1] - landmarks[0]),
     kept: occluder ? keptShare(before, after, occluder) : undefined,
     stained: bare ? stainedShare(before, after, bare, face) : undefined,
@@ -179,6 +186,28 @@ function edges({ width, height, data }: Picture, mask: Plane): number {
     count++;
   }
   return sum / Math.max(1, count) + 1;
+}
+
+function teethRatio(
+  { before, after }: { readonly before: Picture; readonly after: Picture },
+  faces: { readonly before: Face; readonly after: Face },
+): number | undefined {
+  const own = teethArea(before, faces.before);
+  // A line of a few pixels between lips says nothing.
+  return own > TEETH ? teethArea(after, faces.after) / own : undefined;
+}
+
+/** Returns the area of pixels between the lips that are as light and colourless as teeth, in squared face widths. */
+function teethArea(picture: Picture, face: Face): number {
+  const [lightest = 0, reddest = 0] = meanLab(picture, areaOf(picture, face, CHEEKS));
+  const mouth = areaOf(picture, face, [LIPS_INNER]);
+  let count = 0;
+  for (let i = 0; i < mouth.data.length; i++) {
+    if (!mouth.data[i]) continue;
+    const [l, a] = lab([0, 1, 2].map((c) => linear(picture.data[i * 3 + c] as number)));
+    if (l > 0.75 * lightest && a < 0.8 * reddest + 2) count++;
+  }
+  return count / face.width ** 2;
 }
 
 /** Returns the share of the face that is like neither the target nor the swap of a bare source, nor between. */
