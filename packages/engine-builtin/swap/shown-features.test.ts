@@ -1,6 +1,9 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import { openPortraits, type Portrait } from '@semblance/testkit/engine-builtin/portraits';
 import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
+import { FaceCover } from '@semblance/vision/face-cover';
+import { cropsOf } from '@semblance/vision/face-mesh';
+import { openSession } from '@semblance/vision/models/session';
 import { type Plane, plane } from '@semblance/vision/plane/plane';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { ALL_SHOWN, shownFeatures } from './shown-features.ts';
@@ -86,5 +89,36 @@ describe('a swap behind a cloth', () => {
   it('leaves a cloth over both eyes as it is, and shows the new mouth', () => {
     const { mouth, right, left } = plan(covered(target, 9, 195)).skin.features;
     expect({ mouth, right, left }).toEqual({ mouth: 1, right: 0, left: 0 });
+  });
+});
+
+describe('a source behind a hand', () => {
+  /** Returns the source with a patch of its cheek over its mouth, as skin-coloured as a hand. */
+  function behindHand(): Portrait {
+    const { picture, face } = source;
+    const at = (index: number, axis: number): number => Math.round(face.points[index * 3 + axis] as number);
+    const [left, right, top, bottom] = [at(207, 0), at(427, 0), at(2, 1), at(200, 1)];
+    const data = picture.data.slice();
+    for (let y = top; y < bottom; y++)
+      for (let x = left; x < right; x++)
+        for (let c = 0; c < 3; c++) {
+          const finger = 12 * Math.sin((y - top) / 4) + 10 * Math.sin((x + y) / 23);
+          data[(y * picture.width + x) * 3 + c] = ([196, 142, 118][c] as number) + finger;
+        }
+    return { picture: { ...picture, data }, face };
+  }
+
+  it('gives its eyes only', async () => {
+    const { picture, face } = behindHand();
+    const network = new FaceCover(await openSession('face_cover'));
+    const cover = await network.of(cropsOf(picture), face);
+    const featuresBy = (options: { cover?: Plane }) => {
+      const prepared = prepareSource(picture, face, target.face.width, options);
+      return planSwap(target.picture, target.face, prepared).skin.features;
+    };
+    const { mouth, right, left } = featuresBy({ cover });
+    expect(mouth).toBe(0);
+    expect(Math.min(right, left)).toBeGreaterThan(0.8);
+    expect(featuresBy({}).mouth).toBeGreaterThan(0.3);
   });
 });

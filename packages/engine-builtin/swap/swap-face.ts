@@ -11,6 +11,7 @@ import { compareLight } from './compare-light.ts';
 import { compose } from './compose.ts';
 import { faceZones, plainSkin } from './face-zones.ts';
 import { withForehead } from './forehead.ts';
+import { mouthInside } from './mouth-inside.ts';
 import { sourceNoise, targetNoise } from './noise.ts';
 import { mixShape } from './shape.ts';
 import type { ShownFeatures } from './shown-features.ts';
@@ -124,7 +125,7 @@ export function planSwap(
   const keep = plane(width, height);
   const edge = plane(width, height);
   const rim = plane(width, height, 1);
-  const mouth = blur(zones.mouth, 0.008 * faceWidth);
+  const mouth = mouthInside(zones.mouth, mixed, faceWidth);
   const eyes = blur(zones.eyes, 0.01 * faceWidth);
   const lips = blur(zones.lips, 0.012 * faceWidth);
   const features = plane(width, height);

@@ -9,6 +9,7 @@ import {
 import { FACE_TRIANGLES } from '@semblance/vision/face-topology';
 import { BundleRow, blur, bundle, fillPolygon, type Plane, plane } from '@semblance/vision/plane/plane';
 import { drawTriangles, emptyMap, MOUTH_TRIANGLES, type WarpMap } from '@semblance/vision/plane/warp-map';
+import { mouthInside } from '../swap/mouth-inside.ts';
 import { flatten } from '../swap/source-face.ts';
 import type { Before } from './before.ts';
 import type { FaceDrawing } from './face-drawing.ts';
@@ -21,15 +22,21 @@ interface OwnPart {
   /** Mesh points around it. */
   readonly outline: readonly number[];
   readonly triangles: readonly Uint16Array[];
-  /** Width of its soft edge, as a share of the face width. */
-  readonly soft: number;
+  /** Largest width of its soft edge beyond the outline, as a share of the face width. */
+  readonly margin: number;
+  /** Returns the part with its soft edge. @param mask 1 inside the outline */
+  readonly softened: (mask: Plane, points: Float32Array, faceWidth: number) => Plane;
 }
 
 const MOUTH: OwnPart = {
   outline: LIPS_INNER,
   triangles: [trianglesAt(LIPS_INNER), MOUTH_TRIANGLES],
-  soft: 0.008,
+  margin: 0.03,
+  softened: mouthInside,
 };
+
+/** Softness of the edge of lids, as a share of the face width. */
+const LIDS_SOFT = 0.018;
 
 const LIDS = [
   [RIGHT_LIDS, RIGHT_EYE],
@@ -38,7 +45,8 @@ const LIDS = [
   ([outline, eye]): OwnPart => ({
     outline: outline as readonly number[],
     triangles: [trianglesAt([...(outline as readonly number[]), ...(eye as readonly number[])])],
-    soft: 0.018,
+    margin: 2 * LIDS_SOFT,
+    softened: (mask, _points, faceWidth) => blur(mask, LIDS_SOFT * faceWidth),
   }),
 );
 
@@ -88,7 +96,7 @@ export function drawLids(layer: OwnLayer, drawn: Drawn, closed: readonly [number
 function drawOwn(
   { frame, before, scale, opacity }: OwnLayer,
   { points, mixed, depth, grid, faceWidth }: Drawn,
-  { outline, triangles, soft: softness }: OwnPart,
+  { outline, triangles, margin: most, softened }: OwnPart,
   shown: number,
 ): void {
   if (shown <= 0) return;
@@ -98,7 +106,7 @@ function drawOwn(
       return k < 2 ? Math.min(most, v) : Math.max(most, v);
     }, start),
   ) as [number, number, number, number];
-  const margin = 4 + Math.ceil(2 * softness * faceWidth);
+  const margin = 4 + Math.ceil(most * faceWidth);
   const x0 = Math.max(0, Math.floor(left) - margin);
   const y0 = Math.max(0, Math.floor(top) - margin);
   const width = Math.min(grid.width, Math.ceil(right) + margin) - x0;
@@ -110,7 +118,7 @@ function drawOwn(
     mask,
     outline.flatMap((index) => [local[index * 2] as number, local[index * 2 + 1] as number]),
   );
-  const soft = blur(mask, softness * faceWidth);
+  const soft = softened(mask, local, faceWidth);
   const own = emptyMap(width, height);
   const geometry = { to: local, from: flatten(points), depth };
   for (const some of triangles) drawTriangles(own, geometry, some);
