@@ -5,7 +5,7 @@ import { smoothstep } from '@semblance/vision/plane/plane';
 export type MovePoint = (index: number, dx: number, dy: number) => void;
 
 /** Rings of points around the mouth, from the outer edge of the lips inwards, each in the order of LIPS_OUTER. */
-const LIP_RINGS: readonly (readonly number[])[] = [
+export const LIP_RINGS: readonly (readonly number[])[] = [
   LIPS_OUTER,
   [76, 77, 90, 180, 85, 16, 315, 404, 320, 307, 306, 408, 304, 303, 302, 11, 72, 73, 74, 184],
   [62, 96, 89, 179, 86, 15, 316, 403, 319, 325, 292, 407, 272, 271, 268, 12, 38, 41, 42, 183],

@@ -10,6 +10,7 @@ import { beardOf } from './beard.ts';
 import { findCover, SOURCE_COVER } from './cover.ts';
 import { faceZones } from './face-zones.ts';
 import { findFringe } from './fringe.ts';
+import { coloursOf, withLipEdge } from './lip-edge.ts';
 import { makeWhole } from './whole-face.ts';
 
 /** Size of the patch relative to the face width; the network that finds what is in front sees the same square. */
@@ -167,7 +168,8 @@ function cutOut(picture: Picture, face: Face, faceWidth: number): { image: RgbIm
     points[i * 3 + 1] = p.y;
     points[i * 3 + 2] = (face.points[i * 3 + 2] as number) / crop.scale;
   }
-  return { image: cropRgb(picture, crop, size, size), points };
+  const image = cropRgb(picture, crop, size, size);
+  return { image, points: withLipEdge(points, faceWidth, coloursOf(image)) };
 }
 
 /**

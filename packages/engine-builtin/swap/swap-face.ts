@@ -11,6 +11,7 @@ import { compareLight } from './compare-light.ts';
 import { compose } from './compose.ts';
 import { faceZones, plainSkin } from './face-zones.ts';
 import { withForehead } from './forehead.ts';
+import { coloursOf, withLipEdge } from './lip-edge.ts';
 import { mouthInside } from './mouth-inside.ts';
 import { sourceNoise, targetNoise } from './noise.ts';
 import { mixShape } from './shape.ts';
@@ -94,12 +95,13 @@ export function planSwap(
   const { scale, width, height } = grid;
   const faceWidth = face.width / scale;
   const target = cropRgb(picture, { ...grid, angle: 0 }, width, height);
-  const points = new Float32Array(POINTS * 3);
+  const placed = new Float32Array(POINTS * 3);
   for (let i = 0; i < POINTS; i++) {
-    points[i * 3] = ((face.points[i * 3] as number) - grid.originX) / scale;
-    points[i * 3 + 1] = ((face.points[i * 3 + 1] as number) - grid.originY) / scale;
-    points[i * 3 + 2] = (face.points[i * 3 + 2] as number) / scale;
+    placed[i * 3] = ((face.points[i * 3] as number) - grid.originX) / scale;
+    placed[i * 3 + 1] = ((face.points[i * 3 + 1] as number) - grid.originY) / scale;
+    placed[i * 3 + 2] = (face.points[i * 3 + 2] as number) / scale;
   }
+  const points = withLipEdge(placed, faceWidth, coloursOf(target));
   const mixed = mixShape(points, source.points, faceWidth, known);
   const depth = Float32Array.from({ length: POINTS }, (_, i) => points[i * 3 + 2] as number);
   const from = flatten(source.points);

@@ -1,4 +1,5 @@
 import type { Rect } from '@semblance/media/yuv';
+import type { ColourAt } from '../swap/lip-edge.ts';
 import type { Frame } from './frame-part.ts';
 
 /** A part of a frame before anything is drawn into it. */
@@ -6,6 +7,41 @@ export interface Before extends Rect {
   readonly luma: Uint8Array;
   readonly u: Uint8Array;
   readonly v: Uint8Array;
+}
+
+/** Weights of the differences of U and V that make them like those of blue and red from brightness. */
+const OF_U = 1.9;
+const OF_V = 1.6;
+
+/** Returns the colours of a part of a frame. @param scale pixels of the frame per unit of the places that are asked */
+export function coloursBefore({ width, height, luma, u, v }: Before, scale: number): ColourAt {
+  const half = { width: width >> 1, height: height >> 1 };
+  return (x, y, out) => {
+    out[0] = sampleBytes(luma, { width, height }, x * scale, y * scale);
+    out[1] = OF_V * sampleBytes(v, half, (x * scale) / 2, (y * scale) / 2);
+    out[2] = OF_U * sampleBytes(u, half, (x * scale) / 2, (y * scale) / 2);
+  };
+}
+
+/** Returns the value between pixels of a plane. */
+export function sampleBytes(
+  data: Uint8Array,
+  { width, height }: { readonly width: number; readonly height: number },
+  x: number,
+  y: number,
+): number {
+  const px = Math.min(width - 1, Math.max(0, x - 0.5));
+  const py = Math.min(height - 1, Math.max(0, y - 0.5));
+  const x0 = px | 0;
+  const y0 = py | 0;
+  const u = px - x0;
+  const v = py - y0;
+  const a = y0 * width + x0;
+  const right = x0 + 1 < width ? 1 : 0;
+  const down = y0 + 1 < height ? width : 0;
+  const top = (data[a] as number) * (1 - u) + (data[a + right] as number) * u;
+  const bottom = (data[a + down] as number) * (1 - u) + (data[a + down + right] as number) * u;
+  return top * (1 - v) + bottom * v;
 }
 
 let room = new Uint8Array(0);

@@ -11,7 +11,7 @@ import { BundleRow, blur, bundle, fillPolygon, type Plane, plane } from '@sembla
 import { drawTriangles, emptyMap, MOUTH_TRIANGLES, type WarpMap } from '@semblance/vision/plane/warp-map';
 import { mouthInside } from '../swap/mouth-inside.ts';
 import { flatten } from '../swap/source-face.ts';
-import type { Before } from './before.ts';
+import { type Before, sampleBytes } from './before.ts';
 import type { FaceDrawing } from './face-drawing.ts';
 import type { Frame } from './frame-part.ts';
 import type { FaceTexture } from './texture.ts';
@@ -138,7 +138,7 @@ function drawOwn(
         const known = values[2] as number;
         const share = (values[3] as number) * shown * opacity;
         if (share < 0.004 || known < 0.05) continue;
-        const there = between(
+        const there = sampleBytes(
           plane.from,
           plane,
           (values[0] as number) / known / by,
@@ -193,24 +193,4 @@ function weighted(map: WarpMap): [Plane, Plane] {
     y.data[i] = (map.y.data[i] as number) * known;
   }
   return [x, y];
-}
-
-function between(
-  data: Uint8Array,
-  { width, height }: { width: number; height: number },
-  x: number,
-  y: number,
-): number {
-  const px = Math.min(width - 1, Math.max(0, x - 0.5));
-  const py = Math.min(height - 1, Math.max(0, y - 0.5));
-  const x0 = px | 0;
-  const y0 = py | 0;
-  const u = px - x0;
-  const v = py - y0;
-  const a = y0 * width + x0;
-  const right = x0 + 1 < width ? 1 : 0;
-  const down = y0 + 1 < height ? width : 0;
-  const top = (data[a] as number) * (1 - u) + (data[a + right] as number) * u;
-  const bottom = (data[a + down] as number) * (1 - u) + (data[a + down + right] as number) * u;
-  return top * (1 - v) + bottom * v;
 }

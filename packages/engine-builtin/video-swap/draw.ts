@@ -3,10 +3,11 @@ import { POINTS } from '@semblance/vision/face-mesh';
 import { FACE_OVAL } from '@semblance/vision/face-regions';
 import { withScratch } from '@semblance/vision/plane/scratch';
 import { drawTriangles, emptyMap, MOUTH_TRIANGLES, type WarpMap } from '@semblance/vision/plane/warp-map';
+import { withLipEdge } from '../swap/lip-edge.ts';
 import { mixShape } from '../swap/shape.ts';
 import type { ShownFeatures } from '../swap/shown-features.ts';
 import { flatten } from '../swap/source-face.ts';
-import { copyOf } from './before.ts';
+import { coloursBefore, copyOf } from './before.ts';
 import { drawLids, drawMouth, mouthShown } from './draw-own.ts';
 import { drawChroma, drawLuma } from './draw-rows.ts';
 import type { FaceDrawing } from './face-drawing.ts';
@@ -27,14 +28,16 @@ export function drawFace(frame: Frame, drawing: FaceDrawing, color: Colors): voi
     if (rect.width < 8 || rect.height < 8) return;
     const scale = Math.max(1, drawing.width / GRID_WIDTH);
     const grid = { width: Math.ceil(rect.width / scale) + 1, height: Math.ceil(rect.height / scale) + 1 };
-    const points = new Float32Array(POINTS * 3);
-    for (let i = 0; i < points.length; i += 3) {
-      points[i] = ((drawing.points[i] as number) - rect.x) / scale;
-      points[i + 1] = ((drawing.points[i + 1] as number) - rect.y) / scale;
-      points[i + 2] = (drawing.points[i + 2] as number) / scale;
+    const placed = new Float32Array(POINTS * 3);
+    for (let i = 0; i < placed.length; i += 3) {
+      placed[i] = ((drawing.points[i] as number) - rect.x) / scale;
+      placed[i + 1] = ((drawing.points[i + 1] as number) - rect.y) / scale;
+      placed[i + 2] = (drawing.points[i + 2] as number) / scale;
     }
     const { from } = drawing;
     const faceWidth = drawing.width / scale;
+    const before = copyOf(frame, rect);
+    const points = withLipEdge(placed, faceWidth, coloursBefore(before, scale));
     const mixed = mixShape(points, from.points, faceWidth, shownIn(drawing));
     const depth = Float32Array.from({ length: POINTS }, (_, i) => points[i * 3 + 2] as number);
     const map = emptyMap(grid.width, grid.height);
@@ -48,7 +51,6 @@ export function drawFace(frame: Frame, drawing: FaceDrawing, color: Colors): voi
     drawTriangles(own, moved, MOUTH_TRIANGLES);
     const spans = spansOf(map);
     const texture = blendTextures(from, drawing.to, drawing.share);
-    const before = copyOf(frame, rect);
     const black = color.range === 'pc' ? 0 : 16;
     // A patch is 1.6 times as wide as its face; three times the usual distance is a fold.
     const most = (3 * from.size) / 1.6 / faceWidth;

@@ -1,4 +1,5 @@
 import type { Picture } from '@semblance/engine-api/picture';
+import { coloursOf, withLipEdge } from '@semblance/engine-builtin/internal/swap/lip-edge';
 import { apertures, landmarkDrift, seamExcess } from '@semblance/testkit/quality/measures';
 import type { Face } from '@semblance/vision/face-mesh';
 import {
@@ -200,7 +201,10 @@ function teethRatio(
 /** Returns the area of pixels between the lips that are as light and colourless as teeth, in squared face widths. */
 function teethArea(picture: Picture, face: Face): number {
   const [lightest = 0, reddest = 0] = meanLab(picture, areaOf(picture, face, CHEEKS));
-  const mouth = areaOf(picture, face, [LIPS_INNER]);
+  const rgb = { ...picture, data: Float32Array.from(picture.data) };
+  // The mesh often runs through the teeth.
+  const points = withLipEdge(face.points, face.width, coloursOf(rgb));
+  const mouth = areaOf(picture, { ...face, points }, [LIPS_INNER]);
   let count = 0;
   for (let i = 0; i < mouth.data.length; i++) {
     if (!mouth.data[i]) continue;
