@@ -1,8 +1,10 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import { openPortraits, type Portrait } from '@semblance/testkit/engine-builtin/portraits';
 import { ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
+import { LIPS_INNER } from '@semblance/vision/face-regions';
 import { fillPolygon, plane } from '@semblance/vision/plane/plane';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { flickerOf, MOST_FLICKER } from './judged-clip.ts';
 import { failures, measure } from './measures.ts';
 
 let portrait: Portrait;
@@ -87,5 +89,40 @@ describe('the measures of a swap', () => {
     );
     expect(painted.kept).toBeLessThan(0.5);
     expect(failures(painted).map(({ name }) => name)).toContain('kept');
+  });
+
+  it('find teeth that were painted over, and landmarks that fit the mesh no more', () => {
+    const { picture: before, face } = portrait;
+    const faces = { before: face, after: face };
+    expect(measured(before).teeth).toBe(1);
+    expect(failed(changed(LIPS_INNER, (_level, c) => [150, 80, 80][c] as number))).toContain('teeth');
+    const moved = measure({ before, after: before }, faces, { landmarks: [2, 5] });
+    expect(moved.landmarks).toBe(3);
+    expect(failures(moved).map(({ name }) => name)).toEqual(['landmarks']);
+  });
+
+  it('find what an object in front of the source stains', () => {
+    const { picture: before, face } = portrait;
+    const bare = changed(FACE, (level) => level * 0.9);
+    const stainedBy = (after: Picture) =>
+      measure({ before, after }, { before: face, after: face }, { landmarks: [1, 1], bare }).stained;
+    expect(stainedBy(bare)).toBe(0);
+    expect(stainedBy(before)).toBe(0);
+    expect(stainedBy(changed(NOSE, (level) => level * 0.5))).toBeGreaterThan(0.01);
+  });
+});
+
+describe('the flicker of a clip', () => {
+  it('is what a region steps more than before the swap', () => {
+    const { picture: still, face } = portrait;
+    const faces = [face, face, face, face];
+    const darker = changed(NOSE, (level) => level * 0.8);
+    const same = [still, still, still, still];
+    expect(flickerOf(same, same, faces).step).toBe(0);
+    expect(flickerOf(same, [still, darker, still, darker], faces)).toMatchObject({ region: 'nose' });
+    expect(flickerOf(same, [still, darker, still, darker], faces).step).toBeGreaterThan(MOST_FLICKER);
+    // A lamp that flickers in the clip is no fault of the swap.
+    const lamp = [still, darker, still, darker];
+    expect(flickerOf(lamp, lamp, faces).step).toBe(0);
   });
 });
