@@ -3,7 +3,7 @@ import { animated } from './animated.ts';
 import type { Portrait } from './portrait.ts';
 
 /** Frames of a clip. */
-export const FRAMES = 36;
+const FRAMES = 36;
 /** Width of a face in a clip, in pixels. */
 const FACE_WIDTH = 170;
 
