@@ -1,7 +1,9 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import { openPortraits, type Portrait } from '@semblance/testkit/engine-builtin/portraits';
 import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
+import { faceFromPoints } from '@semblance/vision/face-mesh';
 import { LEFT_EYE, RIGHT_EYE } from '@semblance/vision/face-regions';
+import { shrink } from '@semblance/vision/picture';
 import sharp from 'sharp';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { prepareSource } from './source-face.ts';
@@ -98,5 +100,23 @@ describe("a swap in the target's own skin", () => {
     const softTarget = await blurred(target, 3);
     const inSoft = sharpness(swapped(softTarget, source));
     expect(inSoft).toBeLessThan(0.6 * usual);
+  });
+
+  it("gives the features of a small source the target's finest detail, and keeps their shape and colour", () => {
+    const by = 44 / source.face.width;
+    const { width, height } = source.picture;
+    const small: Portrait = {
+      picture: shrink(source.picture, Math.round(width * by), Math.round(height * by)),
+      face: faceFromPoints(
+        source.face.points.map((v) => v * by),
+        1,
+      ),
+    };
+    const sharpness = (picture: Picture): number =>
+      mean([...LEFT_EYE, ...RIGHT_EYE].map((point) => edges(patch(picture, target, point, 2))));
+    const result = swapped(target, small);
+    expect(sharpness(result)).toBeGreaterThan(0.75 * sharpness(target.picture));
+    const nose = (picture: Picture): number[] => patch(picture, target, 5, 4);
+    expect(apart(nose(result), nose(target.picture))).toBeGreaterThan(4);
   });
 });

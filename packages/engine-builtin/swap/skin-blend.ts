@@ -25,6 +25,8 @@ export interface SkinBlend {
 
 /** What {@link blendSkin} needs, all on the work grid. */
 export interface SkinBlendParts extends Lighting {
+  /** Width of the target's face in pixels of its picture. */
+  readonly targetWidth: number;
   readonly own: WarpMap;
   /** x and y of each mesh point, stride 2. */
   readonly points: Float32Array;
@@ -58,6 +60,11 @@ const SHARPENED = 0.018;
 /** Ratio of detail up to which two pictures are as sharp as each other, and the limits of the correction. */
 const ALIKE = 1.15;
 const SHARPNESS_LIMITS = [0.3, 2] as const;
+
+/** Enlargements of a source from which it lacks detail, and above which it has none of the finest. */
+const ENLARGED = [1.2, 2] as const;
+/** Finest scale that a picture shows, in its pixels. */
+const RESOLVED = 0.8;
 
 /** Scales between which the source's detail is laid on the skin, as shares of the face width. */
 const DETAIL = [0.01, 0.06] as const;
@@ -113,7 +120,35 @@ export function blendSkin(
   const free = plane(share.width, share.height);
   for (let i = 0; i < free.data.length; i++)
     free.data[i] = (share.data[i] as number) * (1 - (parts.mouth.data[i] as number));
-  return { share: free, sharpness, features, correction: correction as unknown as Channels };
+  const blend = { share: free, sharpness, features, correction: correction as unknown as Channels };
+  return withOwnDetail(blend, { own, lit }, { ...parts, faceWidth, sourceWidth: source.faceWidth });
+}
+
+/**
+ * Gives the features the target's own detail where the source has none, because its picture shows it smaller: lashes,
+ * the edge of an iris, hairs of a brow. Shape, brightness and colour stay the source's.
+ */
+function withOwnDetail(
+  blend: SkinBlend,
+  { own, lit }: { readonly own: Channels; readonly lit: Channels },
+  { faceWidth, sourceWidth, targetWidth }: { faceWidth: number; sourceWidth: number; targetWidth: number },
+): SkinBlend {
+  const missing = smoothstep(ENLARGED[0], ENLARGED[1], targetWidth / sourceWidth);
+  if (missing === 0) return blend;
+  const { width, height } = blend.share;
+  const share = plane(width, height);
+  for (let i = 0; i < share.data.length; i++) share.data[i] = (1 - missing) * (blend.share.data[i] as number);
+  const correction = blend.correction.map((channel, c) => {
+    const coarse = blur(own[c] as Plane, (RESOLVED * faceWidth) / sourceWidth);
+    const out = plane(width, height);
+    for (let i = 0; i < out.data.length; i++) {
+      const exchanged = missing * (blend.share.data[i] as number);
+      const source = blend.sharpness * ((lit[c] as Plane).data[i] as number);
+      out.data[i] = (channel.data[i] as number) + exchanged * (source - (coarse.data[i] as number));
+    }
+    return out;
+  });
+  return { ...blend, share, correction: correction as unknown as Channels };
 }
 
 /** Returns where both faces are seen as far as is known. */

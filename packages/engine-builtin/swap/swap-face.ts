@@ -170,6 +170,7 @@ export function planSwap(
     target,
     source,
     {
+      targetWidth: face.width,
       direct,
       own,
       points: mixed,
