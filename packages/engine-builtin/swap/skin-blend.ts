@@ -121,7 +121,7 @@ export function blendSkin(
   for (let i = 0; i < free.data.length; i++)
     free.data[i] = (share.data[i] as number) * (1 - (parts.mouth.data[i] as number));
   const blend = { share: free, sharpness, features, correction: correction as unknown as Channels };
-  return withOwnDetail(blend, { own, lit }, { ...parts, faceWidth, sourceWidth: source.faceWidth });
+  return withOwnDetail(blend, { own, lit }, { ...parts, faceWidth, sourceWidth: source.resolved });
 }
 
 /**

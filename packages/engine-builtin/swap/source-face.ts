@@ -26,6 +26,8 @@ export interface SourceFace {
   /** Mesh in pixels of `image`, stride 3. */
   readonly points: Float32Array;
   readonly faceWidth: number;
+  /** The same in the source's picture, if that is less: finer detail is not there. */
+  readonly resolved: number;
   /** The same patch on the coarser grid of `visible`. */
   readonly coarse: RgbImage;
   /** On a coarser grid: 1 where the patch shows the face itself, 0 where hair, a hand or a frame covers it. */
@@ -87,7 +89,8 @@ function analyse(
   targetWidth: number,
   inFront: Plane | undefined,
 ): Omit<SourceFace, 'likeness'> {
-  const faceWidth = Math.max(NARROWEST, Math.min(face.width, 1.25 * targetWidth));
+  // What is laid over an enlarged source needs a patch that shows it.
+  const faceWidth = Math.max(NARROWEST, Math.min(Math.max(face.width, ANALYSIS_WIDTH), 1.25 * targetWidth));
   const { image, points } = cutOut(picture, face, faceWidth);
   const analysisWidth = Math.min(faceWidth, ANALYSIS_WIDTH);
   const coarse = analysisWidth === faceWidth ? { image, points } : cutOut(picture, face, analysisWidth);
@@ -124,6 +127,7 @@ function analyse(
     coarse: coarse.image,
     points,
     faceWidth,
+    resolved: Math.min(face.width, faceWidth),
     visible: whole.visible,
     clean: cover.clean,
     visibleScale,

@@ -217,7 +217,7 @@ export function planSwap(
  * around them. An enlarged patch has lost all of its own.
  */
 function grainOf(picture: Picture, face: Face, source: SourceFace): Grain {
-  const enlarged = 0.8 * smoothstep(1.05, 2, face.width / source.faceWidth);
+  const enlarged = 0.8 * smoothstep(1.05, 2, face.width / source.resolved);
   const wanted = targetNoise(picture, face);
   const there = sourceNoise(source);
   const share = wanted > there ? Math.sqrt(1 - (there / wanted) ** 2) : 0;

@@ -75,7 +75,7 @@ export function makeTexture(
 
 /** As in Photo Swap, an enlarged patch has lost its finest detail. */
 function grainOf(face: Face, source: SourceFace): number {
-  const t = Math.min(1, Math.max(0, (face.width / source.faceWidth - 1.05) / 0.95));
+  const t = Math.min(1, Math.max(0, (face.width / source.resolved - 1.05) / 0.95));
   return 0.8 * t * t * (3 - 2 * t);
 }
 
