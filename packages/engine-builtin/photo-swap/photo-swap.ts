@@ -1,9 +1,11 @@
 import { rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { RenderError, type RenderResult, type RenderStage } from '@semblance/engine-api/engine';
+import type { Findings } from '@semblance/engine-api/findings';
 import type { FaceFinder } from '@semblance/vision/face-finder';
 import { cropsOf } from '@semblance/vision/face-mesh';
 import {
+  type BasePicture,
   CONTENT_TYPES,
   EXTENSIONS,
   encodeBase,
@@ -12,7 +14,7 @@ import {
 } from '@semblance/vision/image/picture-file';
 import { faceCounts } from '../findings/face-counts.ts';
 import { faceHints, keptFeatures, severalFaces, sourceHints } from '../findings/hints.ts';
-import type { Renderer } from '../renderer.ts';
+import type { Inspector, Renderer } from '../renderer.ts';
 import type { ShownFeatures } from '../swap/shown-features.ts';
 import { prepareSource } from '../swap/source-face.ts';
 import { swapFace } from '../swap/swap-face.ts';
@@ -36,12 +38,80 @@ export interface PhotoSwapTools {
 }
 
 /** Runs Photo Swap in a worker thread. */
-export const renderPhotoSwap: Renderer = ({ inputs, outputDir }, tools) => {
-  const { image, face } = inputs;
+export const renderPhotoSwap: Renderer = ({ inputs, outputDir }, tools) =>
+  photoSwap({ ...picturesOf(inputs), outputDir }, tools);
+
+/** Swaps as the render does, and writes nothing. */
+export const inspectPhotoSwap: Inspector = async ({ inputs }, { finder, checkpoint }) =>
+  (await swapped(picturesOf(inputs), finder, { lap: checkpoint, progress: () => undefined, checkpoint }))
+    .findings;
+
+function picturesOf({ image, face }: Readonly<Record<string, string>>): Pick<PhotoSwapJob, 'image' | 'face'> {
   if (!image || !face)
     throw new RenderError('processing_failed', 'Photo Swap needs the inputs image and face.');
-  return photoSwap({ image, face, outputDir }, tools);
-};
+  return { image, face };
+}
+
+/** Receives what a swap has done. */
+interface Steps {
+  readonly checkpoint: () => void;
+  /** Called at the end of a stage. */
+  readonly lap: (name: string, fraction: number, next: string) => void;
+  readonly progress: (fraction: number, stage: string) => void;
+}
+
+interface Swapped {
+  readonly base: BasePicture;
+  readonly faces: number;
+  /** Milliseconds by stage. */
+  readonly times: Readonly<Record<string, number>>;
+  readonly findings: Findings;
+}
+
+/** Reads both pictures and swaps the faces of the base. @throws RenderError as {@link photoSwap} */
+async function swapped(
+  job: Pick<PhotoSwapJob, 'image' | 'face'>,
+  finder: FaceFinder,
+  { checkpoint, lap, progress }: Steps,
+): Promise<Swapped> {
+  const face = await readFace(job.face);
+  checkpoint();
+  const base = await readBase(job.image);
+  lap('decode', 0.15, 'detect');
+  const sources = (await finder.look(face, checkpoint)).faces;
+  const [source] = sources;
+  if (!source)
+    throw new RenderError('face_not_detected', 'No face was found in the face picture (face_key).');
+  const { faces: targets, left } = await finder.look(base.picture, checkpoint);
+  const [target] = targets;
+  if (!target) {
+    const findings = { faces: faceCounts(0, left), hints: [] };
+    const message = 'No face was found in the base image (image_key).';
+    throw new RenderError('face_not_detected', message, { findings });
+  }
+  lap('detect', 0.4, 'swap');
+  const times: Record<string, number> = {};
+  // All faces share one patch, so it is as fine as the widest face needs.
+  const widest = Math.max(...targets.map(({ width }) => width));
+  const start = performance.now();
+  const prepared = prepareSource(face, source, widest);
+  times.source = performance.now() - start;
+  const taken: ShownFeatures[] = [];
+  for (const [index, place] of targets.entries()) {
+    checkpoint();
+    const cover = await finder.coverOf(cropsOf(base.picture), place);
+    taken.push(swapFace(base.picture, place, prepared, { cover, times }));
+    progress(0.4 + (0.4 * (index + 1)) / targets.length, 'swap');
+  }
+  const hints = [
+    ...severalFaces(sources.length, FACE),
+    ...faceHints(source, FACE),
+    ...sourceHints(prepared, FACE),
+    ...faceHints(target, IMAGE),
+    ...keptFeatures(taken),
+  ];
+  return { base, faces: targets.length, times, findings: { faces: faceCounts(targets.length, left), hints } };
+}
 
 /**
  * Puts the most prominent face of one picture onto the faces of another. Writes the result as
@@ -60,33 +130,11 @@ export async function photoSwap(job: PhotoSwapJob, tools: PhotoSwapTools): Promi
     checkpoint();
   };
   onProgress(0, 'decode');
-  const face = await readFace(job.face);
-  checkpoint();
-  const base = await readBase(job.image);
-  lap('decode', 0.15, 'detect');
-  const sources = (await finder.look(face, checkpoint)).faces;
-  const [source] = sources;
-  if (!source)
-    throw new RenderError('face_not_detected', 'No face was found in the face picture (face_key).');
-  const { faces: targets, left } = await finder.look(base.picture, checkpoint);
-  const [target] = targets;
-  if (!target) {
-    throw new RenderError('face_not_detected', 'No face was found in the base image (image_key).');
-  }
-  lap('detect', 0.4, 'swap');
-  const times: Record<string, number> = {};
-  // All faces share one patch, so it is as fine as the widest face needs.
-  const widest = Math.max(...targets.map(({ width }) => width));
-  const start = performance.now();
-  const prepared = prepareSource(face, source, widest);
-  times.source = performance.now() - start;
-  const taken: ShownFeatures[] = [];
-  for (const [index, place] of targets.entries()) {
-    checkpoint();
-    const cover = await finder.coverOf(cropsOf(base.picture), place);
-    taken.push(swapFace(base.picture, place, prepared, { cover, times }));
-    onProgress(0.4 + (0.4 * (index + 1)) / targets.length, 'swap');
-  }
+  const { base, faces, times, findings } = await swapped(job, finder, {
+    checkpoint,
+    lap,
+    progress: onProgress,
+  });
   for (const [name, milliseconds] of Object.entries(times)) stages.push({ name, milliseconds });
   last = performance.now();
   checkpoint();
@@ -111,16 +159,7 @@ export async function photoSwap(job: PhotoSwapJob, tools: PhotoSwapTools): Promi
     contentType: CONTENT_TYPES[base.format],
     units: { unit: 'image', quantity: 1 },
     stages,
-    details: { faces: targets.length, width, height },
-    findings: {
-      faces: faceCounts(targets.length, left),
-      hints: [
-        ...severalFaces(sources.length, FACE),
-        ...faceHints(source, FACE),
-        ...sourceHints(prepared, FACE),
-        ...faceHints(target, IMAGE),
-        ...keptFeatures(taken),
-      ],
-    },
+    details: { faces, width, height },
+    findings,
   };
 }
