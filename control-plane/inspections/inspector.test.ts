@@ -131,7 +131,10 @@ describe('an inspection', () => {
   });
 
   const hangs: AskForInspection = (_address, _request, signal) =>
-    new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+    new Promise((_, reject) => {
+      if (signal.aborted) reject(signal.reason);
+      signal.addEventListener('abort', () => reject(signal.reason));
+    });
 
   it('that takes too long is given up', async () => {
     expect(await inspector(hangs, undefined, 20)(JOB, NEVER)).toEqual(reasonOf('timed_out'));
@@ -148,12 +151,16 @@ describe('an inspection', () => {
 describe('inspections of one account', () => {
   it('go one after the other, beside those of others', async () => {
     const under = new Map<string, number>();
-    let most = 0;
+    let [most, widest] = [0, 0];
     const ends: (() => void)[] = [];
     const inspect = inspector(async (_address, { parameters }) => {
       const { who = '' } = parameters;
       under.set(who, (under.get(who) ?? 0) + 1);
       most = Math.max(most, under.get(who) ?? 0);
+      widest = Math.max(
+        widest,
+        [...under.values()].reduce((sum, one) => sum + one),
+      );
       await new Promise<void>((resolve) => ends.push(resolve));
       under.set(who, (under.get(who) ?? 0) - 1);
       return NOTHING;
@@ -162,9 +169,7 @@ describe('inspections of one account', () => {
     const all = [of('x'), of('x'), of('x'), of('y')];
     let settled = 0;
     for (const one of all) void one.then(() => settled++);
-    let widest = 0;
     while (settled < all.length) {
-      widest = Math.max(widest, ends.length);
       await new Promise((resolve) => setImmediate(resolve));
       if (ends.length >= 2 || settled > 0) ends.shift()?.();
     }
