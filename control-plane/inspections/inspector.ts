@@ -21,7 +21,7 @@ import type { Findings } from '@semblance/proto/semblance/engine/v1/findings';
 import { readyFor } from './ready-agents.ts';
 
 /** Longest time of an inspection with all its waits, in ms. */
-export const INSPECTION_MS = 5_000;
+const INSPECTION_MS = 5_000;
 /** Lifetime of the links to the pictures, in seconds. */
 const LINK_SECONDS = 60;
 /** Agents asked for one inspection. */

@@ -93,7 +93,10 @@ describe('an inspection', () => {
       () => ({ capability: 'face-swap', inputs: { video: picture('image'), face: picture('face') } }),
     ],
     ['a capability without pictures', () => ({ capability: 'lip-sync', inputs: {} })],
-    ['a link to a file', () => ({ inputs: { image: { url: 'file:///etc/passwd', maxBytes: 0n }, face: picture('face') } })],
+    [
+      'a link to a file',
+      () => ({ inputs: { image: { url: 'file:///etc/passwd', maxBytes: 0n }, face: picture('face') } }),
+    ],
   ])('is refused with %s', async (_what, change) => {
     await expect(inspect('ok', change())).rejects.toMatchObject({ code: status.INVALID_ARGUMENT });
   });

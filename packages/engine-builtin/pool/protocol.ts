@@ -8,19 +8,14 @@ import type { Gated } from '@semblance/vision/models/thread-gate';
  * A computing thread polls that word; the message `cancel` reaches a thread that waits.
  */
 export type ToWorker =
-  | {
-      readonly type: 'do';
-      readonly id: number;
-      readonly task: TaskWork;
-      readonly cancelled: SharedArrayBuffer;
-    }
+  | (TaskWork & { readonly id: number; readonly cancelled: SharedArrayBuffer })
   | { readonly type: 'cancel'; readonly id: number }
   | { readonly type: 'warm-up'; readonly id: number };
 
 /** What a thread does: a render, or an inspection of its pictures. */
 export type TaskWork =
-  | { readonly kind: 'render'; readonly work: RenderWork }
-  | { readonly kind: 'inspect'; readonly work: InspectWork };
+  | { readonly type: 'render'; readonly work: RenderWork }
+  | { readonly type: 'inspect'; readonly work: InspectWork };
 
 /** Messages from a worker thread to the engine. Each request is answered by exactly one `done` or `failed`. */
 export type FromWorker =

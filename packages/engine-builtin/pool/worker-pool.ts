@@ -78,14 +78,14 @@ export class WorkerPool {
     signal: AbortSignal,
     onProgress: (fraction: number, stage: string) => void,
   ): Promise<RenderResult> {
-    const result = await this.#submit({ kind: 'render', work }, signal, onProgress);
+    const result = await this.#submit({ type: 'render', work }, signal, onProgress);
     if (!result) throw new Error('worker answered a render without a result');
     return result as RenderResult;
   }
 
   /** Looks at the pictures of a render. Ends like {@link render} when it is aborted. */
   async inspect(work: InspectWork, signal: AbortSignal): Promise<Findings> {
-    const result = await this.#submit({ kind: 'inspect', work }, signal, () => undefined);
+    const result = await this.#submit({ type: 'inspect', work }, signal, () => undefined);
     if (!result) throw new Error('worker answered an inspection without a result');
     return result as Findings;
   }
@@ -149,7 +149,7 @@ export class WorkerPool {
     }
     const cancelled = new SharedArrayBuffer(4);
     slot.cancelled = new Int32Array(cancelled);
-    slot.worker.postMessage({ type: 'do', id: slot.id, task: task.work, cancelled } satisfies ToWorker);
+    slot.worker.postMessage({ ...task.work, id: slot.id, cancelled } satisfies ToWorker);
   }
 
   #spawn(slot: Slot): Worker {

@@ -65,14 +65,15 @@ async function handle(message: Exclude<ToWorker, { type: 'cancel' }>): Promise<v
 }
 
 async function carryOut(
-  { id, task, cancelled }: Extract<ToWorker, { type: 'do' }>,
+  message: Extract<ToWorker, TaskWork>,
   loaded: FaceFinder,
 ): Promise<RenderResult | Findings> {
-  const flag = new Int32Array(cancelled);
+  const { id } = message;
+  const flag = new Int32Array(message.cancelled);
   const controller = new AbortController();
   running.set(id, controller);
   try {
-    return await act(task, {
+    return await act(message, {
       finder: loaded,
       recogniser: loadRecogniser,
       media: openMedia,
@@ -90,10 +91,10 @@ async function carryOut(
   }
 }
 
-async function act({ kind, work }: TaskWork, tools: RenderTools): Promise<RenderResult | Findings> {
+async function act({ type, work }: TaskWork, tools: RenderTools): Promise<RenderResult | Findings> {
   const chosen = BUILTIN_CAPABILITIES.find(({ capability }) => capability === work.capability);
   if (!chosen) throw new Error(`no renderer for ${work.capability}`);
-  if (kind === 'render') return (await chosen.load())(work, tools);
+  if (type === 'render') return (await chosen.load())(work, tools);
   if (!chosen.loadInspector) throw new Error(`${work.capability} has no picture to inspect`);
   return (await chosen.loadInspector())(work, tools);
 }
