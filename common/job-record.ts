@@ -10,14 +10,17 @@ export interface JobRecord {
   readonly charged_usd: number | null;
   readonly error: { readonly code: string; readonly message: string } | null;
   /** What the engine found out about the inputs; absent when it found out nothing. */
-  readonly details?: {
-    readonly faces?: {
-      readonly found: number;
-      readonly changed: number;
-      readonly left: readonly { readonly reason: string; readonly count: number }[];
-    };
-    readonly hints: readonly { readonly code: string; readonly message: string; readonly input?: string }[];
+  readonly details?: JobDetails;
+}
+
+/** What was found out about inputs, as the API answers it. */
+export interface JobDetails {
+  readonly faces?: {
+    readonly found: number;
+    readonly changed: number;
+    readonly left: readonly { readonly reason: string; readonly count: number }[];
   };
+  readonly hints: readonly { readonly code: string; readonly message: string; readonly input?: string }[];
 }
 
 /** Returns the record that both the job read and the `data` of a webhook serialise, so that the two are identical. */
@@ -32,7 +35,8 @@ export function jobRecord(job: Job): JobRecord {
   };
 }
 
-function detailsOf({ faces, hints }: Findings): NonNullable<JobRecord['details']> {
+/** Returns findings with their fields in the order of serialisation. */
+export function detailsOf({ faces, hints }: Findings): JobDetails {
   return {
     ...(faces && {
       faces: {

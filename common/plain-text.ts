@@ -13,3 +13,8 @@ export function isPlainText(text: string): boolean {
 export function escapeCommanding(text: string): string {
   return text.replace(COMMANDING, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
+
+/** Returns the text, cut to `length` characters with an ellipsis. */
+export function clip(text: string, length: number): string {
+  return text.length <= length ? text : `${text.slice(0, length - 1)}…`;
+}

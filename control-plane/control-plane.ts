@@ -12,6 +12,7 @@ import { createGate } from './accounts/gate.ts';
 import { createEnginesSeen } from './agents/engines-seen.ts';
 import { runChores } from './chores/chores.ts';
 import { keepHouse } from './chores/housekeeping.ts';
+import { createInspector } from './inspections/inspector.ts';
 import { createJobs } from './jobs/jobs.ts';
 import { traceSender } from './jobs/traces.ts';
 import { createRemovals } from './media/removals.ts';
@@ -137,6 +138,13 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     gate,
     sessions,
     voices,
+    inspect: createInspector({
+      agents,
+      objects,
+      logger,
+      internalToken: options.internalToken,
+      tls: options.tls,
+    }),
   });
 
   const previews = createPreviewChore({

@@ -18,6 +18,7 @@ import type { findMediaTools } from '@semblance/media/media';
 import { createProvenance, type Provenance } from '@semblance/provenance/provenance';
 import type { EngineSource } from './engines/registry.ts';
 import { startEngines } from './engines/start-engines.ts';
+import { createInspections } from './inspections/inspections.ts';
 import { createLive } from './live/live.ts';
 import { type AgentMetrics, createAgentMetrics } from './metrics.ts';
 import { keepRegistered, openRegistration } from './registration/open-registration.ts';
@@ -155,6 +156,19 @@ async function startParts(
     transferLimits,
   });
 
+  const inspections = createInspections({
+    engines,
+    attempts,
+    memoryMib: settings.memoryMib,
+    workDir,
+    contentChecks,
+    dispatcher,
+    transferLimits,
+    metrics,
+    logger,
+  });
+  started.push(async () => inspections.close());
+
   const live = await createLive({
     settings: settings.live,
     builtin: settings.engineSettings.builtin,
@@ -179,7 +193,8 @@ async function startParts(
   }
   const service = createAgentService({ attempts, incarnation, logger, metrics });
   const { tls } = options;
-  const grpc = await startServices({ settings, tls, workDir, attempts: service, live, logger, metrics });
+  const parts = { settings, tls, workDir, attempts: service, inspections, live, logger, metrics };
+  const grpc = await startServices(parts);
   started.push(grpc.close);
   const address = settings.advertise ?? `${bracketed(settings.listen.host)}:${grpc.port}`;
 

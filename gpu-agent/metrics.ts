@@ -56,6 +56,12 @@ export function createAgentMetrics(
       labelNames: ['capability', 'outcome'],
       registers,
     }),
+    inspections: new Counter({
+      name: 'semblance_agent_inspections_total',
+      help: 'Inspections that ended, by outcome',
+      labelNames: ['capability', 'outcome'],
+      registers,
+    }),
     refusals: new Counter({
       name: 'semblance_agent_starts_refused_total',
       help: 'Starts refused, by reason',

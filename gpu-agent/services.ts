@@ -6,6 +6,8 @@ import { createPreviews } from '@semblance/voice/preview/preview';
 import type { WorkDir } from './assets/work-dir.ts';
 import type { AgentService } from './attempts/agent-service.ts';
 import type { EngineSet } from './engines/engine-set.ts';
+import { createInspectionService } from './inspections/inspection-service.ts';
+import type { Inspections } from './inspections/inspections.ts';
 import type { Live } from './live/live.ts';
 import { createVoiceService } from './live/voice-service.ts';
 import type { AgentMetrics } from './metrics.ts';
@@ -18,6 +20,7 @@ export async function startServices({
   tls,
   workDir,
   attempts,
+  inspections,
   live,
   logger,
   metrics,
@@ -26,6 +29,7 @@ export async function startServices({
   readonly tls: Tls | undefined;
   readonly workDir: WorkDir;
   readonly attempts: AgentService;
+  readonly inspections: Inspections;
   readonly live: Live;
   readonly logger: Logger;
   readonly metrics: AgentMetrics;
@@ -35,7 +39,12 @@ export async function startServices({
   }
   const generator = { name: 'Semblance', version: VERSION };
   const previews = createPreviews({ directory: workDir.engines, generator });
-  const services = [attempts, live.service, createVoiceService({ previews, logger, metrics })];
+  const services = [
+    attempts,
+    createInspectionService({ inspections, logger, metrics }),
+    live.service,
+    createVoiceService({ previews, logger, metrics }),
+  ];
   const token = settings.internalToken;
   const grpc = await startGrpcServer({
     listen: settings.listen,

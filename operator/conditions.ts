@@ -1,3 +1,4 @@
+import { clip } from '@semblance/common/plain-text';
 /** Condition of a RenderJob, LiveSession, GpuAgent or AgentPool. */
 export interface Condition {
   readonly type: string;
@@ -28,9 +29,4 @@ export function withCondition(
 
 export function withoutCondition(conditions: readonly Condition[], type: string): Condition[] {
   return conditions.filter((condition) => condition.type !== type);
-}
-
-/** Returns the text, cut to `length` characters with an ellipsis. */
-export function clip(text: string, length: number): string {
-  return text.length <= length ? text : `${text.slice(0, length - 1)}…`;
 }

@@ -1,8 +1,8 @@
 import { describeError } from '@semblance/common/errors';
+import { inFields } from '@semblance/common/findings';
 import type { Logger } from '@semblance/common/logging';
 import { isObjectKey } from '@semblance/common/object-key';
 import type { RenderJob, RenderJobStatus } from '@semblance/crds/gen/renderjobs';
-import { CAPABILITIES } from '@semblance/engine-api/capabilities';
 import type { ObjectStore } from '@semblance/objects/store';
 import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
@@ -205,17 +205,10 @@ function asStored(output: ReportedOutput, capability: Capability): Output {
   };
 }
 
-/** Returns findings in the words of callers, who know an input by its field. */
-function storedFindings({ faces, hints }: ReportedFindings, capability: Capability): ReportedFindings {
-  const roles: Readonly<Record<string, { readonly field: string } | undefined>> =
-    CAPABILITIES[capability].inputs;
-  return {
-    ...(faces && { faces }),
-    hints: hints.map(({ code, message, input = '' }) => {
-      const field = roles[input]?.field;
-      return { code, message: storable(message), ...(field === undefined ? {} : { input: field }) };
-    }),
-  };
+/** Returns findings as the record of the job keeps them. */
+function storedFindings(said: ReportedFindings, capability: Capability): ReportedFindings {
+  const { hints, ...rest } = inFields(said, capability);
+  return { ...rest, hints: hints.map((hint) => ({ ...hint, message: storable(hint.message) })) };
 }
 
 export type Settler = ReturnType<typeof createSettler>;

@@ -1,5 +1,6 @@
 import { ApiError } from '@semblance/common/errors';
 import type { CallContext } from '@semblance/common/grpc/server';
+import { isCapability } from '@semblance/engine-api/capabilities';
 import type {
   CancelJobRequest,
   CancelJobResponse,
@@ -11,6 +12,7 @@ import type {
   SummarizeUsageResponse,
 } from '@semblance/proto/semblance/control/v1/control';
 import type { Gate } from '../accounts/gate.ts';
+import type { Inspect } from '../inspections/inspector.ts';
 import type { Canceller } from '../jobs/cancel.ts';
 import { estimate } from '../jobs/estimate.ts';
 import { JOB_COLUMNS, toJobRow } from '../jobs/job-row.ts';
@@ -23,12 +25,14 @@ export interface JobCallsOptions {
   readonly gate: Gate;
   readonly view: JobView;
   readonly canceller: Canceller;
+  readonly inspect: Inspect;
   /** As for submits. */
   readonly webhooks: boolean;
 }
 
 /** Creates the calls of accounts about their jobs besides submitting and reading them. */
-export function createJobCalls({ database, gate, view, canceller, webhooks }: JobCallsOptions) {
+export function createJobCalls(options: JobCallsOptions) {
+  const { database, gate, view, canceller, inspect, webhooks } = options;
   return {
     async cancelJob(
       { caller, jobId }: CancelJobRequest,
@@ -43,10 +47,18 @@ export function createJobCalls({ database, gate, view, canceller, webhooks }: Jo
       return { job: await view.show(toJobRow(row), linkSeconds) };
     },
 
-    async estimateJob(request: EstimateJobRequest, { trailers }: CallContext): Promise<EstimateJobResponse> {
+    async estimateJob(
+      request: EstimateJobRequest,
+      { trailers, signal }: CallContext,
+    ): Promise<EstimateJobResponse> {
       const { accountId } = await gate.admit(request.caller, trailers);
       const { capability, inputs, parameters, callbackUrl } = request;
-      return estimate(database.fast, { accountId, capability, inputs, parameters, callbackUrl }, webhooks);
+      const submission = { accountId, capability, inputs, parameters, callbackUrl };
+      const estimated = await estimate(database.fast, submission, webhooks);
+      // What is refused as a submit would be is not looked at.
+      if (!request.inspect || !isCapability(capability)) return { ...estimated, inspection: undefined };
+      const inspection = await inspect({ accountId, capability, inputs, parameters }, signal);
+      return { ...estimated, inspection };
     },
 
     async listUsage(request: ListUsageRequest, { trailers }: CallContext): Promise<ListUsageResponse> {

@@ -5,6 +5,7 @@ import type { Logger } from '@semblance/common/logging';
 import type { Voice } from '@semblance/common/voices/voice';
 import type { ObjectStore } from '@semblance/objects/store';
 import type { createGate } from '../accounts/gate.ts';
+import type { Inspect } from '../inspections/inspector.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import type { createRemovals } from '../media/removals.ts';
 import { createSignedLinks } from '../media/signed-links.ts';
@@ -40,6 +41,7 @@ export interface ServicesOptions {
   readonly gate: ReturnType<typeof createGate>;
   readonly sessions: ReturnType<typeof createSessions>;
   readonly voices: ReadonlyMap<string, Voice>;
+  readonly inspect: Inspect;
 }
 
 /** Starts the gRPC services. `close` ends their streams first. */
@@ -53,6 +55,7 @@ export async function startServices({
   gate,
   sessions,
   voices,
+  inspect,
 }: ServicesOptions): Promise<{ readonly port: number; close(): Promise<void> }> {
   const { logger, objects, now } = options;
   const watchStreams = createWatchStreams({ gate, database, hub: watchHub, logger });
@@ -71,7 +74,7 @@ export async function startServices({
     uploads,
     submit: submit,
     view,
-    jobCalls: createJobCalls({ database, gate, view, canceller, webhooks: true }),
+    jobCalls: createJobCalls({ database, gate, view, canceller, inspect, webhooks: true }),
     mediaCalls: createMediaCalls({ database, gate, removals }),
     sessionCalls: createSessionCalls({
       database,

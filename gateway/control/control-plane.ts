@@ -67,6 +67,9 @@ const READS_AT_ONCE = 3;
 const SUBMITS = 32;
 const SUBMITS_AT_ONCE = 2;
 
+/** Time that an inspection adds to an estimate, in ms: its limit of 5 s, and some for the answer. */
+const INSPECTION_MS = 6_000;
+
 /** Time limit of opening a session, in ms, because it may wait for a slot that is about to be free. */
 const OPEN_SESSION_MS = 15_000;
 
@@ -88,7 +91,12 @@ export interface ControlPlane {
   completeUpload(ctx: GatewayContext, request: CompleteUploadRequest): Promise<CompleteUploadResponse>;
   abortUpload(ctx: GatewayContext, request: AbortUploadRequest): Promise<unknown>;
   submitJob(ctx: GatewayContext, request: SubmitJobRequest): Promise<SubmitJobResponse>;
-  estimateJob(ctx: GatewayContext, request: EstimateJobRequest): Promise<EstimateJobResponse>;
+  /** @param signal cancels the call, and with it an inspection */
+  estimateJob(
+    ctx: GatewayContext,
+    request: EstimateJobRequest,
+    signal: AbortSignal,
+  ): Promise<EstimateJobResponse>;
   cancelJob(ctx: GatewayContext, request: CancelJobRequest): Promise<CancelJobResponse>;
   deleteJobMedia(ctx: GatewayContext, request: DeleteJobMediaRequest): Promise<DeleteJobMediaResponse>;
   deleteUpload(ctx: GatewayContext, request: DeleteUploadRequest): Promise<unknown>;
@@ -236,6 +244,9 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     }
   }
 
+  const estimateJob = asker(client.estimateJob.bind(client));
+  const inspectJob = asker(client.estimateJob.bind(client), timeoutMs + INSPECTION_MS);
+
   return {
     watchJob,
     authorize: asker(client.authorize.bind(client)),
@@ -243,7 +254,7 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     completeUpload: asker(client.completeUpload.bind(client)),
     abortUpload: asker(client.abortUpload.bind(client)),
     submitJob,
-    estimateJob: asker(client.estimateJob.bind(client)),
+    estimateJob: (ctx, request, signal) => (request.inspect ? inspectJob : estimateJob)(ctx, request, signal),
     cancelJob: asker(client.cancelJob.bind(client)),
     deleteJobMedia: asker(client.deleteJobMedia.bind(client)),
     deleteUpload: asker(client.deleteUpload.bind(client)),

@@ -1,3 +1,4 @@
+import type { Inspection } from '@semblance/proto/semblance/control/v1/control';
 import { startTestGateway, type TestGateway } from '@semblance/testkit/gateway/test-gateway';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 
@@ -109,7 +110,69 @@ describe('POST /estimate', () => {
       inputs: { image: 'api/image', face: 'api/face' },
       parameters: {},
       callbackUrl: undefined,
+      inspect: false,
     });
+  });
+
+  const HINT = { code: 'face_small', message: 'Small.', input: 'face_key' };
+  const REFUSED = { code: 'face_not_detected', message: 'No face.' };
+  const BUSY = { reason: 'busy', message: 'All are busy.' };
+  const FACES = { found: 1, changed: 0, left: [{ reason: 'not_a_person', count: 1 }] };
+
+  it.each<[string, Inspection | undefined, object]>([
+    [
+      'what was found',
+      { outcome: { $case: 'inspected', value: { details: { hints: [HINT] } } } },
+      { inspection: { status: 'inspected' }, details: { hints: [HINT] } },
+    ],
+    [
+      'that nothing was found out',
+      { outcome: { $case: 'inspected', value: { details: undefined } } },
+      { inspection: { status: 'inspected' } },
+    ],
+    [
+      'that the render would fail',
+      { outcome: { $case: 'refused', value: { error: REFUSED, details: { faces: FACES, hints: [] } } } },
+      { inspection: { status: 'refused', error: REFUSED }, details: { faces: FACES, hints: [] } },
+    ],
+    [
+      'that nothing was looked at',
+      { outcome: { $case: 'notInspected', value: BUSY } },
+      { inspection: { status: 'not_inspected', ...BUSY } },
+    ],
+    [
+      'that nothing was looked at, by a control plane of an earlier release',
+      undefined,
+      { inspection: { status: 'not_inspected', reason: 'failed', message: 'The inspection did not work.' } },
+    ],
+  ])('with `inspect` tells %s after the estimate', async (_what, inspection, fields) => {
+    const plain = await post('/estimate', json(PHOTO));
+    t.control.inspection = inspection;
+    const { status, body } = await post('/estimate', json({ ...PHOTO, inspect: true }));
+    t.control.inspection = undefined;
+    expect(status).toBe(200);
+    expect(JSON.stringify(body)).toBe(JSON.stringify({ ...(plain.body as object), ...fields }));
+    expect(t.control.calls.at(-1)?.request).toMatchObject({ inspect: true });
+  });
+
+  it.each([false, null])('without an inspection is the same for %s', async (inspect) => {
+    const plain = await post('/estimate', json(PHOTO));
+    expect((await post('/estimate', json({ ...PHOTO, inspect }))).body).toEqual(plain.body);
+    expect(t.control.calls.at(-1)?.request).toMatchObject({ inspect: false });
+  });
+
+  it('is cancelled when its client leaves', async () => {
+    const pause = Promise.withResolvers<void>();
+    t.control.pauses.set('estimateJob', pause.promise);
+    const gone = new AbortController();
+    const headers = { 'request-id': 'leaves' };
+    const asked = post('/estimate', { ...json({ ...PHOTO, inspect: true }, headers), signal: gone.signal });
+    await expect.poll(() => methods()).toEqual(['estimateJob']);
+    gone.abort();
+    await expect(asked).rejects.toThrow();
+    await expect.poll(() => t.control.cancelled).toContain('leaves');
+    t.control.pauses.delete('estimateJob');
+    pause.resolve();
   });
 
   it('takes the parameters of the capability, checked as a submit checks them', async () => {
@@ -131,6 +194,8 @@ describe('POST /estimate', () => {
     [{ capability: 'face-swap-image' }, 'image_key is required; face_key is required'],
     [{ ...PHOTO, capability: 'face-swap' }, 'video_key is required'],
     [{ ...PHOTO, callback_url: 'nowhere' }, 'callback_url must be an absolute'],
+    [{ ...PHOTO, inspect: 'yes' }, 'inspect must be true or false'],
+    [{ ...PHOTO, inspect: 1 }, 'inspect must be true or false'],
     [[], 'The body must be a JSON object'],
     ['', 'The body must be'],
     ['null', 'The body must be a JSON object'],

@@ -4,10 +4,13 @@ import { CAPABILITIES } from '@semblance/engine-api/capabilities';
 import { z } from 'zod';
 import { requireCaller } from '../auth/bearer.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
+import { whileClientWaits } from '../http/client-gone.ts';
 import type { Handler } from '../http/context.ts';
 import { readJson } from '../http/json-body.ts';
 import type { Operation } from '../openapi/operation.ts';
 import { usd } from '../openapi/parts.ts';
+import { optional } from './fields.ts';
+import { inspectField, inspectionFields, inspectionSchemas } from './inspection.ts';
 import { JOB_CAPABILITIES, type JobCapability, submitParser, submitSchema } from './submit-schemas.ts';
 
 export interface EstimateOptions {
@@ -16,12 +19,13 @@ export interface EstimateOptions {
   readonly bodyTimeoutMs: number;
 }
 
-const whichCapability = z.object(
+const asked = z.object(
   {
     capability: z.enum(JOB_CAPABILITIES, {
       error: ({ input }) =>
         input === undefined ? 'is required' : `must be one of ${JOB_CAPABILITIES.join(', ')}`,
     }),
+    inspect: optional(inspectField),
   },
   'The body must be a JSON object',
 );
@@ -33,20 +37,24 @@ export function estimateJob({ control, bodyTimeoutMs }: EstimateOptions): Handle
     const caller = requireCaller(ctx.headers.authorization);
     let capability: JobCapability;
     let submit: ReturnType<ReturnType<typeof submitParser>>;
+    let inspect: boolean;
     try {
       const body = await readJson(ctx, bodyTimeoutMs);
-      const { data, error } = whichCapability.safeParse(body);
+      const { data, error } = asked.safeParse(body);
       const issue = error?.issues[0];
       if (!data)
         throw new ApiError('invalid_input', `${[...(issue?.path ?? []), issue?.message].join(' ')}.`);
       capability = data.capability;
+      inspect = data.inspect ?? false;
       submit = (parsers.get(capability) as ReturnType<typeof submitParser>)(body);
     } catch (error) {
       // The key is checked before a fault is reported, and refused calls count as calls.
       if (error instanceof ApiError) await control.authorize(ctx, { caller });
       throw error;
     }
-    const quote = await control.estimateJob(ctx, { caller, capability, ...submit });
+    const quote = await whileClientWaits(ctx, (signal) =>
+      control.estimateJob(ctx, { caller, capability, ...submit, inspect }, signal),
+    );
     ctx.set('Cache-Control', 'no-store');
     ctx.body = {
       capability,
@@ -56,19 +64,20 @@ export function estimateJob({ control, bodyTimeoutMs }: EstimateOptions): Handle
       unit: quote.unit,
       minimum_usd: microsToUsd(quote.minimumMicros),
       balance_sufficient: quote.balanceSufficient,
+      ...(inspect ? inspectionFields(quote.inspection) : {}),
     };
   };
 }
 
+type EstimateOf = ReturnType<typeof estimateOf>;
+
+function estimateOf(name: JobCapability) {
+  return submitSchema(name).safeExtend({ capability: z.literal(name), inspect: optional(inspectField) });
+}
+
 /** One schema per capability: the fields of a submit and the name of the capability. */
 const estimateBody = z
-  .discriminatedUnion(
-    'capability',
-    JOB_CAPABILITIES.map((name) => submitSchema(name).safeExtend({ capability: z.literal(name) })) as [
-      z.ZodObject<{ capability: z.ZodLiteral<JobCapability> }>,
-      ...z.ZodObject<{ capability: z.ZodLiteral<JobCapability> }>[],
-    ],
-  )
+  .discriminatedUnion('capability', JOB_CAPABILITIES.map(estimateOf) as [EstimateOf, ...EstimateOf[]])
   .meta({ id: 'EstimateRequest' });
 
 const estimateSchema = z
@@ -80,6 +89,7 @@ const estimateSchema = z
     unit: z.enum(['image', 'second']),
     minimum_usd: usd,
     balance_sufficient: z.boolean().meta({ description: 'Whether the balance covers the hold now.' }),
+    ...inspectionSchemas,
   })
   .meta({ id: 'Estimate' });
 
@@ -88,7 +98,7 @@ export const estimateOperation: Operation = {
   tag: 'Jobs',
   summary: 'What a submit would hold',
   description:
-    'The body of a submit with the name of its capability. Checked and refused as the submit would be, except that a balance which is too low is an answer, not an error, and that ceilings of work in flight are not looked at. Holds nothing and makes nothing; an Idempotency-Key has no effect.',
+    'The body of a submit with the name of its capability. Checked and refused as the submit would be, except that a balance which is too low is an answer, not an error, and that ceilings of work in flight are not looked at. Holds nothing and makes nothing; an Idempotency-Key has no effect. With `inspect: true` an agent also looks at the pictures.',
   key: 'required',
   body: {
     type: 'application/json',

@@ -6,12 +6,13 @@ import { usd } from '../openapi/parts.ts';
 const count = z.int().min(0);
 
 /** Returns the description of a field whose codes are known, and to which later releases may add. */
-function codes(what: string, known: Readonly<Record<string, string>>): string {
+export function codes(what: string, known: Readonly<Record<string, string>>): string {
   const lines = Object.entries(known).map(([code, meaning]) => `- \`${code}\`: ${meaning}`);
   return `${what} Codes are stable; a later release may have more.\n${lines.join('\n')}`;
 }
 
-const detailsSchema = z
+/** What was found out about inputs. */
+export const detailsSchema = z
   .object({
     faces: z
       .object({

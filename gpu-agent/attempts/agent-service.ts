@@ -152,7 +152,8 @@ function statusOf(attempt: Attempt): AttemptStatus {
   };
 }
 
-function findingsOf({ findings }: AttemptOutput): Findings | undefined {
+/** Returns findings as a message. */
+export function findingsOf({ findings }: Pick<AttemptOutput, 'findings'>): Findings | undefined {
   if (!findings) return undefined;
   const { faces, hints } = findings;
   return {

@@ -66,11 +66,14 @@ export interface Attempts {
   acknowledged(signal: AbortSignal): Promise<void>;
   readonly draining: boolean;
   readonly slotsUsed: number;
+  /** What the running renders may take at most, in MiB. */
+  readonly memoryUsedMib: number;
 }
 
 interface Running {
   readonly controller: AbortController;
   readonly ended: Promise<void>;
+  readonly memoryMib: number;
 }
 
 const keyOf = (ref: AttemptRef) => `${ref.jobUid}/${ref.attempt}`;
@@ -123,7 +126,8 @@ export function createAttempts(options: AttemptsOptions): Attempts {
       ...(work.requestId ? { requestId: work.requestId } : {}),
     });
     const controller = new AbortController();
-    running.set(keyOf(ref), { controller, ended: carryOut(work, engine, controller, logger) });
+    const { memoryMib } = engine.offer;
+    running.set(keyOf(ref), { controller, ended: carryOut(work, engine, controller, logger), memoryMib });
     logger.info('attempt begun');
     tell(ref);
   }
@@ -213,6 +217,9 @@ export function createAttempts(options: AttemptsOptions): Attempts {
     },
     get slotsUsed() {
       return table.slotsUsed;
+    },
+    get memoryUsedMib() {
+      return [...running.values()].reduce((sum, { memoryMib }) => sum + memoryMib, 0);
     },
   };
 }

@@ -1,4 +1,3 @@
-import { join } from 'node:path';
 import { describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
 import { inSpan } from '@semblance/common/tracing/tracing';
@@ -6,11 +5,12 @@ import { CAPABILITIES, type MediaKind } from '@semblance/engine-api/capabilities
 import type { OnProgress, RenderResult } from '@semblance/engine-api/engine';
 import type { Provenance } from '@semblance/provenance/provenance';
 import type { Dispatcher } from 'undici';
-import { fetchInput } from '../assets/fetch-input.ts';
+import { fetchInputs } from '../assets/fetch-inputs.ts';
 import { fileSha256, type Sink, storeOutput } from '../assets/store-output.ts';
 import type { TransferLimits } from '../assets/transfer.ts';
 import { checkedOutput, type WorkDir } from '../assets/work-dir.ts';
 import type { ContentChecks } from '../content-check/content-checks.ts';
+import { inputSubject } from '../content-check/input-subject.ts';
 import type { ChosenEngine } from '../engines/engine-set.ts';
 import type { AgentMetrics } from '../metrics.ts';
 import { createAttemptProgress } from './attempt-progress.ts';
@@ -96,35 +96,9 @@ async function fetchRenderStore(
 
   progress.fetching();
   const fetchBegan = performance.now();
-  // Inputs stay in the order of the request, because checks and manifests name them in that order.
-  const inputs = Object.fromEntries(work.inputs.map(({ role }) => [role, join(dir.inputs, role)]));
-  const failed = new AbortController();
-  const fetchSignal = AbortSignal.any([signal, failed.signal]);
-  const fetched = await inSpan('fetch', step, () =>
-    Promise.allSettled(
-      work.inputs.map(async ({ role, url, maxBytes }) => {
-        try {
-          await fetchInput({
-            ...transfer,
-            url,
-            path: inputs[role] as string,
-            maxBytes: Math.min(maxBytes, offer.limits?.maxInputBytes || maxBytes),
-            what: `input ${role}`,
-            signal: fetchSignal,
-            onBytes: (count) => metrics.fetchedBytes.inc(count),
-            onRetry: () => metrics.transferRetries.inc({ direction: 'fetch' }),
-          });
-        } catch (error) {
-          // The other inputs are useless after this failure. All fetches end before the files are removed.
-          failed.abort(error);
-          throw error;
-        }
-      }),
-    ),
+  const inputs = await inSpan('fetch', step, () =>
+    fetchInputs({ ...transfer, inputs: work.inputs, dir: dir.inputs, offer, metrics }),
   );
-  signal.throwIfAborted();
-  if (failed.signal.aborted) throw failed.signal.reason;
-  for (const result of fetched) if (result.status === 'rejected') throw result.reason;
   const fetchMs = performance.now() - fetchBegan;
 
   const checkMs = await timed(() => inSpan('check', step, () => checkInputs(options, inputs)));
@@ -205,14 +179,7 @@ async function fetchRenderStore(
 
 function checkInputs(options: RunAttemptOptions, inputs: Readonly<Record<string, string>>): Promise<void> {
   const { work, contentChecks, signal, logger } = options;
-  const { capability, parameters, jobName } = work;
-  const facts: Readonly<Record<string, { readonly kind: MediaKind }>> = CAPABILITIES[capability].inputs;
-  const files = Object.entries(inputs).flatMap(([role, path]) => {
-    const kind = facts[role]?.kind;
-    return kind ? [{ role, path, kind }] : [];
-  });
-  const subject = { phase: 'input' as const, jobName, capability, parameters, files };
-  return contentChecks.assertAllowed(subject, { signal, logger });
+  return contentChecks.assertAllowed(inputSubject(work, inputs), { signal, logger });
 }
 
 function checkOutput(options: RunAttemptOptions, { outputPath, contentType }: RenderResult): Promise<void> {

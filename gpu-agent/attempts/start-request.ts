@@ -1,5 +1,6 @@
 import { CAPABILITIES, type Capability, isCapability } from '@semblance/engine-api/capabilities';
 import type { StartAttemptRequest } from '@semblance/proto/semblance/agent/v1/agent';
+import type { InputLink } from '../assets/fetch-inputs.ts';
 import type { Sink } from '../assets/store-output.ts';
 import { checkedUrl } from '../assets/transfer.ts';
 import type { AttemptRef } from './attempt-table.ts';
@@ -10,7 +11,7 @@ export interface AttemptWork {
   readonly jobName: string;
   readonly capability: Capability;
   readonly parameters: Readonly<Record<string, string>>;
-  readonly inputs: readonly { readonly role: string; readonly url: string; readonly maxBytes: number }[];
+  readonly inputs: readonly InputLink[];
   readonly sinks: readonly Sink[];
   /** Time limit in ms; undefined for none. */
   readonly deadlineMs: number | undefined;
@@ -51,15 +52,8 @@ export function parseRef(ref: { jobUid: string; attempt: number } | undefined): 
 export function parseStart(request: StartAttemptRequest): AttemptWork {
   const ref = parseRef(request.ref);
   const { capability, parameters } = request;
-  if (!isCapability(capability) || CAPABILITIES[capability].shape !== 'job') {
-    fail(`capability ${JSON.stringify(capability.slice(0, 64))} is not one of a job`);
-  }
-  if (Object.keys(parameters).length > MAX_PARAMETERS) fail(`at most ${MAX_PARAMETERS} parameters`);
-  for (const [name, value] of Object.entries(parameters)) {
-    if (!PARAMETER.test(name))
-      fail(`the name of a parameter is malformed: ${JSON.stringify(name.slice(0, 64))}`);
-    if (value.length > MAX_PARAMETER_LENGTH) fail(`parameter ${name} is too long`);
-  }
+  checkCapability(capability);
+  checkParameters(parameters);
   const roles = Object.keys(CAPABILITIES[capability].inputs);
   const names = Object.keys(request.inputs);
   if (names.length !== roles.length || !roles.every((role) => names.includes(role))) {
@@ -101,6 +95,23 @@ export function parseStart(request: StartAttemptRequest): AttemptWork {
   };
 }
 
+/** @throws MalformedRequestError */
+export function checkCapability(capability: string): asserts capability is Capability {
+  if (!isCapability(capability) || CAPABILITIES[capability].shape !== 'job') {
+    fail(`capability ${JSON.stringify(capability.slice(0, 64))} is not one of a job`);
+  }
+}
+
+/** @throws MalformedRequestError */
+export function checkParameters(parameters: Readonly<Record<string, string>>): void {
+  if (Object.keys(parameters).length > MAX_PARAMETERS) fail(`at most ${MAX_PARAMETERS} parameters`);
+  for (const [name, value] of Object.entries(parameters)) {
+    if (!PARAMETER.test(name))
+      fail(`the name of a parameter is malformed: ${JSON.stringify(name.slice(0, 64))}`);
+    if (value.length > MAX_PARAMETER_LENGTH) fail(`parameter ${name} is too long`);
+  }
+}
+
 /** @throws MalformedRequestError saying what is wrong; it does not quote the link */
 export function checkUrl(field: string, url: string): void {
   if (url.length > 8_192) fail(`${field}.url is too long`);
@@ -111,6 +122,6 @@ export function checkUrl(field: string, url: string): void {
   }
 }
 
-function fail(message: string): never {
+export function fail(message: string): never {
   throw new MalformedRequestError(message);
 }

@@ -65,7 +65,7 @@ export async function checkRender(
 }
 
 /** Checks what an engine found out about the inputs. @throws AssertionError */
-function checkFindings({ faces, hints }: Findings, capability: Capability): void {
+export function checkFindings({ faces, hints }: Findings, capability: Capability): void {
   if (faces) {
     const { found, changed, left } = faces;
     for (const count of [found, changed, ...left.map((one) => one.count)])

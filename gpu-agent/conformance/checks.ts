@@ -4,10 +4,10 @@ import { mkdir, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describeError } from '@semblance/common/errors';
-import type { Capability } from '@semblance/engine-api/capabilities';
+import { CAPABILITIES, type Capability, type MediaKind } from '@semblance/engine-api/capabilities';
 import { RENDER_ERROR_CODES, RenderError } from '@semblance/engine-api/engine';
 import { checkedOutput } from '../assets/work-dir.ts';
-import { checkProgress, checkRender, checkStatement, type Rendered } from './assertions.ts';
+import { checkFindings, checkProgress, checkRender, checkStatement, type Rendered } from './assertions.ts';
 import type { BadSample, Inputs } from './samples.ts';
 import { unreadable } from './samples.ts';
 import type { Subject } from './subject.ts';
@@ -31,6 +31,18 @@ export interface Check {
   readonly skip?: string | undefined;
   /** @throws AssertionError naming the deviation from the contract */
   run(): Promise<void>;
+}
+
+function picturesIn(inputs: Inputs, capability: Capability): Inputs {
+  const roles: Readonly<Record<string, { readonly kind: MediaKind } | undefined>> =
+    CAPABILITIES[capability].inputs;
+  return Object.fromEntries(Object.entries(inputs).filter(([role]) => roles[role]?.kind === 'image'));
+}
+
+function inspectionSkip(subject: Subject, capability: Capability): Pick<Check, 'skip'> {
+  if (!subject.inspect) return { skip: 'it does not inspect' };
+  const kinds = Object.values(CAPABILITIES[capability].inputs).map(({ kind }) => kind);
+  return kinds.includes('image') ? {} : { skip: 'no input is a picture' };
 }
 
 /** Returns a function that begins a render in a new output folder. */
@@ -65,7 +77,7 @@ function createRenders(
  * @param dir existing private directory for inputs and outputs
  */
 export function conformanceChecks(subject: Subject, given: ConformanceInputs, dir: string): Check[] {
-  const { capability, inputs, bad = [], renderMs = 60_000, cancelMs = 1_000 } = given;
+  const { capability, inputs, parameters = {}, bad = [], renderMs = 60_000, cancelMs = 1_000 } = given;
   let good: Rendered | undefined;
   let tried = false;
 
@@ -109,6 +121,19 @@ export function conformanceChecks(subject: Subject, given: ConformanceInputs, di
       async run() {
         assert.ok(good, 'there was no render');
         checkProgress(good.progress);
+      },
+    }),
+    afterRender({
+      name: 'finds something out about pictures alone, and changes none',
+      ...inspectionSkip(subject, capability),
+      async run() {
+        const pictures = picturesIn(inputs, capability);
+        const before = await hashes(pictures);
+        const work = { capability, inputs: pictures, parameters };
+        const findings = await subject.inspect?.(work, AbortSignal.timeout(renderMs));
+        assert.ok(findings, 'it found nothing out');
+        checkFindings(findings, capability);
+        assert.deepEqual(await hashes(pictures), before, 'a picture was changed');
       },
     }),
     afterRender({

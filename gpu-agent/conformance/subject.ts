@@ -4,7 +4,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type ServiceError, status } from '@grpc/grpc-js';
 import { silentLogger } from '@semblance/common/logging';
 import type { Engine, RenderResult } from '@semblance/engine-api/engine';
-import type { RenderWork } from '@semblance/engine-api/render-work';
+import type { Findings } from '@semblance/engine-api/findings';
+import type { InspectWork, RenderWork } from '@semblance/engine-api/render-work';
 import { createSidecarEngine } from '@semblance/engine-sidecar';
 import { SIDECAR_TIMES } from '@semblance/engine-sidecar/connection';
 import { createEnginePool } from '../engines/host/engine-pool.ts';
@@ -20,6 +21,8 @@ export interface Subject {
   /** Undefined when the host warms the engine up. */
   readonly warmUp?: (signal: AbortSignal) => Promise<void>;
   render(work: RenderWork, options: RenderOptions): Promise<RenderResult>;
+  /** Undefined when the engine inspects nothing. */
+  readonly inspect?: (work: InspectWork, signal: AbortSignal) => Promise<Findings>;
   /** Number of renders that the engine holds at once. */
   readonly places: number;
   /** Kills a rendering process, as a crash would. Undefined when there is none to kill. */
@@ -50,10 +53,12 @@ export function inProcess(create: () => Engine | Promise<Engine>): StartSubject 
 
 function ofEngine(engine: Engine, more: Partial<Subject> = {}): Subject {
   const { name, version, capabilities, concurrency } = engine;
+  const inspect = engine.inspect?.bind(engine);
   return {
     info: { name, version, capabilities, ...(concurrency === undefined ? {} : { concurrency }) },
     warmUp: (signal) => engine.warmUp(signal),
     render: (work, options) => rendered(engine, work, options),
+    ...(inspect ? { inspect: (work: InspectWork, signal: AbortSignal) => inspect({ ...work, signal }) } : {}),
     places: concurrency ?? 1,
     close: () => engine.close(),
     ...more,
@@ -93,6 +98,9 @@ export function hosted(source: EngineSource, processes = 2): StartSubject {
       info,
       places: processes,
       render: (work, options) => pool.render(work, options),
+      ...(info.inspects
+        ? { inspect: (work: InspectWork, signal: AbortSignal) => pool.inspect(work, signal) }
+        : {}),
       isolated: true,
       restarted,
       crash() {

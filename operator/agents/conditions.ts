@@ -1,5 +1,6 @@
+import { clip } from '@semblance/common/plain-text';
 import type { GpuAgent, GpuAgentStatus } from '@semblance/crds/gen/gpuagents';
-import { clip, withCondition } from '../conditions.ts';
+import { withCondition } from '../conditions.ts';
 import type { Readiness } from './view.ts';
 
 /** Limit of the CRD for the names shown in tables, in characters. */

@@ -1,9 +1,8 @@
+import { cutFindings } from '@semblance/common/findings';
+import { clip } from '@semblance/common/plain-text';
 import type { RenderJob, RenderJobStatus } from '@semblance/crds/gen/renderjobs';
 import { CAPABILITIES } from '@semblance/engine-api/capabilities';
-import { FINDING_CODE, MAX_FINDINGS, MAX_HINT_LENGTH } from '@semblance/engine-api/findings';
 import type { AttemptOutput, AttemptStatus } from '@semblance/proto/semblance/agent/v1/agent';
-import type { Findings } from '@semblance/proto/semblance/engine/v1/findings';
-import { clip } from '../conditions.ts';
 import { outputKey } from './outputs.ts';
 
 type Output = NonNullable<RenderJobStatus['output']>;
@@ -60,32 +59,7 @@ export function outputOf(
       milliseconds: Math.max(0, Math.round(milliseconds) || 0),
       ...(engine ? { engine: clip(engine, 64) } : {}),
     })),
-    ...(output.findings ? { findings: findingsOf(output.findings) } : {}),
-  };
-}
-
-/** Returns an agent's findings, cut to what the schema takes. */
-function findingsOf(said: Findings): NonNullable<Output['findings']> {
-  const known = <Item>(items: readonly Item[], code: (item: Item) => string) =>
-    items.filter((item) => FINDING_CODE.test(code(item))).slice(0, MAX_FINDINGS);
-  const atLeast0 = (value: number) => Math.max(0, value);
-  const { faces } = said;
-  return {
-    ...(faces && {
-      faces: {
-        found: atLeast0(faces.found),
-        changed: atLeast0(faces.changed),
-        left: known(faces.left, ({ reason }) => reason).map(({ reason, count }) => ({
-          reason,
-          count: atLeast0(count),
-        })),
-      },
-    }),
-    hints: known(said.hints, ({ code }) => code).map(({ code, message, input }) => ({
-      code,
-      message: clip(message, MAX_HINT_LENGTH),
-      ...(input ? { input: clip(input, 32) } : {}),
-    })),
+    ...(output.findings ? { findings: cutFindings(output.findings) } : {}),
   };
 }
 

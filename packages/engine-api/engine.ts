@@ -74,6 +74,16 @@ export interface RenderResult {
   readonly findings?: Findings;
 }
 
+/** Pictures to be looked at before a render is submitted. */
+export interface InspectRequest {
+  readonly capability: Capability;
+  /** As in {@link RenderRequest}, but only the inputs that are pictures. */
+  readonly inputs: Readonly<Record<string, string>>;
+  readonly parameters: Readonly<Record<string, string>>;
+  /** Aborted when nobody waits any more: the inspection must end within 1 s. */
+  readonly signal: AbortSignal;
+}
+
 export interface Engine {
   readonly name: string;
   readonly version: string;
@@ -93,6 +103,11 @@ export interface Engine {
    *   counts as `processing_failed`
    */
   render(request: RenderRequest): Promise<RenderResult>;
+  /**
+   * Returns what a render would find out about its pictures, and writes nothing. Absent: the engine does not look.
+   * @throws as `render`; a RenderError tells why a render of these pictures would fail
+   */
+  inspect?(request: InspectRequest): Promise<Findings>;
   close(): Promise<void>;
 }
 
@@ -111,10 +126,17 @@ export type RenderErrorCode = (typeof RENDER_ERROR_CODES)[number];
 export class RenderError extends Error {
   override readonly name = 'RenderError';
   readonly code: RenderErrorCode;
+  /** What was found out before; absent when that is nothing. */
+  readonly findings?: Findings;
 
-  constructor(code: RenderErrorCode, message: string, options?: ErrorOptions) {
+  constructor(
+    code: RenderErrorCode,
+    message: string,
+    options?: ErrorOptions & { readonly findings?: Findings | undefined },
+  ) {
     super(message, options);
     this.code = code;
+    if (options?.findings) this.findings = options.findings;
   }
 }
 

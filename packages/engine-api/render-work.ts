@@ -7,3 +7,6 @@ export interface RenderWork {
   readonly parameters: Readonly<Record<string, string>>;
   readonly outputDir: string;
 }
+
+/** One inspection as it is sent to the engine process. */
+export type InspectWork = Omit<RenderWork, 'outputDir'>;

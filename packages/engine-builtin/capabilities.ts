@@ -1,5 +1,5 @@
 import type { EngineCapability } from '@semblance/engine-api/engine';
-import type { Renderer } from './renderer.ts';
+import type { Inspector, Renderer } from './renderer.ts';
 
 /** A capability of the builtin engine and its module, which worker threads import on demand. */
 export interface BuiltinCapability extends EngineCapability {
@@ -8,6 +8,8 @@ export interface BuiltinCapability extends EngineCapability {
   /** Offered only when a speech synthesiser (flite or espeak-ng) is found. */
   readonly needsSpeech?: boolean;
   readonly load: () => Promise<Renderer>;
+  /** Undefined: none of its inputs is a picture. */
+  readonly loadInspector?: () => Promise<Inspector>;
 }
 
 export const BUILTIN_CAPABILITIES: readonly BuiltinCapability[] = [
@@ -18,6 +20,7 @@ export const BUILTIN_CAPABILITIES: readonly BuiltinCapability[] = [
     memoryMib: 1536,
     needsMedia: false,
     load: async () => (await import('./photo-swap/photo-swap.ts')).renderPhotoSwap,
+    loadInspector: async () => (await import('./photo-swap/photo-swap.ts')).inspectPhotoSwap,
   },
   {
     capability: 'lip-sync',
@@ -33,6 +36,7 @@ export const BUILTIN_CAPABILITIES: readonly BuiltinCapability[] = [
     memoryMib: 2048,
     needsMedia: true,
     load: async () => (await import('./video-swap/video-swap.ts')).renderVideoSwap,
+    loadInspector: async () => (await import('./video-swap/video-swap.ts')).inspectVideoSwap,
   },
   {
     capability: 'motion-control',
@@ -40,6 +44,7 @@ export const BUILTIN_CAPABILITIES: readonly BuiltinCapability[] = [
     memoryMib: 1024,
     needsMedia: true,
     load: async () => (await import('./motion-transfer/motion-transfer.ts')).renderMotionTransfer,
+    loadInspector: async () => (await import('./motion-transfer/motion-transfer.ts')).inspectMotionTransfer,
   },
   {
     capability: 'character-swap',
@@ -48,6 +53,7 @@ export const BUILTIN_CAPABILITIES: readonly BuiltinCapability[] = [
     memoryMib: 1536,
     needsMedia: true,
     load: async () => (await import('./identity-swap/identity-swap.ts')).renderIdentitySwap,
+    loadInspector: async () => (await import('./identity-swap/identity-swap.ts')).inspectIdentitySwap,
   },
   {
     capability: 'avatar',
@@ -57,5 +63,6 @@ export const BUILTIN_CAPABILITIES: readonly BuiltinCapability[] = [
     needsMedia: true,
     needsSpeech: true,
     load: async () => (await import('./avatar/avatar.ts')).renderAvatar,
+    loadInspector: async () => (await import('./avatar/avatar.ts')).inspectAvatar,
   },
 ];

@@ -79,6 +79,8 @@ export function createBuiltinEngine(options: BuiltinEngineOptions = {}): Engine 
       await pool.warmUp(signal);
     },
     render: (request) => render(pool, offered, request),
+    inspect: ({ signal, capability, inputs, parameters }) =>
+      pool.inspect({ capability, inputs, parameters }, signal),
     close: () => pool.close(),
   };
 }

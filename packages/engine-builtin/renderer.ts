@@ -1,5 +1,6 @@
 import type { RenderResult } from '@semblance/engine-api/engine';
-import type { RenderWork } from '@semblance/engine-api/render-work';
+import type { Findings } from '@semblance/engine-api/findings';
+import type { InspectWork, RenderWork } from '@semblance/engine-api/render-work';
 import type { Media } from '@semblance/media/types';
 import type { FaceFinder } from '@semblance/vision/face-finder';
 import type { FaceRecogniser } from '@semblance/vision/face-recogniser';
@@ -25,3 +26,9 @@ export interface RenderTools {
  * @throws RenderError
  */
 export type Renderer = (work: RenderWork, tools: RenderTools) => Promise<RenderResult>;
+
+/**
+ * Looks at the pictures of one capability inside a worker thread.
+ * @throws RenderError as the render would
+ */
+export type Inspector = (work: InspectWork, tools: RenderTools) => Promise<Findings>;

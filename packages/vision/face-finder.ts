@@ -90,6 +90,7 @@ export class FaceFinder {
       checkpoint,
     );
     if (small.faces.length > 0) return small;
+    const without = [first, small];
     for (const turns of [1, 3, 2] as const) {
       const turned = turn(picture, turns);
       const found = await this.#detect(turned, MIN_FACE, checkpoint);
@@ -99,8 +100,10 @@ export class FaceFinder {
         checkpoint,
       );
       if (seen.faces.length > 0) return seen;
+      without.push(seen);
     }
-    return small;
+    // The searches saw the same picture, so the fullest account counts.
+    return without.reduce((most, seen) => (seen.left.length > most.left.length ? seen : most));
   }
 
   /**

@@ -6,7 +6,8 @@ import { describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
 import { DeviceGoneError, deviceFaultOf } from '@semblance/engine-api/device-fault';
 import type { RenderResult } from '@semblance/engine-api/engine';
-import type { RenderWork } from '@semblance/engine-api/render-work';
+import type { Findings } from '@semblance/engine-api/findings';
+import type { InspectWork, RenderWork } from '@semblance/engine-api/render-work';
 import { createDeviceWatch } from './device-watch.ts';
 import { type EngineProcess, type RenderOptions, startEngineProcess } from './engine-process.ts';
 import type { EngineInfo, EngineSetup } from './protocol.ts';
@@ -69,6 +70,11 @@ export interface EnginePool {
   readonly deviceTrouble: string | undefined;
   /** @throws EngineUnavailableError, DeviceGoneError and the errors of `EngineProcess.render` */
   render(work: RenderWork, options: RenderOptions): Promise<RenderResult>;
+  /**
+   * Looks at the pictures of a render in a process that is free now.
+   * @throws EngineUnavailableError when none is, and the errors of `EngineProcess.inspect`
+   */
+  inspect(work: InspectWork, signal: AbortSignal): Promise<Findings>;
   /** Resolves when the first process is warm, failed to warm up, or never will be warm. */
   readonly tried: Promise<void>;
   /** Resolves when the first process is warm; rejects when the pool is closed earlier. */
@@ -226,6 +232,16 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
       if (device.trouble !== undefined) throw new DeviceGoneError(device.trouble);
       try {
         return await waiting.use(renderOptions.signal, (process) => process.render(work, renderOptions));
+      } finally {
+        waiting.handOut();
+      }
+    },
+    async inspect(work, signal) {
+      signal.throwIfAborted();
+      const process = freeProcess();
+      if (!process) throw new EngineUnavailableError(`no process of ${name} is free`);
+      try {
+        return await process.inspect(work, signal);
       } finally {
         waiting.handOut();
       }

@@ -10,7 +10,8 @@ import {
   RenderError,
   type RenderResult,
 } from '@semblance/engine-api/engine';
-import type { RenderWork } from '@semblance/engine-api/render-work';
+import type { Findings } from '@semblance/engine-api/findings';
+import type { InspectWork, RenderWork } from '@semblance/engine-api/render-work';
 import { NO_TELEMETRY } from '@semblance/vision/models/no-telemetry';
 import type { EngineInfo, EngineSetup, FromEngine, ToEngine } from './protocol.ts';
 
@@ -68,6 +69,8 @@ export interface EngineProcess {
    * DeviceGoneError
    */
   render(work: RenderWork, options: RenderOptions): Promise<RenderResult>;
+  /** Looks at the pictures of a render in the process; for the rest like `render`. */
+  inspect(work: InspectWork, signal: AbortSignal): Promise<Findings>;
   /** Kills the process, because its device is gone with all memory on it. */
   deviceGone(reason: string): void;
   /** Asks the process to end, and kills it after `graceMs`. */
@@ -80,7 +83,7 @@ export interface RenderOptions {
 }
 
 interface Held {
-  readonly settle: (outcome: { result: RenderResult } | { error: Error }) => void;
+  readonly settle: (outcome: { result: RenderResult | Findings } | { error: Error }) => void;
   readonly onProgress: RenderOptions['onProgress'];
 }
 
@@ -148,6 +151,41 @@ export async function startEngineProcess(options: EngineProcessOptions): Promise
   });
 
   let lastId = 0;
+  /** Sends a piece of work, and returns its result. */
+  async function carryOut(
+    message: (id: number) => ToEngine,
+    { signal: cancelled, onProgress }: RenderOptions,
+  ): Promise<RenderResult | Findings> {
+    cancelled.throwIfAborted();
+    const ended = dead ?? lastWords;
+    if (ended !== undefined) throw new EngineCrashedError(`the engine process has ended (${ended})`);
+    const id = ++lastId;
+    let killTimer: NodeJS.Timeout | undefined;
+    const cancel = () => {
+      tell(child, { type: 'cancel', id });
+      killTimer = setTimeout(() => {
+        logger.warn({ engine: engine.name, enginePid: child.pid }, 'killing an engine that ignores a cancel');
+        child.kill('SIGKILL');
+      }, options.cancelGraceMs);
+    };
+    try {
+      return await new Promise((resolve, reject) => {
+        const settle: Held['settle'] = (outcome) => {
+          held.delete(id);
+          if (cancelled.aborted) reject(cancelled.reason);
+          else if ('error' in outcome) reject(outcome.error);
+          else resolve(outcome.result);
+        };
+        held.set(id, { settle, onProgress: (...args) => !cancelled.aborted && onProgress(...args) });
+        cancelled.addEventListener('abort', cancel, { once: true });
+        tell(child, message(id));
+      });
+    } finally {
+      cancelled.removeEventListener('abort', cancel);
+      clearTimeout(killTimer);
+    }
+  }
+
   return {
     pid: child.pid ?? 0,
     engine,
@@ -159,39 +197,13 @@ export async function startEngineProcess(options: EngineProcessOptions): Promise
       return held.size;
     },
     exited,
-    async render(work, { signal: cancelled, onProgress }) {
-      cancelled.throwIfAborted();
-      const ended = dead ?? lastWords;
-      if (ended !== undefined) throw new EngineCrashedError(`the engine process has ended (${ended})`);
-      const id = ++lastId;
-      let killTimer: NodeJS.Timeout | undefined;
-      const cancel = () => {
-        tell(child, { type: 'cancel', id });
-        killTimer = setTimeout(() => {
-          logger.warn(
-            { engine: engine.name, enginePid: child.pid },
-            'killing an engine that ignores a cancel',
-          );
-          child.kill('SIGKILL');
-        }, options.cancelGraceMs);
-      };
-      try {
-        return await new Promise<RenderResult>((resolve, reject) => {
-          const settle: Held['settle'] = (outcome) => {
-            held.delete(id);
-            if (cancelled.aborted) reject(cancelled.reason);
-            else if ('error' in outcome) reject(outcome.error);
-            else resolve(outcome.result);
-          };
-          held.set(id, { settle, onProgress: (...args) => !cancelled.aborted && onProgress(...args) });
-          cancelled.addEventListener('abort', cancel, { once: true });
-          tell(child, { type: 'render', id, work });
-        });
-      } finally {
-        cancelled.removeEventListener('abort', cancel);
-        clearTimeout(killTimer);
-      }
-    },
+    render: (work, options) =>
+      carryOut((id) => ({ type: 'render', id, work }), options) as Promise<RenderResult>,
+    inspect: (work, signal) =>
+      carryOut((id) => ({ type: 'inspect', id, work }), {
+        signal,
+        onProgress: () => {},
+      }) as Promise<Findings>,
     deviceGone(reason) {
       gone ??= reason;
       child.kill('SIGKILL');
@@ -261,7 +273,7 @@ function renderFailure(message: Extract<FromEngine, { type: 'error' }>): Error {
     return new EngineFaultError(message.message);
   }
   if (message.code === 'engine_interrupted') return new EngineInterruptedError(message.message);
-  return new RenderError(message.code, message.message);
+  return new RenderError(message.code, message.message, { findings: message.findings });
 }
 
 function logLines(stream: Readable | null, write: (line: string) => void): void {

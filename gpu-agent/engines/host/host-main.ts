@@ -5,10 +5,16 @@
  */
 import { Worker } from 'node:worker_threads';
 import { describeError } from '@semblance/common/errors';
-import { type Engine, EngineInterruptedError, RenderError } from '@semblance/engine-api/engine';
+import {
+  type Engine,
+  EngineInterruptedError,
+  type OnProgress,
+  RenderError,
+  type RenderResult,
+} from '@semblance/engine-api/engine';
 import type { EngineOptions } from '@semblance/engine-api/engine-options';
 import { exhausted } from '@semblance/engine-api/exhausted';
-import type { RenderWork } from '@semblance/engine-api/render-work';
+import type { Findings } from '@semblance/engine-api/findings';
 import type { EngineSetup, FromEngine, ToEngine } from './protocol.ts';
 
 /** Shortest interval between progress messages of one render, unless the stage changed, in ms. */
@@ -63,6 +69,7 @@ async function start(setup: EngineSetup): Promise<void> {
       capabilities,
       unavailable,
       ...(concurrency === undefined ? {} : { concurrency }),
+      inspects: engine.inspect !== undefined,
     },
     warmUpMs: Math.round(performance.now() - began),
   });
@@ -73,36 +80,53 @@ async function start(setup: EngineSetup): Promise<void> {
   });
 }
 
-async function render(host: Engine, id: number, work: RenderWork): Promise<void> {
-  const controller = new AbortController();
-  running.set(id, controller);
+/** Sends the progress of a render, less often than it is told. */
+function progressOf(id: number): OnProgress {
   let lastAt = Number.NEGATIVE_INFINITY;
   let lastStage = '';
+  return (fraction, stage, secondsLeft) => {
+    const now = performance.now();
+    if (stage === lastStage && now - lastAt < PROGRESS_MS) return;
+    lastAt = now;
+    lastStage = stage;
+    const left = secondsLeft === undefined ? {} : { secondsLeft };
+    send({ type: 'progress', id, fraction, stage, ...left });
+  };
+}
+
+/** Sends the result or the error of work that a signal cancels. */
+async function answer(
+  id: number,
+  act: (signal: AbortSignal) => Promise<RenderResult | Findings>,
+): Promise<void> {
+  const controller = new AbortController();
+  running.set(id, controller);
   try {
-    const result = await host.render({
-      ...work,
-      signal: controller.signal,
-      onProgress(fraction, stage, secondsLeft) {
-        const now = performance.now();
-        if (stage === lastStage && now - lastAt < PROGRESS_MS) return;
-        lastAt = now;
-        lastStage = stage;
-        const left = secondsLeft === undefined ? {} : { secondsLeft };
-        send({ type: 'progress', id, fraction, stage, ...left });
-      },
-    });
-    send({ type: 'result', id, result });
+    send({ type: 'result', id, result: await act(controller.signal) });
   } catch (error) {
     // Only text crosses the channel, so temporary faults must be detected here.
     const lack = exhausted(error);
     if (lack) console.warn(`${lack.message}: ${describeError(error)}`);
     const cause = lack ?? error;
-    const known = cause instanceof RenderError || cause instanceof EngineInterruptedError;
-    if (known) send({ type: 'error', id, code: cause.code, message: cause.message });
-    else send({ type: 'error', id, message: describeError(error) });
+    const { message } = cause as Error;
+    if (cause instanceof EngineInterruptedError) send({ type: 'error', id, code: cause.code, message });
+    else if (cause instanceof RenderError) {
+      const { code, findings } = cause;
+      send({ type: 'error', id, code, message, ...(findings ? { findings } : {}) });
+    } else send({ type: 'error', id, message: describeError(error) });
   } finally {
     running.delete(id);
   }
+}
+
+function begin(host: Engine, message: Extract<ToEngine, { type: 'render' | 'inspect' }>): void {
+  const { id } = message;
+  void answer(id, (signal) => {
+    if (message.type === 'render')
+      return host.render({ ...message.work, signal, onProgress: progressOf(id) });
+    if (!host.inspect) throw new Error(`the engine ${host.name} inspects nothing`);
+    return host.inspect({ ...message.work, signal });
+  });
 }
 
 async function close(): Promise<void> {
@@ -114,7 +138,7 @@ async function close(): Promise<void> {
 process.on('message', (message: ToEngine) => {
   if (message.type === 'cancel') running.get(message.id)?.abort(new Error('cancelled'));
   else if (message.type === 'close') void close().catch(killSelf);
-  else if (engine) void render(engine, message.id, message.work);
+  else if (engine) begin(engine, message);
 });
 
 start(JSON.parse(process.argv[2] ?? '') as EngineSetup).catch((error: unknown) => {

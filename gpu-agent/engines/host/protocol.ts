@@ -5,7 +5,8 @@ import type {
   UnavailableCapability,
 } from '@semblance/engine-api/engine';
 import type { EngineOptions } from '@semblance/engine-api/engine-options';
-import type { RenderWork } from '@semblance/engine-api/render-work';
+import type { Findings } from '@semblance/engine-api/findings';
+import type { InspectWork, RenderWork } from '@semblance/engine-api/render-work';
 import type { EngineSource } from '../registry.ts';
 
 /** First argument of an engine process, as JSON. */
@@ -22,11 +23,14 @@ export interface EngineInfo {
   readonly unavailable?: readonly UnavailableCapability[];
   /** Renders that one process does at once; undefined: as many as it is given. */
   readonly concurrency?: number;
+  /** Whether it looks at pictures before a render. */
+  readonly inspects?: boolean;
 }
 
 /** Messages from the agent to an engine process. */
 export type ToEngine =
   | { readonly type: 'render'; readonly id: number; readonly work: RenderWork }
+  | { readonly type: 'inspect'; readonly id: number; readonly work: InspectWork }
   | { readonly type: 'cancel'; readonly id: number }
   | { readonly type: 'close' };
 
@@ -41,13 +45,15 @@ export type FromEngine =
       readonly stage: string;
       readonly secondsLeft?: number;
     }
-  | { readonly type: 'result'; readonly id: number; readonly result: RenderResult }
+  | { readonly type: 'result'; readonly id: number; readonly result: RenderResult | Findings }
   | {
       readonly type: 'error';
       readonly id: number;
       /** Undefined for an error that is neither a RenderError nor an EngineInterruptedError. */
       readonly code?: RenderErrorCode | 'engine_interrupted';
       readonly message: string;
+      /** Of a RenderError. */
+      readonly findings?: Findings;
     }
   /** The engine can render no more, and its process ends next. */
   | { readonly type: 'ended'; readonly reason: string };

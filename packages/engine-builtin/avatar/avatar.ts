@@ -1,13 +1,14 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { RenderError, type RenderResult } from '@semblance/engine-api/engine';
-import type { Hint } from '@semblance/engine-api/findings';
+import type { Findings, Hint } from '@semblance/engine-api/findings';
 import type { Picture } from '@semblance/engine-api/picture';
 import { outputSize } from '@semblance/media/size';
 import type { ColorTags, Media } from '@semblance/media/types';
 import { type SpokenScript, speakScript } from '@semblance/speech/speech';
 import type { SpeechTools } from '@semblance/speech/speech-tools';
 import { findSpeechTools } from '@semblance/speech/tools';
+import type { Face } from '@semblance/vision/face-mesh';
 import { readShown } from '@semblance/vision/image/picture-file';
 import sharp from 'sharp';
 import { drawThreads } from '../animate/draw-threads.ts';
@@ -15,7 +16,7 @@ import type { Portrait, Pose } from '../animate/portrait.ts';
 import { PortraitVideo } from '../animate/portrait-video.ts';
 import { preparePortrait } from '../animate/prepare.ts';
 import { stillFindings } from '../findings/hints.ts';
-import type { Renderer, RenderTools } from '../renderer.ts';
+import type { Inspector, Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
 import { FaceTrack } from './face-track.ts';
 import { type MouthCommand, MouthTrack } from './mouth-track.ts';
@@ -46,12 +47,38 @@ export const renderAvatar: Renderer = async ({ inputs, parameters, outputDir }, 
       outputDir,
       voiceId: parameters.voice_id,
       language: parameters.language,
-      shorterSide:
-        parameters.output_resolution_p === undefined ? undefined : Number(parameters.output_resolution_p),
+      shorterSide: sideOf(parameters),
     },
     { ...tools, media: await tools.media(), speech: found },
   );
 };
+
+/** Looks at the portrait. */
+export const inspectAvatar: Inspector = async ({ inputs: { image }, parameters }, tools) => {
+  if (!image) throw new RenderError('processing_failed', 'Avatar needs the input image.');
+  return (await lookAtPortrait({ image, shorterSide: sideOf(parameters) }, tools)).still;
+};
+
+function sideOf({ output_resolution_p: side }: Readonly<Record<string, string>>): number | undefined {
+  return side === undefined ? undefined : Number(side);
+}
+
+/** Returns the portrait, the face that speaks, and what was found. @throws RenderError */
+async function lookAtPortrait(
+  { image, shorterSide = DEFAULT_SIDE }: Pick<AvatarJob, 'image' | 'shorterSide'>,
+  { finder, checkpoint }: Pick<RenderTools, 'finder' | 'checkpoint'>,
+): Promise<{ readonly picture: Picture; readonly face: Face; readonly still: Findings }> {
+  const picture = await readPortrait(image, shorterSide);
+  checkpoint();
+  const seen = await finder.look(picture, checkpoint);
+  const [face] = seen.faces;
+  const still = stillFindings(seen, IMAGE);
+  if (!face) {
+    const message = 'No face was found in the portrait (image_key).';
+    throw new RenderError('face_not_detected', message, { findings: still });
+  }
+  return { picture, face, still };
+}
 
 export interface AvatarJob {
   /** Path of the portrait. */
@@ -73,17 +100,13 @@ export interface AvatarTools extends Pick<RenderTools, 'finder' | 'signal' | 'ch
 
 /** @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large`, `processing_failed` */
 export async function speakPortrait(job: AvatarJob, tools: AvatarTools): Promise<RenderResult> {
-  const { finder, checkpoint, signal, onProgress, media } = tools;
+  const { checkpoint, signal, onProgress, media } = tools;
   const times = new StageTimes();
   const { timed } = times;
   onProgress(0, 'portrait');
   const { portrait, still } = await timed('portrait', async () => {
-    const picture = await readPortrait(job.image, job.shorterSide ?? DEFAULT_SIDE);
-    checkpoint();
-    const seen = await finder.look(picture, checkpoint);
-    const [face] = seen.faces;
-    if (!face) throw new RenderError('face_not_detected', 'No face was found in the portrait (image_key).');
-    return { portrait: preparePortrait(picture, face), still: stillFindings(seen, IMAGE) };
+    const { picture, face, still } = await lookAtPortrait(job, tools);
+    return { portrait: preparePortrait(picture, face), still };
   });
   checkpoint();
   const sound = join(job.outputDir, '.speech.wav');

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { RenderError, type RenderResult } from '@semblance/engine-api/engine';
+import type { Hint } from '@semblance/engine-api/findings';
 import { FrameMemory } from '@semblance/media/frame-memory';
 import { prefetch } from '@semblance/media/prefetch';
 import type { Media, Size, VideoFrame } from '@semblance/media/types';
@@ -7,11 +8,11 @@ import { faceFromPoints } from '@semblance/vision/face-mesh';
 import type { Person, PersonFinder } from '@semblance/vision/person';
 import { openPersonFinder } from '@semblance/vision/person-finder';
 import { faceHints, framesUnchanged } from '../findings/hints.ts';
-import type { Renderer, RenderTools } from '../renderer.ts';
+import type { Inspector, Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
 import { CutDetector } from '../video-swap/cuts.ts';
 import { shrunk } from '../video-swap/frame-part.ts';
-import { fittedTo, readCharacter } from './character.ts';
+import { type Character, fittedTo, readCharacter } from './character.ts';
 import { PersonFaceFollower } from './face-follow.ts';
 import { scaledPerson } from './follow.ts';
 import { SceneVideo, sceneThreads } from './scene-threads.ts';
@@ -39,6 +40,17 @@ export const renderIdentitySwap: Renderer = async (work, tools) => {
   const job = { video, character, resolution, outputDir: work.outputDir } as const;
   return identitySwap(job, await tools.media(), { ...tools, people: await peopleOf() });
 };
+
+/** Looks at the character picture. */
+export const inspectIdentitySwap: Inspector = async ({ inputs: { character } }, { finder, checkpoint }) => {
+  if (!character) throw new RenderError('processing_failed', 'Identity Swap needs the input character.');
+  const tools = { people: await peopleOf(), faces: finder };
+  return { hints: characterHints(await readCharacter(character, tools, checkpoint)) };
+};
+
+function characterHints({ face }: Character): Hint[] {
+  return face ? faceHints(faceFromPoints(face.points, 1), CHARACTER) : [];
+}
 
 let people: Promise<PersonFinder> | undefined;
 
@@ -78,7 +90,7 @@ export async function identitySwap(
     const read = await readCharacter(job.character, { people, faces }, checkpoint);
     return {
       character: await fittedTo(read, size.height),
-      hints: read.face ? faceHints(faceFromPoints(read.face.points, 1), CHARACTER) : [],
+      hints: characterHints(read),
     };
   });
   checkpoint();

@@ -1,8 +1,10 @@
 import { join } from 'node:path';
 import { RenderError, type RenderResult } from '@semblance/engine-api/engine';
+import type { Findings } from '@semblance/engine-api/findings';
 import type { Picture } from '@semblance/engine-api/picture';
 import { outputSize } from '@semblance/media/size';
 import type { ColorTags, Media, VideoFrame } from '@semblance/media/types';
+import type { Face } from '@semblance/vision/face-mesh';
 import { readShown } from '@semblance/vision/image/picture-file';
 import sharp from 'sharp';
 import { drawThreads } from '../animate/draw-threads.ts';
@@ -10,7 +12,7 @@ import { type Portrait, REST } from '../animate/portrait.ts';
 import { PortraitVideo } from '../animate/portrait-video.ts';
 import { preparePortrait } from '../animate/prepare.ts';
 import { framesUnchanged, stillFindings } from '../findings/hints.ts';
-import type { Renderer, RenderTools } from '../renderer.ts';
+import type { Inspector, Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
 import { FaceTracker } from './face-tracker.ts';
 import { DriverReference, type Motion } from './measure.ts';
@@ -40,6 +42,29 @@ export const renderMotionTransfer: Renderer = async (work, tools) => {
   return transferMotion({ image, driver, outputDir: work.outputDir }, await tools.media(), tools);
 };
 
+/** Looks at the still. */
+export const inspectMotionTransfer: Inspector = async ({ inputs: { image } }, tools) => {
+  if (!image) throw new RenderError('processing_failed', 'Motion Transfer needs the input image.');
+  return (await lookAtStill(image, tools)).still;
+};
+
+/** Returns the still, the face that is animated, and what was found. @throws RenderError */
+async function lookAtStill(
+  path: string,
+  { finder, checkpoint }: Pick<RenderTools, 'finder' | 'checkpoint'>,
+): Promise<{ readonly picture: Picture; readonly face: Face; readonly still: Findings }> {
+  const picture = await readStill(path);
+  checkpoint();
+  const seen = await finder.look(picture, checkpoint);
+  const [face] = seen.faces;
+  const still = stillFindings(seen, IMAGE);
+  if (!face) {
+    const message = 'No face was found in the character picture (image_key).';
+    throw new RenderError('face_not_detected', message, { findings: still });
+  }
+  return { picture, face, still };
+}
+
 export interface MotionTransferJob {
   /** Path of the still picture. */
   readonly image: string;
@@ -62,16 +87,10 @@ export async function transferMotion(
   const { video } = info;
   if (!video) throw new RenderError('unsupported_format', 'The motion video has no picture.');
   const { portrait, mouth, still } = await timed('portrait', async () => {
-    const picture = await readStill(job.image);
-    checkpoint();
-    const seen = await finder.look(picture, checkpoint);
-    const [face] = seen.faces;
-    if (!face) {
-      throw new RenderError('face_not_detected', 'No face was found in the character picture (image_key).');
-    }
+    const { picture, face, still } = await lookAtStill(job.image, tools);
     const prepared = preparePortrait(picture, face);
     const mouth = await measureMouth(prepared, face, finder, checkpoint);
-    return { portrait: prepared, mouth, still: stillFindings(seen, IMAGE) };
+    return { portrait: prepared, mouth, still };
   });
   checkpoint();
   const outputPath = join(job.outputDir, 'output.mp4');

@@ -1,9 +1,11 @@
 import { rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { RenderError, type RenderResult, type RenderStage } from '@semblance/engine-api/engine';
+import type { Findings } from '@semblance/engine-api/findings';
 import type { FaceFinder } from '@semblance/vision/face-finder';
 import { cropsOf } from '@semblance/vision/face-mesh';
 import {
+  type BasePicture,
   CONTENT_TYPES,
   EXTENSIONS,
   encodeBase,
@@ -12,7 +14,7 @@ import {
 } from '@semblance/vision/image/picture-file';
 import { faceCounts } from '../findings/face-counts.ts';
 import { faceHints, keptFeatures, severalFaces, sourceHints } from '../findings/hints.ts';
-import type { Renderer } from '../renderer.ts';
+import type { Inspector, Renderer } from '../renderer.ts';
 import type { ShownFeatures } from '../swap/shown-features.ts';
 import { prepareSource } from '../swap/source-face.ts';
 import { swapFace } from '../swap/swap-face.ts';
@@ -38,30 +40,47 @@ export interface PhotoSwapTools {
 }
 
 /** Runs Photo Swap in a worker thread. */
-export const renderPhotoSwap: Renderer = ({ inputs, outputDir }, tools) => {
-  const { image, face } = inputs;
+export const renderPhotoSwap: Renderer = ({ inputs, outputDir }, tools) =>
+  photoSwap({ ...picturesOf(inputs), outputDir }, tools);
+
+/** Swaps as the render does, and writes nothing. */
+export const inspectPhotoSwap: Inspector = async ({ inputs }, { finder, likeness, checkpoint }) =>
+  (
+    await swapped(
+      picturesOf(inputs),
+      { finder, likeness },
+      { lap: checkpoint, progress: () => undefined, checkpoint },
+    )
+  ).findings;
+
+function picturesOf({ image, face }: Readonly<Record<string, string>>): Pick<PhotoSwapJob, 'image' | 'face'> {
   if (!image || !face)
     throw new RenderError('processing_failed', 'Photo Swap needs the inputs image and face.');
-  return photoSwap({ image, face, outputDir }, tools);
-};
+  return { image, face };
+}
 
-/**
- * Puts the most prominent face of one picture onto the faces of another. Writes the result as
- * `output.{jpg,png,webp}`, completely or not at all.
- * @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large`
- */
-export async function photoSwap(job: PhotoSwapJob, tools: PhotoSwapTools): Promise<RenderResult> {
-  const { finder, likeness, checkpoint, onProgress } = tools;
-  const stages: RenderStage[] = [];
-  let last = performance.now();
-  const lap = (name: string, fraction: number, next: string): void => {
-    const now = performance.now();
-    stages.push({ name, milliseconds: now - last });
-    last = now;
-    onProgress(fraction, next);
-    checkpoint();
-  };
-  onProgress(0, 'decode');
+/** Receives what a swap has done. */
+interface Steps {
+  readonly checkpoint: () => void;
+  /** Called at the end of a stage. */
+  readonly lap: (name: string, fraction: number, next: string) => void;
+  readonly progress: (fraction: number, stage: string) => void;
+}
+
+interface Swapped {
+  readonly base: BasePicture;
+  readonly faces: number;
+  /** Milliseconds by stage. */
+  readonly times: Readonly<Record<string, number>>;
+  readonly findings: Findings;
+}
+
+/** Reads both pictures and swaps the faces of the base. @throws RenderError as {@link photoSwap} */
+async function swapped(
+  job: Pick<PhotoSwapJob, 'image' | 'face'>,
+  { finder, likeness }: Pick<PhotoSwapTools, 'finder' | 'likeness'>,
+  { checkpoint, lap, progress }: Steps,
+): Promise<Swapped> {
   const face = await readFace(job.face);
   checkpoint();
   const base = await readBase(job.image);
@@ -73,23 +92,57 @@ export async function photoSwap(job: PhotoSwapJob, tools: PhotoSwapTools): Promi
   const { faces: targets, left } = await finder.look(base.picture, checkpoint);
   const [target] = targets;
   if (!target) {
-    throw new RenderError('face_not_detected', 'No face was found in the base image (image_key).');
+    const findings = { faces: faceCounts(0, left), hints: [] };
+    const message = 'No face was found in the base image (image_key).';
+    throw new RenderError('face_not_detected', message, { findings });
   }
   lap('detect', 0.4, 'swap');
   const times: Record<string, number> = {};
   // All faces share one patch, so it is as fine as the widest face needs.
   const widest = Math.max(...targets.map(({ width }) => width));
   const start = performance.now();
-  const sourceCover = await finder.coverOf(cropsOf(face), source);
-  const prepared = prepareSource(face, source, widest, { likeness, cover: sourceCover });
+  const cover = await finder.coverOf(cropsOf(face), source);
+  const prepared = prepareSource(face, source, widest, { likeness, cover });
   times.source = performance.now() - start;
   const taken: ShownFeatures[] = [];
   for (const [index, place] of targets.entries()) {
     checkpoint();
     const cover = await finder.coverOf(cropsOf(base.picture), place);
     taken.push(swapFace(base.picture, place, prepared, { cover, times }));
-    onProgress(0.4 + (0.4 * (index + 1)) / targets.length, 'swap');
+    progress(0.4 + (0.4 * (index + 1)) / targets.length, 'swap');
   }
+  const hints = [
+    ...severalFaces(sources.length, FACE),
+    ...faceHints(source, FACE),
+    ...sourceHints(prepared, FACE),
+    ...faceHints(target, IMAGE),
+    ...keptFeatures(taken),
+  ];
+  return { base, faces: targets.length, times, findings: { faces: faceCounts(targets.length, left), hints } };
+}
+
+/**
+ * Puts the most prominent face of one picture onto the faces of another. Writes the result as
+ * `output.{jpg,png,webp}`, completely or not at all.
+ * @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large`
+ */
+export async function photoSwap(job: PhotoSwapJob, tools: PhotoSwapTools): Promise<RenderResult> {
+  const { checkpoint, onProgress } = tools;
+  const stages: RenderStage[] = [];
+  let last = performance.now();
+  const lap = (name: string, fraction: number, next: string): void => {
+    const now = performance.now();
+    stages.push({ name, milliseconds: now - last });
+    last = now;
+    onProgress(fraction, next);
+    checkpoint();
+  };
+  onProgress(0, 'decode');
+  const { base, faces, times, findings } = await swapped(job, tools, {
+    checkpoint,
+    lap,
+    progress: onProgress,
+  });
   for (const [name, milliseconds] of Object.entries(times)) stages.push({ name, milliseconds });
   last = performance.now();
   checkpoint();
@@ -114,16 +167,7 @@ export async function photoSwap(job: PhotoSwapJob, tools: PhotoSwapTools): Promi
     contentType: CONTENT_TYPES[base.format],
     units: { unit: 'image', quantity: 1 },
     stages,
-    details: { faces: targets.length, width, height },
-    findings: {
-      faces: faceCounts(targets.length, left),
-      hints: [
-        ...severalFaces(sources.length, FACE),
-        ...faceHints(source, FACE),
-        ...sourceHints(prepared, FACE),
-        ...faceHints(target, IMAGE),
-        ...keptFeatures(taken),
-      ],
-    },
+    details: { faces, width, height },
+    findings,
   };
 }

@@ -1,5 +1,6 @@
 import type { EngineInterruptedError, RenderErrorCode, RenderResult } from '@semblance/engine-api/engine';
-import type { RenderWork } from '@semblance/engine-api/render-work';
+import type { Findings } from '@semblance/engine-api/findings';
+import type { InspectWork, RenderWork } from '@semblance/engine-api/render-work';
 import type { Gated } from '@semblance/vision/models/thread-gate';
 
 /**
@@ -7,19 +8,19 @@ import type { Gated } from '@semblance/vision/models/thread-gate';
  * A computing thread polls that word; the message `cancel` reaches a thread that waits.
  */
 export type ToWorker =
-  | {
-      readonly type: 'render';
-      readonly id: number;
-      readonly work: RenderWork;
-      readonly cancelled: SharedArrayBuffer;
-    }
+  | (TaskWork & { readonly id: number; readonly cancelled: SharedArrayBuffer })
   | { readonly type: 'cancel'; readonly id: number }
   | { readonly type: 'warm-up'; readonly id: number };
+
+/** What a thread does: a render, or an inspection of its pictures. */
+export type TaskWork =
+  | { readonly type: 'render'; readonly work: RenderWork }
+  | { readonly type: 'inspect'; readonly work: InspectWork };
 
 /** Messages from a worker thread to the engine. Each request is answered by exactly one `done` or `failed`. */
 export type FromWorker =
   | { readonly type: 'progress'; readonly id: number; readonly fraction: number; readonly stage: string }
-  | { readonly type: 'done'; readonly id: number; readonly result: RenderResult | null }
+  | { readonly type: 'done'; readonly id: number; readonly result: RenderResult | Findings | null }
   | { readonly type: 'failed'; readonly id: number; readonly error: WorkerFailure };
 
 export interface WorkerFailure {
@@ -30,6 +31,8 @@ export interface WorkerFailure {
   readonly code: RenderErrorCode | EngineInterruptedError['code'] | 'cancelled' | undefined;
   readonly message: string;
   readonly stack: string | undefined;
+  /** Of a job error. */
+  readonly findings?: Findings | undefined;
 }
 
 export interface WorkerOptions extends Gated {

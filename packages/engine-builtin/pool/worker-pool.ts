@@ -1,8 +1,9 @@
 import { Worker } from 'node:worker_threads';
 import { EngineInterruptedError, RenderError, type RenderResult } from '@semblance/engine-api/engine';
-import type { RenderWork } from '@semblance/engine-api/render-work';
+import type { Findings } from '@semblance/engine-api/findings';
+import type { InspectWork, RenderWork } from '@semblance/engine-api/render-work';
 import { createThreadGate, endThread, type ThreadGate } from '@semblance/vision/models/thread-gate';
-import type { FromWorker, ToWorker, WorkerFailure, WorkerOptions } from './protocol.ts';
+import type { FromWorker, TaskWork, ToWorker, WorkerFailure, WorkerOptions } from './protocol.ts';
 import { threadEnd } from './thread-end.ts';
 
 /** Time in which a cancelled render must stop before its thread is terminated, in ms. */
@@ -20,10 +21,10 @@ export interface WorkerPoolOptions {
 
 interface Task {
   /** Undefined for a warm-up. */
-  readonly work: RenderWork | undefined;
+  readonly work: TaskWork | undefined;
   readonly signal: AbortSignal;
   readonly onProgress: (fraction: number, stage: string) => void;
-  readonly resolve: (result: RenderResult | null) => void;
+  readonly resolve: (result: RenderResult | Findings | null) => void;
   readonly reject: (error: unknown) => void;
   settled: boolean;
   onAbort: () => void;
@@ -79,9 +80,16 @@ export class WorkerPool {
     signal: AbortSignal,
     onProgress: (fraction: number, stage: string) => void,
   ): Promise<RenderResult> {
-    const result = await this.#submit(work, signal, onProgress);
+    const result = await this.#submit({ type: 'render', work }, signal, onProgress);
     if (!result) throw new Error('worker answered a render without a result');
-    return result;
+    return result as RenderResult;
+  }
+
+  /** Looks at the pictures of a render. Ends like {@link render} when it is aborted. */
+  async inspect(work: InspectWork, signal: AbortSignal): Promise<Findings> {
+    const result = await this.#submit({ type: 'inspect', work }, signal, () => undefined);
+    if (!result) throw new Error('worker answered an inspection without a result');
+    return result as Findings;
   }
 
   /** Ends all threads. Running and waiting jobs fail. */
@@ -101,10 +109,10 @@ export class WorkerPool {
   }
 
   #submit(
-    work: RenderWork | undefined,
+    work: TaskWork | undefined,
     signal: AbortSignal,
     onProgress: Task['onProgress'],
-  ): Promise<RenderResult | null> {
+  ): Promise<RenderResult | Findings | null> {
     return new Promise((resolve, reject) => {
       if (this.#closed) return reject(engineClosed());
       if (signal.aborted) return reject(signal.reason);
@@ -143,7 +151,7 @@ export class WorkerPool {
     }
     const cancelled = new SharedArrayBuffer(4);
     slot.cancelled = new Int32Array(cancelled);
-    slot.worker.postMessage({ type: 'render', id: slot.id, work: task.work, cancelled } satisfies ToWorker);
+    slot.worker.postMessage({ ...task.work, id: slot.id, cancelled } satisfies ToWorker);
   }
 
   #spawn(slot: Slot): Worker {
@@ -251,7 +259,8 @@ function settle(task: Task, finish: () => void): void {
 
 function toError(failure: WorkerFailure): Error {
   if (failure.code === 'engine_interrupted') return new EngineInterruptedError(failure.message);
-  if (failure.code && failure.code !== 'cancelled') return new RenderError(failure.code, failure.message);
+  if (failure.code && failure.code !== 'cancelled')
+    return new RenderError(failure.code, failure.message, { findings: failure.findings });
   const error = new Error(failure.message);
   if (failure.stack) error.stack = failure.stack;
   return error;

@@ -2,6 +2,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { describeError } from '@semblance/common/errors';
 import { EngineInterruptedError, RenderError, type RenderResult } from '@semblance/engine-api/engine';
 import { exhausted } from '@semblance/engine-api/exhausted';
+import type { Findings } from '@semblance/engine-api/findings';
 import { createMedia, findMediaTools } from '@semblance/media/media';
 import type { Media } from '@semblance/media/types';
 import { FaceFinder } from '@semblance/vision/face-finder';
@@ -9,8 +10,9 @@ import { FaceRecogniser } from '@semblance/vision/face-recogniser';
 import { openSession } from '@semblance/vision/models/session';
 import { threadStarted } from '@semblance/vision/models/thread-gate';
 import { BUILTIN_CAPABILITIES } from '../capabilities.ts';
+import type { RenderTools } from '../renderer.ts';
 import { madeOnce } from './made-once.ts';
-import type { FromWorker, ToWorker, WorkerFailure, WorkerOptions } from './protocol.ts';
+import type { FromWorker, TaskWork, ToWorker, WorkerFailure, WorkerOptions } from './protocol.ts';
 import { warmUp } from './warm-up.ts';
 
 /** Entry file of a worker thread, which holds the networks and renders one job at a time. */
@@ -56,25 +58,23 @@ async function handle(message: Exclude<ToWorker, { type: 'cancel' }>): Promise<v
       await warmUp(loaded, (await lookForMediaTools()).available);
       send({ type: 'done', id, result: null });
     } else {
-      send({ type: 'done', id, result: await render(message, loaded) });
+      send({ type: 'done', id, result: await carryOut(message, loaded) });
     }
   } catch (error) {
     send({ type: 'failed', id, error: describe(error) });
   }
 }
 
-async function render(
-  { id, work, cancelled }: Extract<ToWorker, { type: 'render' }>,
+async function carryOut(
+  message: Extract<ToWorker, TaskWork>,
   loaded: FaceFinder,
-): Promise<RenderResult> {
-  const chosen = BUILTIN_CAPABILITIES.find(({ capability }) => capability === work.capability);
-  if (!chosen) throw new Error(`no renderer for ${work.capability}`);
-  const flag = new Int32Array(cancelled);
+): Promise<RenderResult | Findings> {
+  const { id } = message;
+  const flag = new Int32Array(message.cancelled);
   const controller = new AbortController();
   running.set(id, controller);
   try {
-    const renderer = await chosen.load();
-    return await renderer(work, {
+    return await act(message, {
       finder: loaded,
       recogniser: loadRecogniser,
       likeness,
@@ -93,14 +93,24 @@ async function render(
   }
 }
 
+async function act({ type, work }: TaskWork, tools: RenderTools): Promise<RenderResult | Findings> {
+  const chosen = BUILTIN_CAPABILITIES.find(({ capability }) => capability === work.capability);
+  if (!chosen) throw new Error(`no renderer for ${work.capability}`);
+  if (type === 'render') return (await chosen.load())(work, tools);
+  if (!chosen.loadInspector) throw new Error(`${work.capability} has no picture to inspect`);
+  return (await chosen.loadInspector())(work, tools);
+}
+
 function describe(error: unknown): WorkerFailure {
   if (error instanceof CancelledError) return { code: 'cancelled', message: error.message, stack: undefined };
   const lack = exhausted(error);
   // The path goes to the log only, which records what an engine prints.
   if (lack) console.warn(`${lack.message}: ${describeError(error)}`);
   if (lack) return { code: lack.code, message: lack.message, stack: undefined };
-  if (error instanceof RenderError || error instanceof EngineInterruptedError)
-    return { code: error.code, message: error.message, stack: error.stack };
+  if (error instanceof RenderError || error instanceof EngineInterruptedError) {
+    const findings = error instanceof RenderError ? error.findings : undefined;
+    return { code: error.code, message: error.message, stack: error.stack, findings };
+  }
   const { message, stack } = error instanceof Error ? error : new Error(String(error));
   return { code: undefined, message, stack };
 }

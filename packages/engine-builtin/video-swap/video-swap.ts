@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { RenderError, type RenderResult } from '@semblance/engine-api/engine';
+import type { Hint } from '@semblance/engine-api/findings';
 import { FrameMemory } from '@semblance/media/frame-memory';
 import { prefetch } from '@semblance/media/prefetch';
 import { outputSize } from '@semblance/media/size';
@@ -8,11 +9,12 @@ import { cropsOf } from '@semblance/vision/face-mesh';
 import { readFace } from '@semblance/vision/image/picture-file';
 import { faceCounts } from '../findings/face-counts.ts';
 import { faceHints, framesUnchanged, severalFaces, sourceHints } from '../findings/hints.ts';
-import type { Renderer, RenderTools } from '../renderer.ts';
+import type { Inspector, Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
 import { prepareSource } from '../swap/source-face.ts';
 import type { Colors } from './frame-part.ts';
 import { SwapFrames } from './swap-frames.ts';
+import type { SwapSource } from './swap-protocol.ts';
 import { swapThreads } from './swap-threads.ts';
 import { FaceTracker } from './tracker.ts';
 
@@ -41,6 +43,32 @@ export const renderVideoSwap: Renderer = async (work, tools) => {
   return videoSwap(shorter ? { ...job, shorterSide: Number(shorter) } : job, await tools.media(), tools);
 };
 
+/** Looks at the face picture. */
+export const inspectVideoSwap: Inspector = async ({ inputs: { face } }, tools) => {
+  if (!face) throw new RenderError('processing_failed', 'Video Swap needs the input face.');
+  return { hints: (await readSource(face, tools)).hints };
+};
+
+/** Returns the face to be put on others, and hints about its picture. @throws RenderError */
+async function readSource(
+  path: string,
+  { finder, likeness, checkpoint }: Pick<RenderTools, 'finder' | 'likeness' | 'checkpoint'>,
+): Promise<{ readonly source: SwapSource; readonly hints: readonly Hint[] }> {
+  const picture = await readFace(path);
+  const faces = await finder.find(picture, checkpoint);
+  const [face] = faces;
+  if (!face) throw new RenderError('face_not_detected', 'No face was found in the face picture (face_key).');
+  const options = { likeness, cover: await finder.coverOf(cropsOf(picture), face) };
+  return {
+    source: { picture, points: face.points, score: face.score, options },
+    hints: [
+      ...severalFaces(faces.length, FACE),
+      ...faceHints(face, FACE),
+      ...sourceHints(prepareSource(picture, face, LOOKED_AT, options), FACE),
+    ],
+  };
+}
+
 export interface VideoSwapJob {
   readonly video: string;
   /** Path of the face picture. */
@@ -56,26 +84,11 @@ export async function videoSwap(
   media: Media,
   tools: Omit<RenderTools, 'media'>,
 ): Promise<RenderResult> {
-  const { finder, recogniser, likeness, checkpoint, signal, onProgress } = tools;
+  const { finder, recogniser, checkpoint, signal, onProgress } = tools;
   const times = new StageTimes();
   const { timed } = times;
   onProgress(0, 'face');
-  const { source, hints } = await timed('face', async () => {
-    const picture = await readFace(job.face);
-    const faces = await finder.find(picture, checkpoint);
-    const [face] = faces;
-    if (!face)
-      throw new RenderError('face_not_detected', 'No face was found in the face picture (face_key).');
-    const options = { likeness, cover: await finder.coverOf(cropsOf(picture), face) };
-    return {
-      source: { picture, points: face.points, score: face.score, options },
-      hints: [
-        ...severalFaces(faces.length, FACE),
-        ...faceHints(face, FACE),
-        ...sourceHints(prepareSource(picture, face, LOOKED_AT, options), FACE),
-      ],
-    };
-  });
+  const { source, hints } = await timed('face', () => readSource(job.face, tools));
   checkpoint();
   const info = await media.probe(job.video, 'video', signal);
   const { video } = info;

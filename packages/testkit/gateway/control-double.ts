@@ -17,6 +17,7 @@ import {
   type GetJobRequest,
   type GetJobResult,
   type GetPricingResponse,
+  type Inspection,
   type Job,
   type JobState,
   type OpenSessionRequest,
@@ -54,6 +55,8 @@ export class ControlDouble {
   readonly jobs = new Map<string, Job>();
   usage: UsageEntry[] = [];
   pricing: GetPricingResponse = { currency: 'USD', version: 1n, effectiveAt: '', capabilities: [] };
+  /** What an estimate with an inspection answers. */
+  inspection: Inspection | undefined;
   /** Errors that methods throw, by method name. */
   readonly failures = new Map<string, Error>();
   /** Promises that methods wait for before their answer, by method name. */
@@ -135,6 +138,7 @@ export class ControlDouble {
         minimumMicros: 20_000n,
         unit: 'image',
         balanceSufficient: true,
+        inspection: this.inspection,
       })),
       cancelJob: on('cancelJob', ({ jobId }: CancelJobRequest) => {
         const job = this.jobs.get(jobId);

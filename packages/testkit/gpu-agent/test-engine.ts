@@ -1,15 +1,17 @@
 import { createHash } from 'node:crypto';
 import { existsSync, writeFileSync } from 'node:fs';
-import { appendFile, readFile, symlink, writeFile } from 'node:fs/promises';
+import { appendFile, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import {
   type Engine,
+  type InspectRequest,
   RenderError,
   type RenderRequest,
   type RenderResult,
 } from '@semblance/engine-api/engine';
 import type { EngineOptions } from '@semblance/engine-api/engine-options';
+import type { Findings } from '@semblance/engine-api/findings';
 import type { EngineSource } from '@semblance/gpu-agent/engines/registry';
 import sharp from 'sharp';
 
@@ -21,6 +23,8 @@ export const TEST_ENGINE: EngineSource = {
 };
 export const NO_WARM_UP: EngineSource = { ...TEST_ENGINE, factory: 'createColdEngine' };
 export const HANGING_WARM_UP: EngineSource = { ...TEST_ENGINE, factory: 'createHangingEngine' };
+/** Looks at no pictures before a render. */
+export const BLIND: EngineSource = { ...TEST_ENGINE, factory: 'createBlindEngine' };
 /** Warms up successfully only from the second process on; a file in the cache directory counts the processes. */
 export const SECOND_TIME: EngineSource = { ...TEST_ENGINE, factory: 'createSecondTimeEngine' };
 /** Appends a line to the file `starts` of the cache directory for each process that warms up. */
@@ -41,10 +45,36 @@ export function createTestEngine(_options: EngineOptions): Engine {
       if (closed) throw new Error('the engine was closed');
       return render(request);
     },
+    inspect,
     async close() {
       closed = true;
     },
   };
+}
+
+/** Finds what the parameter `mode` says. */
+async function inspect({ inputs, parameters, signal }: InspectRequest): Promise<Findings> {
+  const faces = { found: 1, changed: 0, left: [{ reason: 'not_a_person' as const, count: 1 }] };
+  switch (parameters.mode) {
+    case 'refuse':
+      throw new RenderError('face_not_detected', 'There is no face in the image.', {
+        findings: { faces, hints: [] },
+      });
+    case 'throw':
+      throw new Error('private details of the engine');
+    case 'crash':
+      process.kill(process.pid, 'SIGKILL');
+      break;
+    case 'slow':
+      await delay(60_000, undefined, { signal });
+  }
+  const { size } = await stat(inputs.face ?? '');
+  return { hints: [{ code: 'face_small', message: `The face has ${size} bytes.`, input: 'face' }] };
+}
+
+export function createBlindEngine(options: EngineOptions): Engine {
+  const { inspect: _, ...blind } = createTestEngine(options);
+  return blind;
 }
 
 export function createColdEngine(options: EngineOptions): Engine {

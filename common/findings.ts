@@ -1,0 +1,42 @@
+import { CAPABILITIES, type Capability } from '@semblance/engine-api/capabilities';
+import { FINDING_CODE, MAX_FINDINGS, MAX_HINT_LENGTH } from '@semblance/engine-api/findings';
+import type { Findings } from '@semblance/proto/semblance/engine/v1/findings';
+import { clip } from './plain-text.ts';
+
+/** Returns an agent's findings, cut to what the record of a job takes. */
+export function cutFindings(said: Findings): Findings {
+  const known = <Item>(items: readonly Item[], code: (item: Item) => string) =>
+    items.filter((item) => FINDING_CODE.test(code(item))).slice(0, MAX_FINDINGS);
+  const atLeast0 = (value: number) => Math.max(0, value);
+  const { faces } = said;
+  return {
+    ...(faces && {
+      faces: {
+        found: atLeast0(faces.found),
+        changed: atLeast0(faces.changed),
+        left: known(faces.left, ({ reason }) => reason).map(({ reason, count }) => ({
+          reason,
+          count: atLeast0(count),
+        })),
+      },
+    }),
+    hints: known(said.hints, ({ code }) => code).map(({ code, message, input }) => ({
+      code,
+      message: clip(message, MAX_HINT_LENGTH),
+      ...(input ? { input: clip(input, 32) } : {}),
+    })),
+  };
+}
+
+/** Returns findings in the words of callers, who know an input by its field. */
+export function inFields({ faces, hints }: Findings, capability: Capability): Findings {
+  const roles: Readonly<Record<string, { readonly field: string } | undefined>> =
+    CAPABILITIES[capability].inputs;
+  return {
+    ...(faces && { faces }),
+    hints: hints.map(({ code, message, input = '' }) => {
+      const field = roles[input]?.field;
+      return { code, message, ...(field === undefined ? {} : { input: field }) };
+    }),
+  };
+}

@@ -1,0 +1,42 @@
+import { CAPABILITIES, type Capability, type MediaKind } from '@semblance/engine-api/capabilities';
+import type { InspectRequest } from '@semblance/proto/semblance/agent/v1/inspection';
+import type { InputLink } from '../assets/fetch-inputs.ts';
+import { checkCapability, checkParameters, checkUrl, fail } from '../attempts/start-request.ts';
+
+/** A checked request. */
+export interface Inspection {
+  readonly id: string;
+  readonly capability: Capability;
+  readonly parameters: Readonly<Record<string, string>>;
+  readonly inputs: readonly InputLink[];
+}
+
+/** Largest picture that is fetched, in bytes: the size of the largest upload of a picture. */
+const MAX_PICTURE_BYTES = 45 * 1024 * 1024;
+/** Such names are safe as names of folders. */
+const ID = /^[A-Za-z0-9][A-Za-z0-9-]{0,62}$/;
+
+/** @throws MalformedRequestError saying what is wrong; it does not quote links */
+export function parseInspect(request: InspectRequest): Inspection {
+  const { inspectionId, capability, parameters } = request;
+  if (!ID.test(inspectionId)) fail('inspection_id must be letters, digits and -');
+  checkCapability(capability);
+  checkParameters(parameters);
+  const roles: Readonly<Record<string, { readonly kind: MediaKind } | undefined>> =
+    CAPABILITIES[capability].inputs;
+  const pictures = Object.keys(roles).filter((role) => roles[role]?.kind === 'image');
+  const names = Object.keys(request.inputs);
+  if (
+    names.length === 0 ||
+    names.length !== pictures.length ||
+    !pictures.every((role) => names.includes(role))
+  )
+    fail(`the pictures of ${capability} are ${pictures.join(' and ') || 'none'}`);
+  const inputs = Object.entries(request.inputs).map(([role, { url, maxBytes }]) => {
+    checkUrl(`inputs.${role}`, url);
+    if (maxBytes < 0n) fail(`inputs.${role}.max_bytes is negative`);
+    const limit = maxBytes === 0n ? MAX_PICTURE_BYTES : Math.min(Number(maxBytes), MAX_PICTURE_BYTES);
+    return { role, url, maxBytes: limit };
+  });
+  return { id: inspectionId, capability, parameters, inputs };
+}
