@@ -18,6 +18,8 @@ export interface Pose extends Angles {
   /** Size of the head; 1 as in the still. */
   readonly scale: number;
   readonly expression: Expression;
+  /** Rise of the shoulders, as of a breath, in IOD. */
+  readonly breath?: number;
 }
 
 export const REST: Pose = { roll: 0, yaw: 0, pitch: 0, dx: 0, dy: 0, scale: 1, expression: {} };
@@ -152,6 +154,9 @@ export function posedPoints(portrait: Portrait, pose: Pose): Float32Array {
   return placeVertices(portrait, pose).moved;
 }
 
+/** What the shoulders take of the head's motion: of its shift and growth, and in IOD per radian of its turns. */
+const SHOULDERS = { dx: 0.4, dy: 0.3, scale: 0.4, yaw: 0.14, roll: 0.25 };
+
 interface Placed {
   /** Places of the vertices on the frame, with and without the expression, x and y in turn. */
   readonly moved: Float32Array;
@@ -176,6 +181,9 @@ function placeVertices(portrait: Portrait, pose: Pose): Placed {
   const moved = new Float32Array(count * 2);
   const turned = new Float32Array(count * 2);
   const depth = new Float32Array(count);
+  const lean = pose.dx * SHOULDERS.dx + pose.yaw * SHOULDERS.yaw + pose.roll * SHOULDERS.roll;
+  const sink = pose.dy * SHOULDERS.dy - (pose.breath ?? 0);
+  const nearer = (pose.scale - 1) * SHOULDERS.scale;
   const shiftX = pivot[0] + pose.dx * iod;
   const shiftY = pivot[1] + pose.dy * iod;
   for (let v = 0; v < count; v++) {
@@ -195,10 +203,13 @@ function placeVertices(portrait: Portrait, pose: Pose): Placed {
     const ty = shiftY + pose.scale * (at(r, 3) * px + at(r, 4) * py + at(r, 5) * pz);
     const dx = pose.scale * (at(r, 0) * ex + at(r, 1) * ey + at(r, 2) * ez);
     const dy = pose.scale * (at(r, 3) * ex + at(r, 4) * ey + at(r, 5) * ez);
-    turned[v * 2] = x + (tx - x) * w;
-    turned[v * 2 + 1] = y + (ty - y) * w;
-    moved[v * 2] = x + (tx + dx - x) * w;
-    moved[v * 2 + 1] = y + (ty + dy - y) * w;
+    const rest = (1 - w) * (shape.shoulders[v] as number);
+    const bx = rest * (lean * iod + nearer * px);
+    const by = rest * (sink * iod + nearer * py);
+    turned[v * 2] = x + (tx - x) * w + bx;
+    turned[v * 2 + 1] = y + (ty - y) * w + by;
+    moved[v * 2] = x + (tx + dx - x) * w + bx;
+    moved[v * 2 + 1] = y + (ty + dy - y) * w + by;
     depth[v] = at(r, 6) * px + at(r, 7) * py + at(r, 8) * pz;
   }
   return { moved, turned, depth, jaw };
