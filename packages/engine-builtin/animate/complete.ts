@@ -93,7 +93,10 @@ class Level {
     this.kinds = kinds;
     this.sources = new Int32Array(kinds.length).fill(-1);
     this.#costs = new Float32Array(kinds.length);
-    const depth = distanceInside(maskOf(this, (kind) => kind === KIND.hidden), false);
+    const depth = distanceInside(
+      maskOf(this, (kind) => kind === KIND.hidden),
+      false,
+    );
     this.#trust = depth.data.map((distance) => DEEPER ** -distance);
     const inside = distanceInside(maskOf(this, (kind) => kind === KIND.source));
     this.#isCentre = Uint8Array.from(inside.data, (distance) => (distance > HALF * 1.34 ? 1 : 0));

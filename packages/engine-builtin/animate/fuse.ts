@@ -27,18 +27,20 @@ export function fuse({ width, height, data }: RgbImage, kinds: Uint8Array, sourc
     const source = sources[target] as number;
     const [x, y] = [target % width, Math.floor(target / width)];
     for (let c = 0; c < 3; c++) now[target * 3 + c] = colour(source, c);
-    [x > 0 ? -1 : 0, x < width - 1 ? 1 : 0, y > 0 ? -width : 0, y < height - 1 ? width : 0].forEach((by, n) => {
-      const other = target + by;
-      if (by === 0 || kinds[other] === KIND.ignored) return;
-      beside[k * 4 + n] = other;
-      counts[k] = (counts[k] as number) + 1;
-      const from = sources[other] as number;
-      for (let c = 0; c < 3; c++) {
-        let slope = colour(source, c) - colour(source + by, c);
-        if (from >= 0) slope = (slope + colour(from - by, c) - colour(from, c)) / 2;
-        slopes[k * 3 + c] = (slopes[k * 3 + c] as number) + slope;
-      }
-    });
+    [x > 0 ? -1 : 0, x < width - 1 ? 1 : 0, y > 0 ? -width : 0, y < height - 1 ? width : 0].forEach(
+      (by, n) => {
+        const other = target + by;
+        if (by === 0 || kinds[other] === KIND.ignored) return;
+        beside[k * 4 + n] = other;
+        counts[k] = (counts[k] as number) + 1;
+        const from = sources[other] as number;
+        for (let c = 0; c < 3; c++) {
+          let slope = colour(source, c) - colour(source + by, c);
+          if (from >= 0) slope = (slope + colour(from - by, c) - colour(from, c)) / 2;
+          slopes[k * 3 + c] = (slopes[k * 3 + c] as number) + slope;
+        }
+      },
+    );
   });
   for (let round = 0; round < ROUNDS; round++) {
     for (let k = 0; k < targets.length; k++) {

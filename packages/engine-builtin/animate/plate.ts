@@ -11,8 +11,8 @@ import {
   smoothstep,
 } from '@semblance/vision/plane/plane';
 import { complete, KIND } from './complete.ts';
-import { fuse } from './fuse.ts';
 import type { FaceFrame } from './face-frame.ts';
+import { fuse } from './fuse.ts';
 import { type HeadShape, headShape, mobility } from './head-shape.ts';
 import { personMatte } from './matte.ts';
 import { sampleByte, scanTriangles } from './raster.ts';
@@ -23,7 +23,7 @@ const WORK_IOD = 28;
  * Distances from the edge of the person, in IOD: background that moves along, background that is made up, and
  * background that is not copied, because it may have a fringe of the person.
  */
-const CARRIED = 0.09;
+const CARRIED = 0.05;
 const PLATE = 0.13;
 const FRINGE = 0.2;
 /** Depth behind that edge, in IOD, up to which background can come into sight. */

@@ -1,5 +1,6 @@
 import { LEFT_EYE, LIPS_INNER, LIPS_OUTER, RIGHT_EYE } from '@semblance/vision/face-regions';
 import { MOUTH_TRIANGLES } from '@semblance/vision/plane/warp-map';
+import { type Covered, shownPose } from './covered.ts';
 import { type Expression, ExpressionRig } from './expression.ts';
 import type { FaceFrame } from './face-frame.ts';
 import { farthestFirst, type HeadShape, NECK } from './head-shape.ts';
@@ -46,6 +47,8 @@ export interface PortraitData {
   /** Size of the still; outside the box equal to the still. */
   readonly background: Planes;
   readonly alpha: { readonly luma: Uint8Array; readonly chroma: Uint8Array };
+  /** What something in front of the face covers; it moves with the head and has no expression. */
+  readonly covered?: Covered;
   /** Visible triangles around the face: completely opaque ones, and those with the edge of the head. */
   readonly surround: { readonly opaque: Uint16Array; readonly soft: Uint16Array };
 }
@@ -103,7 +106,8 @@ function pick(points: Float32Array, indices: readonly number[]): Float32Array {
  * @param into an earlier frame of the same portrait, which is drawn over
  * @returns a frame, 4:2:0
  */
-export function drawPortrait(portrait: Portrait, pose: Pose, into?: Uint8Array): Uint8Array {
+export function drawPortrait(portrait: Portrait, wanted: Pose, into?: Uint8Array): Uint8Array {
+  const pose = portrait.covered ? shownPose(wanted, portrait.covered) : wanted;
   const { shape, surround, width, height, box, background, alpha } = portrait;
   const out = into ?? portrait.still.slice();
   const planes = planesOf(out, width, height);
@@ -132,7 +136,7 @@ export function drawPortrait(portrait: Portrait, pose: Pose, into?: Uint8Array):
   }
   smoothSilhouette(planes.y, box, placed.moved, portrait.edges);
   paintEyes(planes, still, portrait, placed, pose.expression);
-  paintMouth(planes, still, portrait, placed, pose.expression);
+  if (!portrait.covered?.mouth) paintMouth(planes, still, portrait, placed, pose.expression);
   return out;
 }
 
@@ -171,6 +175,9 @@ function placeVertices(portrait: Portrait, pose: Pose): Placed {
   const count = shape.follow.length;
   const offsets = new Float32Array(count * 2);
   const jaw = rig.apply(pose.expression, offsets);
+  portrait.covered?.points.forEach((share, v) => {
+    for (const k of [v * 2, v * 2 + 1]) offsets[k] = (offsets[k] as number) * (1 - share);
+  });
   const r = rotationOf(pose);
   const at = (m: Float64Array, i: number): number => m[i] as number;
   const pivot = [0, 1, 2].map(

@@ -1,17 +1,13 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import type { Face } from '@semblance/vision/face-mesh';
+import { withFlatObject } from './covered.ts';
 import { faceFrame } from './face-frame.ts';
 import { type HeadShape, mobility } from './head-shape.ts';
+import type { Seen } from './look.ts';
 import { separate } from './plate.ts';
 import { type Portrait, withRig } from './portrait.ts';
 import { type BytePlane, scanTriangles } from './raster.ts';
 import { planesOf, rgbToYuv } from './yuv.ts';
-
-/** What networks see in a still; without it less is known. */
-export interface Seen {
-  /** The person, 0–255 for each pixel. */
-  readonly person?: Uint8Array | undefined;
-}
 
 /**
  * Makes a portrait of a picture with a face.
@@ -23,8 +19,10 @@ export function preparePortrait(picture: Picture, face: Face, seen: Seen = {}): 
   if (width % 2 || height % 2 || channels !== 3 || data instanceof Uint16Array) {
     throw new RangeError('a portrait needs an 8-bit RGB picture of even size');
   }
+  const { person, covered } = seen;
   const frame = faceFrame(face.points);
-  const { shape, box, background, alpha } = separate(picture, face.points, frame, seen.person);
+  const points = withFlatObject(face.points, covered);
+  const { shape, box, background, alpha } = separate(picture, points, frame, person);
   const still = rgbToYuv(data, width, height);
   const whole = data.slice();
   const luma = new Uint8Array(width * height).fill(255);
@@ -55,6 +53,7 @@ export function preparePortrait(picture: Picture, face: Face, seen: Seen = {}): 
     box,
     background: planesOf(rgbToYuv(whole, width, height), width, height),
     alpha: { luma, chroma },
+    ...(covered ? { covered } : {}),
     surround: sortSurround(shape, { width, height, data: luma }),
   });
 }

@@ -11,6 +11,7 @@ import { findSpeechTools } from '@semblance/speech/tools';
 import { readShown } from '@semblance/vision/image/picture-file';
 import sharp from 'sharp';
 import { drawThreads } from '../animate/draw-threads.ts';
+import { lookAround } from '../animate/look.ts';
 import type { Portrait, Pose } from '../animate/portrait.ts';
 import { PortraitVideo } from '../animate/portrait-video.ts';
 import { preparePortrait } from '../animate/prepare.ts';
@@ -83,7 +84,11 @@ export async function speakPortrait(job: AvatarJob, tools: AvatarTools): Promise
     const seen = await finder.look(picture, checkpoint);
     const [face] = seen.faces;
     if (!face) throw new RenderError('face_not_detected', 'No face was found in the portrait (image_key).');
-    return { portrait: preparePortrait(picture, face), still: stillFindings(seen, IMAGE) };
+    const around = await lookAround(picture, face, finder, checkpoint);
+    return {
+      portrait: preparePortrait(picture, face, around),
+      still: stillFindings(seen, IMAGE, around.covered),
+    };
   });
   checkpoint();
   const sound = join(job.outputDir, '.speech.wav');

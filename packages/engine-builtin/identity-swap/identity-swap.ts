@@ -5,7 +5,7 @@ import { prefetch } from '@semblance/media/prefetch';
 import type { Media, Size, VideoFrame } from '@semblance/media/types';
 import { faceFromPoints } from '@semblance/vision/face-mesh';
 import type { Person, PersonFinder } from '@semblance/vision/person';
-import { openPersonFinder } from '@semblance/vision/person-finder';
+import { peopleOf } from '../animate/look.ts';
 import { faceHints, framesUnchanged } from '../findings/hints.ts';
 import type { Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
@@ -13,6 +13,7 @@ import { CutDetector } from '../video-swap/cuts.ts';
 import { shrunk } from '../video-swap/frame-part.ts';
 import { fittedTo, readCharacter } from './character.ts';
 import { PersonFaceFollower } from './face-follow.ts';
+import { FaceFront } from './face-front.ts';
 import { scaledPerson } from './follow.ts';
 import { SceneVideo, sceneThreads } from './scene-threads.ts';
 import { PersonTracker } from './search.ts';
@@ -39,17 +40,6 @@ export const renderIdentitySwap: Renderer = async (work, tools) => {
   const job = { video, character, resolution, outputDir: work.outputDir } as const;
   return identitySwap(job, await tools.media(), { ...tools, people: await peopleOf() });
 };
-
-let people: Promise<PersonFinder> | undefined;
-
-/** Returns the finder of this thread, which all its renders share. */
-function peopleOf(): Promise<PersonFinder> {
-  people ??= openPersonFinder().catch((error) => {
-    people = undefined;
-    throw error;
-  });
-  return people;
-}
 
 export interface IdentitySwapJob {
   readonly video: string;
@@ -106,6 +96,7 @@ export async function identitySwap(
     );
     const tracker = new PersonTracker(people);
     const follower = new PersonFaceFollower(faces, checkpoint);
+    const front = new FaceFront(faces, video.color);
     const look = async (frame: VideoFrame): Promise<Person | undefined> => {
       const whole = { x: 0, y: 0, width: frame.width, height: frame.height };
       const person = await tracker.track(shrunk(frame, whole, step, video.color).picture);
@@ -126,13 +117,15 @@ export async function identitySwap(
         await timed('draw', () => scene.cut());
         tracker.reset();
         follower.reset();
+        front.reset();
       }
       // While the networks process this frame, another thread draws the frames before it.
       const person = await timed('find', () => look(frame));
       checkpoint();
       if (person) found++;
       const face = character.face && (await timed('face', () => follower.follow(frame, person)));
-      await timed('draw', () => scene.add(frame, person, face));
+      const cover = face && (await timed('face', () => front.look(frame, face)));
+      await timed('draw', () => scene.add(frame, person, face, cover));
       onProgress(0.02 + 0.95 * Math.min(1, (frame.index + 1 + scene.written) / 2 / expected), 'swap');
     }
     if (found === 0) {

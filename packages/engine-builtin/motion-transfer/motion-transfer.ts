@@ -6,6 +6,7 @@ import type { ColorTags, Media, VideoFrame } from '@semblance/media/types';
 import { readShown } from '@semblance/vision/image/picture-file';
 import sharp from 'sharp';
 import { drawThreads } from '../animate/draw-threads.ts';
+import { lookAround } from '../animate/look.ts';
 import { type Portrait, REST } from '../animate/portrait.ts';
 import { PortraitVideo } from '../animate/portrait-video.ts';
 import { preparePortrait } from '../animate/prepare.ts';
@@ -69,9 +70,10 @@ export async function transferMotion(
     if (!face) {
       throw new RenderError('face_not_detected', 'No face was found in the character picture (image_key).');
     }
-    const prepared = preparePortrait(picture, face);
+    const around = await lookAround(picture, face, finder, checkpoint);
+    const prepared = preparePortrait(picture, face, around);
     const mouth = await measureMouth(prepared, face, finder, checkpoint);
-    return { portrait: prepared, mouth, still: stillFindings(seen, IMAGE) };
+    return { portrait: prepared, mouth, still: stillFindings(seen, IMAGE, around.covered) };
   });
   checkpoint();
   const outputPath = join(job.outputDir, 'output.mp4');

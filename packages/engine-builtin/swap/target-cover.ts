@@ -6,7 +6,7 @@ import { findCover, TARGET_COVER } from './cover.ts';
 import type { FaceZones } from './face-zones.ts';
 
 /** Probabilities of the network below which nothing covers a pixel, and from which something covers all of it. */
-const COVERED = [0.25, 0.6] as const;
+export const COVERED = [0.25, 0.6] as const;
 
 /** The coarse grid on which a target is analysed. */
 export interface WorkGrid {
