@@ -53,8 +53,8 @@ describe('a portrait', () => {
       1,
     );
     // The flag at the left, beside head and shoulders.
-    for (let y = 0; y < 0.4 * height; y++) {
-      expect(difference(frame, portrait.still, y * width, y * width + 60).most).toBeLessThanOrEqual(2);
+    for (let y = 0; y < 0.3 * height; y++) {
+      expect(difference(frame, portrait.still, y * width, y * width + 60).most).toBeLessThanOrEqual(1);
     }
   });
 

@@ -25,7 +25,8 @@ export function preparePortrait(picture: Picture, face: Face, seen: Seen = {}): 
   const { shape, box, background, alpha } = separate(picture, points, frame, person);
   const still = rgbToYuv(data, width, height);
   const whole = data.slice();
-  const luma = new Uint8Array(width * height).fill(255);
+  // Outside the box nothing moves into it.
+  const luma = new Uint8Array(width * height);
   const boxWidth = box.right - box.left;
   for (let y = box.top; y < box.bottom; y++) {
     const row = (y - box.top) * boxWidth;
