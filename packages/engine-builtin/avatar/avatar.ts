@@ -8,6 +8,8 @@ import type { ColorTags, Media } from '@semblance/media/types';
 import { type SpokenScript, speakScript } from '@semblance/speech/speech';
 import type { SpeechTools } from '@semblance/speech/speech-tools';
 import { findSpeechTools } from '@semblance/speech/tools';
+import type { Sounding } from '@semblance/speech/voices';
+import { cropsOf } from '@semblance/vision/face-mesh';
 import { readShown } from '@semblance/vision/image/picture-file';
 import sharp from 'sharp';
 import { drawThreads } from '../animate/draw-threads.ts';
@@ -65,7 +67,8 @@ export interface AvatarJob {
   readonly outputDir: string;
 }
 
-export interface AvatarTools extends Pick<RenderTools, 'finder' | 'signal' | 'checkpoint' | 'onProgress'> {
+export interface AvatarTools
+  extends Pick<RenderTools, 'finder' | 'recogniser' | 'signal' | 'checkpoint' | 'onProgress'> {
   readonly media: Media;
   readonly speech: SpeechTools;
   /** Receives the commanded content of every frame. */
@@ -78,16 +81,18 @@ export async function speakPortrait(job: AvatarJob, tools: AvatarTools): Promise
   const times = new StageTimes();
   const { timed } = times;
   onProgress(0, 'portrait');
-  const { portrait, still } = await timed('portrait', async () => {
+  const { portrait, still, sounding } = await timed('portrait', async () => {
     const picture = await readPortrait(job.image, job.shorterSide ?? DEFAULT_SIDE);
     checkpoint();
     const seen = await finder.look(picture, checkpoint);
     const [face] = seen.faces;
     if (!face) throw new RenderError('face_not_detected', 'No face was found in the portrait (image_key).');
     const around = await lookAround(picture, face, finder, checkpoint);
+    const recogniser = await tools.recogniser?.();
     return {
       portrait: preparePortrait(picture, face, around),
       still: stillFindings(seen, IMAGE, around.covered),
+      sounding: await recogniser?.takenFor(cropsOf(picture), face),
     };
   });
   checkpoint();
@@ -99,6 +104,7 @@ export async function speakPortrait(job: AvatarJob, tools: AvatarTools): Promise
         script: job.script,
         voiceId: job.voiceId,
         language: job.language,
+        sounding,
         tools: tools.speech,
         signal,
         path: sound,
@@ -141,7 +147,10 @@ export async function speakPortrait(job: AvatarJob, tools: AvatarTools): Promise
         units: { unit: 'second', quantity: written.durationMs / 1000 },
         stages: times.stages,
         details: { frames: written.frames, width, height, ...saidBy(speech) },
-        findings: { ...still, hints: [...still.hints, ...scriptHints(speech)] },
+        findings: {
+          ...still,
+          hints: [...still.hints, ...scriptHints(speech), ...voiceHints(speech, sounding)],
+        },
       };
     } catch (error) {
       await writer.abort();
@@ -176,6 +185,14 @@ function scriptHints({ leftOut, languageUnknown }: SpokenScript): Hint[] {
     hints.push({ code: 'language_unknown', message });
   }
   return hints;
+}
+
+/** Returns the hint about a voice that was named and differs from what the portrait is taken for. */
+function voiceHints({ voice, sounding }: SpokenScript, wanted: Sounding | undefined): Hint[] {
+  if (!wanted || !sounding || sounding === wanted) return [];
+  const other = wanted === 'woman' ? 'slt or espeak-ng/de+f2' : 'rms or espeak-ng/de';
+  const message = `The voice ${voice} sounds like a ${sounding}'s, which may not fit the person in the portrait. If that is not meant, name another voice_id, such as ${other}.`;
+  return [{ code: 'voice_differs', message }];
 }
 
 /** Returns the portrait at the size of the output. */
