@@ -5,8 +5,12 @@ import { squareCrop } from './picture.ts';
 const SIZE = 224;
 /** Side of the network's crop relative to the extent of the mesh. */
 const CROP_SCALE = 1.35;
-/** Network's probability of the other sex below which a guess is sure. */
-const SURE = 0.3;
+/**
+ * Probabilities of a man below and above which a guess is sure. The network takes a woman in uniform and cap for a man
+ * with 0.89.
+ */
+const WOMAN = 0.3;
+const MAN = 0.95;
 
 /**
  * Computes a 1024-d descriptor of identity (`faceres` of `@vladmandic/human`), to be compared by {@link sameness}.
@@ -25,7 +29,7 @@ export class FaceRecogniser {
 
   /**
    * Guesses whether most people would take a face for a woman's or a man's, for the choice of a voice. Of 269
-   * portraits it is sure about 253, and takes none of these for the other.
+   * portraits it is sure about 68 of 79 women and 90 of 190 men, and takes none of these for the other.
    * @returns undefined when it is not sure
    */
   async takenFor(source: CropSource, face: Face): Promise<'woman' | 'man' | undefined> {
@@ -34,8 +38,8 @@ export class FaceRecogniser {
     for (const pixels of [crop, mirrored(crop)]) {
       man += ((await this.#run(pixels)).man?.data[0] as number) / 2;
     }
-    if (man < SURE) return 'woman';
-    return man > 1 - SURE ? 'man' : undefined;
+    if (man < WOMAN) return 'woman';
+    return man > MAN ? 'man' : undefined;
   }
 
   #run(pixels: Float32Array): Promise<InferenceSession.ReturnType> {
