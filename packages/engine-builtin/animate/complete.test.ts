@@ -20,7 +20,7 @@ function striped(shade: (x: number, y: number) => number) {
 
 function filled(picture: ReturnType<typeof striped>): { value: (i: number) => number; sources: Int32Array } {
   const { seen, kinds } = picture;
-  const sources = complete(seen, seen, kinds);
+  const sources = complete(seen, kinds);
   if (!sources) throw new Error('too little is seen');
   const tone = fuse(seen, kinds, sources);
   const value = (i: number): number =>
@@ -67,6 +67,6 @@ describe('a completed picture', () => {
     const picture = striped(() => 100);
     picture.kinds.fill(KIND.ignored, 0, 40 * width);
     picture.kinds.fill(KIND.hidden, 40 * width);
-    expect(complete(picture.seen, picture.seen, picture.kinds)).toBeUndefined();
+    expect(complete(picture.seen, picture.kinds)).toBeUndefined();
   });
 });

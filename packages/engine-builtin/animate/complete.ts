@@ -33,18 +33,21 @@ const DEEPER = 1.3;
  * what is seen nearby, and for the squared way to it as a share of the picture's side.
  */
 const STRANGE = 0.5;
-const FAR = 3000;
+/** Distance over which that mean reaches, in pixels. */
+const SPREAD = 6;
+/** Weight in it of what may show a fringe. */
+const FRINGED = 0.05;
+const FAR = 6000;
 
 /**
  * Finds for each hidden pixel a seen one to copy, such that what is copied looks like the rest of the picture: every
  * patch of it occurs there (Wexler et al. 2007, by the search of Barnes et al. 2009). Stripes, shelves and folds are
  * continued as they are.
- * @param smooth the picture with a smooth guess of what is hidden
  * @param kinds a {@link KIND} for each pixel
  * @returns the index of the source of each hidden pixel, -1 for all others; undefined when too little is seen
  */
-export function complete(image: RgbImage, smooth: RgbImage, kinds: Uint8Array): Int32Array | undefined {
-  const levels = [new Level(image, smooth.data, kinds)];
+export function complete(image: RgbImage, kinds: Uint8Array): Int32Array | undefined {
+  const levels = [new Level(image, kinds)];
   for (let last = levels[0] as Level; Math.max(last.width, last.height) > COARSEST; ) {
     last = last.halved();
     // A narrow strip beside a person is no place to copy from in a small picture.
@@ -74,7 +77,8 @@ class Level {
   readonly height: number;
   /** Colours; those of hidden pixels are the present guess. */
   readonly data: Float32Array;
-  readonly smooth: Float32Array;
+  /** Mean colours of what is seen nearest to each hidden pixel. */
+  readonly #nearby: Float32Array;
   readonly kinds: Uint8Array;
   /** Hidden pixels, the outermost first. */
   readonly targets: readonly number[];
@@ -86,9 +90,8 @@ class Level {
   /** Distance between the patch of each hidden pixel and that of its source. */
   readonly #costs: Float32Array;
 
-  constructor({ width, height, data }: RgbImage, smooth: Float32Array, kinds: Uint8Array) {
+  constructor({ width, height, data }: RgbImage, kinds: Uint8Array) {
     [this.width, this.height] = [width, height];
-    this.smooth = smooth;
     this.data = Float32Array.from(data);
     this.kinds = kinds;
     this.sources = new Int32Array(kinds.length).fill(-1);
@@ -105,6 +108,33 @@ class Level {
     this.targets = all
       .filter((i) => kinds[i] === KIND.hidden)
       .sort((a, b) => (depth.data[a] as number) - (depth.data[b] as number) || a - b);
+    this.#nearby = this.#spread();
+  }
+
+  /** Returns the colours with those of the border spread over the hidden part, from the outermost pixel inwards. */
+  #spread(): Float32Array {
+    const { width, height } = this;
+    const out = this.data.slice();
+    const weights = { [KIND.source]: 1, [KIND.context]: FRINGED, [KIND.hidden]: 0, [KIND.ignored]: 0 };
+    const known = Float32Array.from(this.kinds, (kind) => weights[kind as keyof typeof weights]);
+    for (const target of this.targets) {
+      const [x, y] = [target % width, Math.floor(target / width)];
+      const mean = [0, 0, 0];
+      let all = 0;
+      for (let dy = -Math.min(SPREAD, y); dy <= Math.min(SPREAD, height - 1 - y); dy++) {
+        for (let dx = -Math.min(SPREAD, x); dx <= Math.min(SPREAD, width - 1 - x); dx++) {
+          const at = target + dy * width + dx;
+          const weight = known[at] as number;
+          if (weight === 0) continue;
+          for (let c = 0; c < 3; c++) mean[c] = (mean[c] as number) + weight * (out[at * 3 + c] as number);
+          all += weight;
+        }
+      }
+      if (all === 0) continue;
+      for (let c = 0; c < 3; c++) out[target * 3 + c] = (mean[c] as number) / all;
+      known[target] = Math.min(1, all);
+    }
+    return out;
   }
 
   /** Returns the level of half the resolution. */
@@ -112,7 +142,6 @@ class Level {
     const width = this.width >> 1;
     const height = this.height >> 1;
     const data = plane(width * 3, height).data;
-    const smooth = plane(width * 3, height).data;
     const kinds = new Uint8Array(width * height);
     for (let i = 0; i < kinds.length; i++) {
       const from = 2 * (Math.floor(i / width) * this.width + (i % width));
@@ -120,10 +149,6 @@ class Level {
       const of = (kind: number): number[] => four.filter((at) => this.kinds[at] === kind);
       const order = [KIND.hidden, KIND.ignored, KIND.context, KIND.source] as const;
       kinds[i] = order.find((kind) => of(kind).length > 0) as number;
-      for (const at of four) {
-        for (let c = 0; c < 3; c++)
-          smooth[i * 3 + c] = (smooth[i * 3 + c] as number) + (this.smooth[at * 3 + c] as number) / 4;
-      }
       const seen = [...of(KIND.source), ...of(KIND.context)];
       for (const at of seen) {
         for (let c = 0; c < 3; c++) {
@@ -131,7 +156,7 @@ class Level {
         }
       }
     }
-    return new Level({ width, height, data }, smooth, kinds);
+    return new Level({ width, height, data }, kinds);
   }
 
   /** Chooses the first sources, from the outermost hidden pixel inwards, by what is known around each. */
@@ -244,13 +269,13 @@ class Level {
    * soon as it exceeds that.
    */
   #difference(target: number, source: number, most: number, kinds: Uint8Array): number {
-    const { width, height, data, smooth } = this;
+    const { width, height, data } = this;
     const [x, y] = [target % width, Math.floor(target / width)];
     const acrossX = ((source % width) - x) / width;
     const acrossY = (Math.floor(source / width) - y) / width;
     let extra = FAR * (acrossX * acrossX + acrossY * acrossY);
     for (let c = 0; c < 3; c++) {
-      extra += STRANGE * ((data[source * 3 + c] as number) - (smooth[target * 3 + c] as number)) ** 2;
+      extra += STRANGE * ((data[source * 3 + c] as number) - (this.#nearby[target * 3 + c] as number)) ** 2;
     }
     if (extra > most) return Infinity;
     const [left, right] = [-Math.min(HALF, x), Math.min(HALF, width - 1 - x)];

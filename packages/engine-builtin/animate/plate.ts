@@ -102,7 +102,7 @@ export function separate(
   const weights = { [KIND.source]: 1, [KIND.context]: 0.03, [KIND.hidden]: 0, [KIND.ignored]: 0 };
   for (let i = 0; i < kinds.length; i++) known.data[i] = weights[kinds[i] as keyof typeof weights];
   const smooth = pushPull(image, known);
-  const sources = complete(image, smooth, kinds);
+  const sources = complete(image, kinds);
   const copies = sources && { sources, tone: split(fuse(image, kinds, sources)) };
   return { shape, box, ...enlarge(picture, box, crop, { smooth: split(smooth), copies, hidden, alpha }) };
 }
