@@ -41,7 +41,7 @@ describe('a completed picture', () => {
     const wrong = hidden(picture.kinds).filter(
       (i) => Math.abs(value(i) - (picture.whole[i * 3] as number)) > 30,
     );
-    expect(wrong.length).toBeLessThan(0.12 * hidden(picture.kinds).length);
+    expect(wrong.length).toBeLessThan(0.15 * hidden(picture.kinds).length);
   });
 
   it('has no steps in a wall whose light falls off', () => {

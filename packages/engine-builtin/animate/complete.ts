@@ -30,9 +30,10 @@ const TRIED = 900;
 const DEEPER = 1.3;
 /**
  * What a source costs besides the difference of the patches: for its colour's squared difference from the mean of
- * what is seen nearby, and for the squared way to it as a share of the picture's side.
+ * what is seen nearby beyond so many deviations of that, and for the squared way to it as a share of the picture's side.
  */
-const STRANGE = 0.5;
+const STRANGE = 1;
+const DEVIATIONS = 2;
 /** Distance over which that mean reaches, in pixels. */
 const SPREAD = 6;
 /** Weight in it of what may show a fringe. */
@@ -77,8 +78,9 @@ class Level {
   readonly height: number;
   /** Colours; those of hidden pixels are the present guess. */
   readonly data: Float32Array;
-  /** Mean colours of what is seen nearest to each hidden pixel. */
+  /** Mean colours, and mean squares of the colours, of what is seen nearest to each hidden pixel. */
   readonly #nearby: Float32Array;
+  readonly #squares: Float32Array;
   readonly kinds: Uint8Array;
   /** Hidden pixels, the outermost first. */
   readonly targets: readonly number[];
@@ -108,13 +110,14 @@ class Level {
     this.targets = all
       .filter((i) => kinds[i] === KIND.hidden)
       .sort((a, b) => (depth.data[a] as number) - (depth.data[b] as number) || a - b);
-    this.#nearby = this.#spread();
+    this.#nearby = this.#spread(this.data);
+    this.#squares = this.#spread(this.data.map((value) => value * value));
   }
 
-  /** Returns the colours with those of the border spread over the hidden part, from the outermost pixel inwards. */
-  #spread(): Float32Array {
+  /** Returns values with those of the border spread over the hidden part, from the outermost pixel inwards. */
+  #spread(values: Float32Array): Float32Array {
     const { width, height } = this;
-    const out = this.data.slice();
+    const out = values.slice();
     const weights = { [KIND.source]: 1, [KIND.context]: FRINGED, [KIND.hidden]: 0, [KIND.ignored]: 0 };
     const known = Float32Array.from(this.kinds, (kind) => weights[kind as keyof typeof weights]);
     for (const target of this.targets) {
@@ -275,7 +278,10 @@ class Level {
     const acrossY = (Math.floor(source / width) - y) / width;
     let extra = FAR * (acrossX * acrossX + acrossY * acrossY);
     for (let c = 0; c < 3; c++) {
-      extra += STRANGE * ((data[source * 3 + c] as number) - (this.#nearby[target * 3 + c] as number)) ** 2;
+      const mean = this.#nearby[target * 3 + c] as number;
+      const variance = (this.#squares[target * 3 + c] as number) - mean * mean;
+      const by = ((data[source * 3 + c] as number) - mean) ** 2 - DEVIATIONS ** 2 * variance;
+      if (by > 0) extra += STRANGE * by;
     }
     if (extra > most) return Infinity;
     const [left, right] = [-Math.min(HALF, x), Math.min(HALF, width - 1 - x)];

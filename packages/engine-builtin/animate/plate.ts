@@ -28,6 +28,8 @@ const PLATE = 0.13;
 const FRINGE = 0.2;
 /** Depth behind that edge, in IOD, up to which background can come into sight. */
 const DEPTH = 1;
+/** Depth, in IOD, from which copies fade, because little around them tells what they should be. */
+const UNSURE = 0.65;
 
 /** The background behind a head, and the moving part of the picture. */
 export interface Layers {
@@ -103,7 +105,11 @@ export function separate(
   for (let i = 0; i < kinds.length; i++) known.data[i] = weights[kinds[i] as keyof typeof weights];
   const smooth = pushPull(image, known);
   const sources = complete(image, kinds);
-  const copies = sources && { sources, tone: split(fuse(image, kinds, sources)) };
+  const share = distanceInside(edge, false);
+  for (let i = 0; i < share.data.length; i++) {
+    share.data[i] = 1 - smoothstep(UNSURE * WORK_IOD, DEPTH * WORK_IOD, share.data[i] as number);
+  }
+  const copies = sources && { sources, tone: split(fuse(image, kinds, sources)), share };
   return { shape, box, ...enlarge(picture, box, crop, { smooth: split(smooth), copies, hidden, alpha }) };
 }
 
@@ -182,10 +188,13 @@ function movingPlane(shape: HeadShape, crop: CropTransform, width: number, heigh
   return out;
 }
 
-/** Where each hidden pixel of the small picture is copied from, and what is added to red, green and blue there. */
+/** The copies of which the hidden background is made, for each pixel of the small picture. */
 interface Copies {
   readonly sources: Int32Array;
+  /** What is added to red, green and blue. */
   readonly tone: readonly Plane[];
+  /** How far they count rather than the blur. */
+  readonly share: Plane;
 }
 
 function split({ width, height, data }: RgbImage): Plane[] {
@@ -217,9 +226,14 @@ function enlarge(
       alpha[i] = 255 * sample(fields.alpha, u, v);
       const share = smoothstep(0, 0.6, sample(hidden, u, v));
       const p = ((box.top + y) * picture.width + box.left + x) * picture.channels;
-      if (share > 0 && !(copies && copied(picture, { x, y, box, scale }, copies, made))) {
-        const noise = grain * roughness(x, y);
-        for (let c = 0; c < 3; c++) made[c] = sample(smooth[c] as Plane, u, v) + noise;
+      if (share > 0) {
+        const isCopied = copies && copied(picture, { x, y, box, scale }, copies, made);
+        const sure = isCopied ? sample(copies.share, u, v) : 0;
+        const noise = sure < 1 ? grain * roughness(x, y) : 0;
+        for (let c = 0; c < 3 && sure < 1; c++) {
+          const blurred = sample(smooth[c] as Plane, u, v) + noise;
+          made[c] = blurred + ((made[c] as number) - blurred) * sure;
+        }
       }
       for (let c = 0; c < 3; c++) {
         const seen = picture.data[p + c] as number;
