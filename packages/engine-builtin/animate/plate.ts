@@ -11,6 +11,7 @@ import {
   smoothstep,
 } from '@semblance/vision/plane/plane';
 import { complete, KIND } from './complete.ts';
+import { type Copies, copied } from './copies.ts';
 import type { FaceFrame } from './face-frame.ts';
 import { fuse } from './fuse.ts';
 import { type HeadShape, headShape, mobility } from './head-shape.ts';
@@ -24,8 +25,8 @@ const WORK_IOD = 28;
  * background that is not copied, because it may have a fringe of the person.
  */
 const CARRIED = 0.05;
-const PLATE = 0.13;
-const FRINGE = 0.2;
+const PLATE = 0.1;
+const FRINGE = 0.18;
 /** Depth behind that edge, in IOD, up to which background can come into sight. */
 const DEPTH = 1;
 /** Depth, in IOD, from which copies fade, because little around them tells what they should be. */
@@ -88,8 +89,8 @@ export function separate(
     top: top === 0 && touches(matte, 0, width, 0, 1) ? 0 : -1e9,
   };
   const shape = headShape(points, frame, cut, picture);
-  // A little background moves with the head, so that an edge found too far inside cuts nothing off, and so that the
-  // still head hides everything that is made up.
+  // A little background moves with the head, so that an edge found too far inside cuts nothing off. Made-up background
+  // begins beyond it, because what is left of the person there would show where the head was.
   const edge = threshold(matte, 0.15);
   const wide = blur(grow(edge, CARRIED * WORK_IOD), 0.03 * WORK_IOD);
   const alpha = plane(width, height);
@@ -188,15 +189,6 @@ function movingPlane(shape: HeadShape, crop: CropTransform, width: number, heigh
   return out;
 }
 
-/** The copies of which the hidden background is made, for each pixel of the small picture. */
-interface Copies {
-  readonly sources: Int32Array;
-  /** What is added to red, green and blue. */
-  readonly tone: readonly Plane[];
-  /** How far they count rather than the blur. */
-  readonly share: Plane;
-}
-
 function split({ width, height, data }: RgbImage): Plane[] {
   return [0, 1, 2].map((c) => {
     const out = plane(width, height);
@@ -245,44 +237,6 @@ function enlarge(
     background: new Uint8Array(background.buffer),
     alpha: new Uint8Array(alpha.buffer),
   };
-}
-
-/**
- * Copies the colour of one pixel of the background from where the four pixels of the small picture around it have
- * their sources. Between different sources it blends.
- * @returns whether any of them has one
- */
-function copied(
-  picture: Picture,
-  { x, y, box, scale }: { x: number; y: number; box: Layers['box']; scale: number },
-  { sources, tone }: Copies,
-  out: number[],
-): boolean {
-  const { width, height } = tone[0] as Plane;
-  const [gx, gy] = [(x + 0.5) / scale - 0.5, (y + 0.5) / scale - 0.5];
-  const [x0, y0] = [Math.floor(gx), Math.floor(gy)];
-  let all = 0;
-  out.fill(0);
-  for (let k = 0; k < 4; k++) {
-    const [ix, iy] = [x0 + (k & 1), y0 + (k >> 1)];
-    if (ix < 0 || iy < 0 || ix >= width || iy >= height) continue;
-    const source = sources[iy * width + ix] as number;
-    const weight = (1 - Math.abs(gx - ix)) * (1 - Math.abs(gy - iy));
-    if (source < 0 || weight <= 0) continue;
-    const sx = box.left + x + Math.round(((source % width) - ix) * scale);
-    const sy = box.top + y + Math.round((Math.floor(source / width) - iy) * scale);
-    const px = Math.min(picture.width - 1, Math.max(0, sx));
-    const py = Math.min(picture.height - 1, Math.max(0, sy));
-    const from = (py * picture.width + px) * picture.channels;
-    for (let c = 0; c < 3; c++) {
-      const toned = (picture.data[from + c] as number) + (tone[c]?.data[iy * width + ix] as number);
-      out[c] = (out[c] as number) + weight * toned;
-    }
-    all += weight;
-  }
-  if (all < 1e-3) return false;
-  for (let c = 0; c < 3; c++) out[c] = (out[c] as number) / all;
-  return true;
 }
 
 /**
