@@ -65,7 +65,8 @@ export function complete(image: RgbImage, kinds: Uint8Array): Int32Array | undef
       level.measure();
       const reach = k === 0 ? COARSEST / 2 : NEAR;
       level.search(random, reach, false);
-      level.search(random, reach, true);
+      // The finest picture costs most, and little is left to find there.
+      if (k < levels.length - 1) level.search(random, reach, true);
       level.vote();
     }
   });
