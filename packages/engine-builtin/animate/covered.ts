@@ -3,7 +3,8 @@ import { type Face, POINTS } from '@semblance/vision/face-mesh';
 import { FACE_OVAL, LEFT_EYE, LIPS_OUTER, RIGHT_EYE } from '@semblance/vision/face-regions';
 import { type Plane, smoothstep } from '@semblance/vision/plane/plane';
 import { COVERED } from '../swap/target-cover.ts';
-import type { Pose } from './portrait.ts';
+import type { Expression } from './expression.ts';
+import type { Angles } from './rotation.ts';
 
 /** Shares of the lips and of an eye from which they are covered. */
 const MOUTH = 0.2;
@@ -49,7 +50,10 @@ function isObject({ face }: Covered): boolean {
  * Returns a pose without what the covered parts of a face do. An object beyond the face's outline bends where the
  * head turns, so it turns less.
  */
-export function shownPose(pose: Pose, covered: Covered): Pose {
+export function shownPose<P extends Angles & { readonly expression: Expression }>(
+  pose: P,
+  covered: Covered,
+): P {
   const { lips, eyes, brows } = pose.expression;
   const turn = isObject(covered) ? TURN : 1;
   return {
