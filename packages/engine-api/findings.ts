@@ -51,6 +51,7 @@ export const HINT_CODES = {
   language_unknown: 'The language is none that can be spoken; the letters of the script decided.',
   script_shortened: 'Some characters of the script cannot be spoken.',
   several_faces: 'The picture shows several faces, of which one is used.',
+  voice_differs: 'The chosen voice may not fit the person in the portrait.',
 } as const;
 
 export type HintCode = keyof typeof HINT_CODES;

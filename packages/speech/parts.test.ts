@@ -24,23 +24,32 @@ function shared(script: string, chosen: typeof SLT | typeof GERMAN = SLT, tools 
 describe('a script is shared out', () => {
   it.each([
     ['Only this.', ['slt: Only this.']],
-    ['My name is Иван.', ['slt: My name is', 'espeak-ng/ru: Иван.']],
+    ['My name is Иван.', ['slt: My name is', 'espeak-ng/ru+f2: Иван.']],
     [
       'He says “Привет, мир”, and then (よし!) goes.',
       [
-        ...['slt: He says', 'espeak-ng/ru: “Привет, мир”,', 'slt: and then', 'espeak-ng/ja: (よし!)'],
+        ...['slt: He says', 'espeak-ng/ru+f2: “Привет, мир”,', 'slt: and then', 'espeak-ng/ja+f2: (よし!)'],
         'slt: goes.',
       ],
     ],
-    ['我喜欢Иван', ['espeak-ng/cmn-latn-pinyin: 我喜欢', 'espeak-ng/ru: Иван']],
-    ['ㄅㄆㄇ', ['espeak-ng/cmn-latn-pinyin: ㄅㄆㄇ']],
-    ['The angle θ is 5 µm.', ['slt: The angle', 'espeak-ng/el: θ', 'slt: is 5', 'espeak-ng/en-us: µm.']],
-    ['PDF\u200Cها را', ['espeak-ng/ar: PDF\u200Cها را']],
+    ['我喜欢Иван', ['espeak-ng/cmn-latn-pinyin+f2: 我喜欢', 'espeak-ng/ru+f2: Иван']],
+    ['ㄅㄆㄇ', ['espeak-ng/cmn-latn-pinyin+f2: ㄅㄆㄇ']],
+    [
+      'The angle θ is 5 µm.',
+      ['slt: The angle', 'espeak-ng/el+f2: θ', 'slt: is 5', 'espeak-ng/en-us+f2: µm.'],
+    ],
+    ['PDF\u200Cها را', ['espeak-ng/ar+f2: PDF\u200Cها را']],
     ['A ʼokina, x² and Ⅷ, ½.', ['slt: A ʼokina, x² and VIII, ½.']],
     ['❶ First, ② then.', ['slt: First, 2 then.', '❶ (Symbol)']],
     [
       'Type ក, ɓ and \u{13000}.',
-      ['slt: Type  ,', 'espeak-ng/en-us: ɓ', 'slt: and   .', 'ក (Khmer)', '\u{13000} (Egyptian Hieroglyphs)'],
+      [
+        'slt: Type  ,',
+        'espeak-ng/en-us+f2: ɓ',
+        'slt: and   .',
+        'ក (Khmer)',
+        '\u{13000} (Egyptian Hieroglyphs)',
+      ],
     ],
   ])('of %j among voices that read it', (script, parts) => {
     expect(shared(script)).toEqual(parts);

@@ -68,7 +68,7 @@ function piecesOf(tools: SpeechTools, own: Voice, text: string) {
   let end = 0;
   for (const run of runsOf(text)) {
     const letters = lettersOf(run).filter((letter) => !reads(own, letter));
-    const voice = letters.length === 0 ? own : readerOf(tools, run);
+    const voice = letters.length === 0 ? own : readerOf(tools, run, own);
     if (voice === undefined) {
       unread.push({ run, letters });
       readable = without(readable, run, letters);
@@ -110,8 +110,8 @@ function runsOf(text: string): Run[] {
 const lettersOf = ({ text }: Run): string[] => [...text].filter((sign) => LETTER.test(sign));
 
 /** Returns the voice for a run that the passage's voice cannot read. */
-function readerOf(tools: SpeechTools, run: Run): Voice | undefined {
-  const voice = voiceOfWriting(tools, run.writing ?? 'Latin');
+function readerOf(tools: SpeechTools, run: Run, own: Voice): Voice | undefined {
+  const voice = voiceOfWriting(tools, run.writing ?? 'Latin', own);
   return voice && lettersOf(run).every((letter) => reads(voice, letter)) ? voice : undefined;
 }
 

@@ -7,7 +7,7 @@ import { type Phone, VOWELS } from './sounds.ts';
 import { Speaker } from './speaker.ts';
 import type { SpeechTools } from './speech-tools.ts';
 import type { Utterance } from './synthesiser.ts';
-import { chooseVoice, voiceId } from './voices.ts';
+import { chooseVoice, type Sounding, soundsLike, voiceId } from './voices.ts';
 
 /** Sample rate of the written sound, in Hz. */
 export const SAMPLE_RATE = 48_000;
@@ -30,8 +30,9 @@ export interface SpokenScript {
   readonly seconds: number;
   /** Sounds from 0 to the end, including silences. */
   readonly phones: readonly Phone[];
-  /** Names of the chosen voice, and of voices that spoke letters which it cannot read. */
+  /** Name of the chosen voice, what it sounds like, and names of voices that spoke letters which it cannot read. */
   readonly voice: string;
+  readonly sounding: Sounding | undefined;
   readonly otherVoices: readonly string[];
   /** Single letters that no voice reads, with the names of their writing systems. */
   readonly leftOut: readonly string[];
@@ -43,6 +44,8 @@ export interface SpeakOptions {
   readonly voiceId?: string | undefined;
   /** BCP 47 tag, used as a hint. */
   readonly language?: string | undefined;
+  /** What a voice that nobody named is to sound like. */
+  readonly sounding?: Sounding | undefined;
   /** WAV file to write, 16 bits, mono, {@link SAMPLE_RATE}. */
   readonly path: string;
   /** Existing private directory; only `path` remains in it. */
@@ -102,6 +105,7 @@ export async function speakScript(options: SpeakOptions): Promise<SpokenScript> 
       seconds: file.seconds,
       phones,
       voice: voiceId(voice),
+      sounding: soundsLike(voice),
       otherVoices: [...others],
       leftOut,
       languageUnknown,

@@ -88,14 +88,17 @@ describe('a voice of espeak-ng', () => {
 
   it('that it lists and does not find is not there', () => {
     expect(tools.espeak?.voices).not.toContain('chr-US-Qaaa-x-west');
-    expect(voiceOfWriting(tools, 'Cherokee')).toBeUndefined();
+    const man = { program: 'espeak-ng', name: 'de' } as const;
+    expect(voiceOfWriting(tools, 'Cherokee', man)).toBeUndefined();
     const { voice } = chooseVoice(tools, [], { language: 'de' });
     expect(() => shareOut(tools, voice, passagesOf('Hallo ᎣᏏᏲ.'))).toThrow(/Cherokee \("ᎣᏏᏲ"\)/);
   });
 
   it.each(WRITINGS)('is there for %s when no other is wished for', (writing) => {
-    const voice = voiceOfWriting(tools, writing);
-    expect(voice).toBeDefined();
-    expect(voice && reads(voice, WORDS[writing]?.[0] ?? 'a')).toBe(true);
+    for (const like of ['de', 'de+f3']) {
+      const voice = voiceOfWriting(tools, writing, { program: 'espeak-ng', name: like });
+      expect(voice).toBeDefined();
+      expect(voice && reads(voice, WORDS[writing]?.[0] ?? 'a')).toBe(true);
+    }
   });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { passagesOf } from './script-text.ts';
 import type { SpeechTools } from './speech-tools.ts';
-import { chooseVoice, voiceFor, voiceId } from './voices.ts';
+import { chooseVoice, type Sounding, soundsLike, voiceFor, voiceId } from './voices.ts';
 
 const espeak = {
   python: '/usr/bin/python3',
@@ -29,7 +29,11 @@ const both: SpeechTools = {
 const onlyEspeak: SpeechTools = { ...both, flite: undefined };
 const onlyFlite: SpeechTools = { ...both, espeak: undefined };
 
-function chosen(script: string, wish: { voiceId?: string; language?: string } = {}, tools = both) {
+function chosen(
+  script: string,
+  wish: { voiceId?: string; language?: string; sounding?: Sounding } = {},
+  tools = both,
+) {
   const { voice, languageUnknown } = chooseVoice(tools, passagesOf(script), wish);
   return `${voiceId(voice)}${languageUnknown ? ' (language unknown)' : ''}`;
 }
@@ -58,8 +62,37 @@ describe('the voice of a script', () => {
     expect(chosen(script, language === undefined ? {} : { language })).toBe(voice);
   });
 
+  it.each([
+    ['woman', undefined, 'Hello', 'slt'],
+    ['man', undefined, 'Hello', 'rms'],
+    ['woman', 'en-GB', 'Hello', 'espeak-ng/en-gb+f2'],
+    ['man', 'en-GB', 'Hello', 'espeak-ng/en-gb'],
+    ['woman', 'de', 'Hallo', 'espeak-ng/de+f2'],
+    ['man', 'de', 'Hallo', 'espeak-ng/de'],
+    ['woman', undefined, 'Привет', 'espeak-ng/ru+f2'],
+  ] as const)('for a %s, the language %j and %j is %s', (sounding, language, script, voice) => {
+    expect(chosen(script, { sounding, ...(language ? { language } : {}) })).toBe(voice);
+  });
+
+  it.each([
+    ['slt', 'woman'],
+    ['rms', 'man'],
+    ['espeak-ng/de', 'man'],
+    ['espeak-ng/de+f3', 'woman'],
+    ['espeak-ng/de+m3', 'man'],
+  ])('%s sounds like a %s', (voiceId, like) => {
+    expect(soundsLike(chooseVoice(both, [], { voiceId }).voice)).toBe(like);
+  });
+
+  it('is the language’s own when there is none that sounds so', () => {
+    const flite = { file: '/usr/bin/flite', voices: ['slt'] };
+    expect(chosen('Hello', { sounding: 'man' }, { ...onlyFlite, flite })).toBe('slt');
+    expect(soundsLike({ program: 'flite', name: 'new' })).toBeUndefined();
+  });
+
   it('is the one that was asked for, whatever the language', () => {
     expect(chosen('Hello', { voiceId: 'rms', language: 'de' })).toBe('rms');
+    expect(chosen('Hello', { voiceId: 'rms', sounding: 'woman' })).toBe('rms');
     expect(chosen('Hello', { voiceId: 'espeak-ng/pt-br+f3' })).toBe('espeak-ng/pt-br+f3');
   });
 
@@ -97,10 +130,11 @@ describe('the voice of a script', () => {
       const { voice: own } = chooseVoice(tools, [], { voiceId: voice });
       return passagesOf(script).map((passage) => voiceId(voiceFor(tools, own, passage)));
     };
-    expect(speaks(both, 'slt', 'Hello. Привет. 5.')).toEqual(['slt', 'espeak-ng/ru']);
+    expect(speaks(both, 'slt', 'Hello. Привет. 5.')).toEqual(['slt', 'espeak-ng/ru+f2']);
+    expect(speaks(both, 'rms', 'Hello. Привет.')).toEqual(['rms', 'espeak-ng/ru']);
     expect(speaks(both, 'espeak-ng/uk', 'Привіт. Hello.')).toEqual(['espeak-ng/uk', 'espeak-ng/uk']);
     expect(speaks(both, 'espeak-ng/sr', 'Здраво. Zdravo.')).toEqual(['espeak-ng/sr', 'espeak-ng/sr']);
-    expect(speaks(both, 'espeak-ng/de+f2', '你好。')).toEqual(['espeak-ng/cmn-latn-pinyin']);
+    expect(speaks(both, 'espeak-ng/de+f2', '你好。')).toEqual(['espeak-ng/cmn-latn-pinyin+f2']);
     expect(speaks(onlyFlite, 'slt', 'Привет.')).toEqual(['slt']);
   });
 });

@@ -15,6 +15,13 @@ const ESPEAK_PREFIX = 'espeak-ng/';
 /** espeak-ng's variants that sound like separate voices. */
 const VARIANTS = /^(.+?)(\+(?:f[1-5]|m[1-8]))?$/;
 
+/** What a voice sounds like. */
+export type Sounding = 'woman' | 'man';
+/** Voices of flite by what they sound like. */
+const FLITE_SOUNDS: Readonly<Record<string, Sounding>> = { slt: 'woman', rms: 'man', awb: 'man', kal: 'man' };
+/** espeak-ng's variant that stands for a woman where none was named. */
+const WOMAN = '+f2';
+
 /** Default language of a writing system: that of most of its readers. */
 const BY_WRITING: Readonly<Record<string, string>> = {
   Latin: 'en-us',
@@ -126,23 +133,33 @@ export function voiceId({ program, name }: Voice): string {
   return program === 'flite' ? name : `${ESPEAK_PREFIX}${name}`;
 }
 
+/** Returns what a voice sounds like; undefined where that is not known. */
+export function soundsLike({ program, name }: Voice): Sounding | undefined {
+  if (program === 'flite') return Object.hasOwn(FLITE_SOUNDS, name) ? FLITE_SOUNDS[name] : undefined;
+  return VARIANTS.exec(name)?.[2]?.startsWith('+f') ? 'woman' : 'man';
+}
+
+export interface VoiceWish {
+  readonly voiceId?: string | undefined;
+  readonly language?: string | undefined;
+  /** What a default voice is to sound like; undefined: whatever the language's default is. */
+  readonly sounding?: Sounding | undefined;
+}
+
 /**
  * Returns the voice of a script. A `voice_id` is obeyed or refused; a `language` is only a hint. Without either, or
  * with an unknown hint, the letters of the script decide.
  * @throws RenderError `processing_failed` for a voice that does not exist
  */
-export function chooseVoice(
-  tools: SpeechTools,
-  passages: readonly Passage[],
-  wish: { readonly voiceId?: string | undefined; readonly language?: string | undefined },
-): Choice {
+export function chooseVoice(tools: SpeechTools, passages: readonly Passage[], wish: VoiceWish): Choice {
   if (wish.voiceId !== undefined) return { voice: namedVoice(tools, wish.voiceId), languageUnknown: false };
   const hint = wish.language?.trim().toLowerCase().replaceAll('_', '-');
   const language = hint === undefined ? undefined : languageNamed(tools, hint);
-  if (language !== undefined) return { voice: voiceOf(tools, language), languageUnknown: false };
+  if (language !== undefined)
+    return { voice: voiceOf(tools, language, wish.sounding), languageUnknown: false };
   const first = passages.find(({ writing }) => writing !== undefined);
   return {
-    voice: voiceOf(tools, BY_WRITING[first?.writing ?? 'Latin'] ?? 'en-us'),
+    voice: voiceOf(tools, BY_WRITING[first?.writing ?? 'Latin'] ?? 'en-us', wish.sounding),
     languageUnknown: hint !== undefined,
   };
 }
@@ -150,13 +167,21 @@ export function chooseVoice(
 /** Returns the voice of one passage: the chosen one, or another one if it cannot read the letters. */
 export function voiceFor(tools: SpeechTools, chosen: Voice, { writing }: Passage): Voice {
   if (writing === undefined || readsWriting(chosen, writing)) return chosen;
-  return voiceOfWriting(tools, writing) ?? chosen;
+  return voiceOfWriting(tools, writing, chosen) ?? chosen;
 }
 
-/** Returns the voice of a writing system that the chosen voice cannot read; undefined if there is none. */
-export function voiceOfWriting({ espeak }: SpeechTools, writing: string): Voice | undefined {
+/**
+ * Returns the voice of a writing system that the chosen voice cannot read; undefined if there is none.
+ * @param like the chosen voice: the other one sounds like it
+ */
+export function voiceOfWriting({ espeak }: SpeechTools, writing: string, like: Voice): Voice | undefined {
   const name = Object.hasOwn(BY_WRITING, writing) ? BY_WRITING[writing] : undefined;
-  return name !== undefined && espeak?.voices.has(name) ? { program: 'espeak-ng', name } : undefined;
+  return name !== undefined && espeak?.voices.has(name) ? sounding(name, soundsLike(like)) : undefined;
+}
+
+/** Returns espeak-ng's voice of a language that sounds like a woman or a man. */
+function sounding(name: string, like: Sounding | undefined): Voice {
+  return { program: 'espeak-ng', name: like === 'woman' ? `${name}${WOMAN}` : name };
 }
 
 /**
@@ -202,11 +227,12 @@ function namedVoice(tools: SpeechTools, id: string): Voice {
  * Returns the voice of a language. flite speaks English, because it sounds most natural; espeak-ng speaks its
  * accents.
  */
-function voiceOf({ flite, espeak }: SpeechTools, language: string): Voice {
-  const [standard] = flite?.voices ?? [];
+function voiceOf({ flite, espeak }: SpeechTools, language: string, like: Sounding | undefined): Voice {
+  const voices = flite?.voices ?? [];
+  const standard = voices.find((name) => !like || FLITE_SOUNDS[name] === like) ?? voices[0];
   const plainEnglish = language === 'en-us' || !espeak?.voices.has(language);
   if (standard !== undefined && plainEnglish) return { program: 'flite', name: standard };
-  return { program: 'espeak-ng', name: espeak?.voices.has(language) ? language : 'en-us' };
+  return sounding(espeak?.voices.has(language) ? language : 'en-us', like);
 }
 
 /** Returns the name of a language that can be spoken here, or of the wider one that it belongs to. */

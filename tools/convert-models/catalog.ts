@@ -20,8 +20,13 @@ export const MODELS = {
       Identity_1: { name: 'score', dims: [1, 1] },
     },
   },
-  // Its outputs for age and gender are left out.
-  faceres: { outputs: { 'global_pooling/Mean': { name: 'descriptor', dims: [1, 1024] } } },
+  // Its output for age is left out.
+  faceres: {
+    outputs: {
+      'global_pooling/Mean': { name: 'descriptor', dims: [1, 1024] },
+      'gender_pred/Sigmoid': { name: 'man', dims: [1, 1] },
+    },
+  },
 } as const satisfies Partial<Record<NetworkName, Outputs>>;
 
 const POSE_OUTPUTS = {

@@ -24,6 +24,8 @@ export interface HeadShape {
   readonly texture: Float32Array;
   /** How far each vertex follows the head: 1 on the head, 0 on the shoulders. */
   readonly follow: Float32Array;
+  /** How far what does not follow the head follows the shoulders. */
+  readonly shoulders: Float32Array;
   /** Triangles between the face's outline and the rings, outermost first. */
   readonly surround: Uint16Array;
   /** The mesh's own triangles without the eye openings. */
@@ -32,14 +34,26 @@ export interface HeadShape {
   readonly eyes: Uint16Array;
 }
 
+/** Places beyond which a picture shows nothing, so that what it cuts off there cannot move. */
+export interface Cut {
+  readonly left: number;
+  readonly right: number;
+  readonly top: number;
+}
+
+/** Distance from a border of the picture, in IOD, at which shoulders move freely. */
+const ROOM = { beside: 1.2, below: 1.8 };
+
 /**
  * Builds the rings around a face.
- * @param cut distance from each border of the picture at which the head is cut off and cannot move
+ * @param cut borders at which the head is cut off
+ * @param picture size of the picture, in which the shoulders can move; without it they do not
  */
 export function headShape(
   points: Float32Array,
   frame: FaceFrame,
-  cut: { readonly left: number; readonly right: number; readonly top: number },
+  cut: Cut,
+  picture?: { readonly width: number; readonly height: number },
 ): HeadShape {
   const { iod, axes } = frame;
   const count = POINTS + SIDES * RINGS.length;
@@ -75,6 +89,7 @@ export function headShape(
   const own = toFaceFrame(frame, rest);
   const texture = new Float32Array(count * 2);
   const follow = new Float32Array(count).fill(1);
+  const shoulders = new Float32Array(count);
   const chin = heightOf(rest, 152);
   function heightOf(from: Float32Array, v: number): number {
     const dx = (from[v * 3] as number) - frame.origin[0];
@@ -89,7 +104,17 @@ export function headShape(
     if (v < POINTS) continue;
     const outside = RINGS[Math.floor((v - POINTS) / SIDES)] as number;
     const below = heightOf(rest, v) - (chin - 0.65);
-    let w = 1 - smoothstep(0, 1.6, below) * smoothstep(0, 0.8, outside);
+    const trunk = smoothstep(0, 1.6, below) * smoothstep(0, 0.8, outside);
+    let hanging = 1;
+    if (picture) {
+      const beside = ROOM.beside * iod;
+      let free = smoothstep(0, beside, x) * smoothstep(0, beside, picture.width - x);
+      // Hair that hangs out of the picture beside the neck stays where it is.
+      hanging = 1 - smoothstep(0, 0.6, below) * (1 - free);
+      free *= smoothstep(0, ROOM.below * iod, picture.height - y);
+      shoulders[v] = trunk * free * (1 - smoothstep(2, 3.4, outside));
+    }
+    let w = hanging * (1 - trunk);
     w *= 1 - smoothstep(1.5, 3.4, outside);
     const room = 0.8 * iod;
     w *= smoothstep(0, room, x - cut.left) * smoothstep(0, room, cut.right - x);
@@ -97,7 +122,12 @@ export function headShape(
     follow[v] = w;
   }
   insetLips(own, texture);
-  return { rest, own, texture, follow, surround: surroundTriangles(), ...splitFace() };
+  return { rest, own, texture, follow, shoulders, surround: surroundTriangles(), ...splitFace() };
+}
+
+/** Returns how far each vertex moves with the head or the shoulders. */
+export function mobility({ follow, shoulders }: HeadShape): Float32Array {
+  return follow.map((w, v) => w + (1 - w) * (shoulders[v] as number));
 }
 
 /** Distance of the lips at the middle from which teeth are visible between them, in IOD. */

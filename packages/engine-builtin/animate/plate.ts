@@ -1,24 +1,36 @@
 import type { Picture } from '@semblance/engine-api/picture';
-import { type CropTransform, cropRgb } from '@semblance/vision/picture';
+import { type CropTransform, cropRgb, type RgbImage } from '@semblance/vision/picture';
 import { pushPull } from '@semblance/vision/plane/fill';
-import { blur, grow, type Plane, plane, sample, smoothstep } from '@semblance/vision/plane/plane';
+import {
+  blur,
+  distanceInside,
+  grow,
+  type Plane,
+  plane,
+  sample,
+  smoothstep,
+} from '@semblance/vision/plane/plane';
+import { complete, KIND } from './complete.ts';
+import { type Copies, copied } from './copies.ts';
 import type { FaceFrame } from './face-frame.ts';
-import { type HeadShape, headShape } from './head-shape.ts';
+import { fuse } from './fuse.ts';
+import { type HeadShape, headShape, mobility } from './head-shape.ts';
 import { personMatte } from './matte.ts';
-import { scanTriangles } from './raster.ts';
-import { type Reflection, reflect } from './reflect.ts';
+import { sampleByte, scanTriangles } from './raster.ts';
 
 /** Eye distance, in pixels, at which head and background are separated. */
 const WORK_IOD = 28;
 /**
- * Distances from the edge of the head, in IOD: background that moves with the head, background that is made up, and
- * background that is copied.
+ * Distances from the edge of the person, in IOD: background that moves along, background that is made up, and
+ * background that is not copied, because it may have a fringe of the person.
  */
-const CARRIED = 0.13;
-const PLATE = 0.07;
-const SOURCE = 0.22;
-/** Distance behind that edge, in IOD, up to which the background's mirror image is used, and from which it is not. */
-const REFLECTED = [0.7, 1.3] as const;
+const CARRIED = 0.05;
+const PLATE = 0.1;
+const FRINGE = 0.18;
+/** Depth behind that edge, in IOD, up to which background can come into sight. */
+const DEPTH = 1;
+/** Depth, in IOD, from which copies fade, because little around them tells what they should be. */
+const UNSURE = 0.65;
 
 /** The background behind a head, and the moving part of the picture. */
 export interface Layers {
@@ -36,13 +48,21 @@ export interface Layers {
   readonly alpha: Uint8Array;
 }
 
-/** Separates the person from the background, and continues the background behind the head. */
-export function separate(picture: Picture, points: Float32Array, frame: FaceFrame): Layers {
+/**
+ * Separates the person from the background, and continues the background behind the person.
+ * @param person a rough mask of the person, 0–255 for each pixel of the picture
+ */
+export function separate(
+  picture: Picture,
+  points: Float32Array,
+  frame: FaceFrame,
+  person?: Uint8Array,
+): Layers {
   const { iod, origin } = frame;
   const left = Math.max(0, Math.floor(origin[0] - 4.2 * iod) & ~1);
   const top = Math.max(0, Math.floor(origin[1] - 4.2 * iod) & ~1);
   const right = Math.min(picture.width, (Math.ceil(origin[0] + 4.2 * iod) + 1) & ~1);
-  const bottom = Math.min(picture.height, (Math.ceil(origin[1] + 4.6 * iod) + 1) & ~1);
+  const bottom = Math.min(picture.height, (Math.ceil(origin[1] + 5.2 * iod) + 1) & ~1);
   const box = { left, top, right, bottom };
   const scale = iod / WORK_IOD;
   const crop: CropTransform = { scale, angle: 0, originX: left, originY: top };
@@ -60,44 +80,77 @@ export function separate(picture: Picture, points: Float32Array, frame: FaceFram
     iod: WORK_IOD,
     origin: [(origin[0] - left) / scale, (origin[1] - top) / scale, origin[2] / scale],
   };
-  const matte = personMatte(image, { points: small, frame: smallFrame });
+  const seen = person && maskOfCrop(person, picture, crop, { width, height });
+  const matte = personMatte(image, { points: small, frame: smallFrame }, seen);
   const chin = (small[152 * 3 + 1] as number) | 0;
   const cut = {
     left: left === 0 && touches(matte, 0, 1, 0, chin) ? 0 : -1e9,
     right: right === picture.width && touches(matte, width - 1, width, 0, chin) ? picture.width : 1e9,
     top: top === 0 && touches(matte, 0, width, 0, 1) ? 0 : -1e9,
   };
-  const shape = headShape(points, frame, cut);
-  const follow = followPlane(shape, crop, width, height);
-  // A little background moves with the head, so that an edge found too far inside cuts nothing off, and so that the
-  // still head hides everything that is made up.
+  const shape = headShape(points, frame, cut, picture);
+  // A little background moves with the head, so that an edge found too far inside cuts nothing off. Made-up background
+  // begins beyond it, because what is left of the person there would show where the head was.
   const edge = threshold(matte, 0.15);
-  const wide = blur(grow(edge, CARRIED * WORK_IOD), 0.045 * WORK_IOD);
-  const hidden = blur(grow(edge, PLATE * WORK_IOD), 0.03 * WORK_IOD);
+  const wide = blur(grow(edge, CARRIED * WORK_IOD), 0.03 * WORK_IOD);
   const alpha = plane(width, height);
-  for (let i = 0; i < alpha.data.length; i++) {
-    const own = smoothstep(0.02, 0.7, wide.data[i] as number);
-    const still = 1 - smoothstep(0.01, 0.22, follow.data[i] as number);
-    alpha.data[i] = own + (1 - own) * still;
+  for (let i = 0; i < alpha.data.length; i++) alpha.data[i] = smoothstep(0.02, 0.7, wide.data[i] as number);
+  const hidden = moving(
+    blur(grow(edge, PLATE * WORK_IOD), 0.03 * WORK_IOD),
+    movingPlane(shape, crop, width, height),
+  );
+  const kinds = kindsOf(edge, hidden);
+  const known = plane(width, height);
+  // A little weight for all that is seen: where nothing else is, it is better than nothing.
+  const weights = { [KIND.source]: 1, [KIND.context]: 0.03, [KIND.hidden]: 0, [KIND.ignored]: 0 };
+  for (let i = 0; i < kinds.length; i++) known.data[i] = weights[kinds[i] as keyof typeof weights];
+  const smooth = pushPull(image, known);
+  const sources = complete(image, kinds);
+  const share = distanceInside(edge, false);
+  for (let i = 0; i < share.data.length; i++) {
+    share.data[i] = 1 - smoothstep(UNSURE * WORK_IOD, DEPTH * WORK_IOD, share.data[i] as number);
   }
-  // The source of the continued background keeps away from single hairs.
-  const near = grow(edge, SOURCE * WORK_IOD);
-  const seen = plane(width, height);
-  for (let i = 0; i < seen.data.length; i++) {
-    const far = (near.data[i] as number) < 0.5;
-    seen.data[i] = far ? 1 : (hidden.data[i] as number) < 0.02 ? 0.03 : 0;
+  const copies = sources && { sources, tone: split(fuse(image, kinds, sources)), share };
+  return { shape, box, ...enlarge(picture, box, crop, { smooth: split(smooth), copies, hidden, alpha }) };
+}
+
+/** Returns a mask of the picture at the places of a crop. */
+function maskOfCrop(
+  mask: Uint8Array,
+  picture: { readonly width: number; readonly height: number },
+  { scale, originX, originY }: CropTransform,
+  { width, height }: { readonly width: number; readonly height: number },
+): Uint8Array {
+  const out = new Uint8Array(width * height);
+  const whole = { width: picture.width, height: picture.height, data: mask };
+  for (let i = 0; i < out.length; i++) {
+    const x = originX + ((i % width) + 0.5) * scale;
+    out[i] = sampleByte(whole, x, originY + (Math.floor(i / width) + 0.5) * scale);
   }
-  const filled = pushPull(image, seen);
-  const reflection = reflect(blur(near, 0.05 * WORK_IOD), [REFLECTED[0] * WORK_IOD, REFLECTED[1] * WORK_IOD]);
-  const fields = { filled, reflection, hidden: moving(hidden, follow), alpha };
-  return { shape, box, ...enlarge(picture, box, crop, fields) };
+  return out;
+}
+
+/** Tells apart what of the background is to be made up and what it may be made of. */
+function kindsOf(edge: Plane, hidden: Plane): Uint8Array {
+  const { width, height } = edge;
+  const near = grow(edge, FRINGE * WORK_IOD);
+  const depth = distanceInside(edge, false);
+  return Uint8Array.from(near.data, (isNear, i) => {
+    if ((depth.data[i] as number) > DEPTH * WORK_IOD) return KIND.ignored;
+    if ((hidden.data[i] as number) > 0.01) return KIND.hidden;
+    if ((edge.data[i] as number) > 0.5) return KIND.ignored;
+    // The outermost pixels may lie partly outside the picture.
+    const [x, y] = [i % width, Math.floor(i / width)];
+    const outermost = x === width - 1 || y === height - 1;
+    return isNear > 0.5 || outermost ? KIND.context : KIND.source;
+  });
 }
 
 /** Background where nothing moves is never uncovered. */
-function moving(hidden: Plane, follow: Plane): Plane {
+function moving(hidden: Plane, mobile: Plane): Plane {
   const out = plane(hidden.width, hidden.height);
   for (let i = 0; i < out.data.length; i++) {
-    out.data[i] = (hidden.data[i] as number) * smoothstep(0, 0.02, follow.data[i] as number);
+    out.data[i] = (hidden.data[i] as number) * smoothstep(0, 0.02, mobile.data[i] as number);
   }
   return out;
 }
@@ -105,9 +158,9 @@ function moving(hidden: Plane, follow: Plane): Plane {
 function touches(matte: Plane, x0: number, x1: number, y0: number, y1: number): boolean {
   let sum = 0;
   for (let y = y0; y < Math.min(matte.height, y1); y++) {
-    for (let x = x0; x < x1; x++) sum += matte.data[y * matte.width + x] as number;
+    for (let x = x0; x < x1; x++) sum += (matte.data[y * matte.width + x] as number) > 0.8 ? 1 : 0;
   }
-  return sum > 0.25 * WORK_IOD;
+  return sum > 0.4 * WORK_IOD;
 }
 
 function threshold(source: Plane, least: number): Plane {
@@ -116,15 +169,16 @@ function threshold(source: Plane, least: number): Plane {
   return out;
 }
 
-/** Returns how far each place follows the head. */
-function followPlane(shape: HeadShape, crop: CropTransform, width: number, height: number): Plane {
-  const count = shape.follow.length;
+/** Returns how far each place moves with the head or the shoulders. */
+function movingPlane(shape: HeadShape, crop: CropTransform, width: number, height: number): Plane {
+  const moves = mobility(shape);
+  const count = moves.length;
   const to = new Float32Array(count * 2);
   const from = new Float32Array(count * 2);
   for (let v = 0; v < count; v++) {
     to[v * 2] = ((shape.texture[v * 2] as number) - crop.originX) / crop.scale;
     to[v * 2 + 1] = ((shape.texture[v * 2 + 1] as number) - crop.originY) / crop.scale;
-    from[v * 2] = shape.follow[v] as number;
+    from[v * 2] = moves[v] as number;
   }
   const out = plane(width, height);
   for (const triangles of [shape.surround, shape.skin, shape.eyes]) {
@@ -135,52 +189,47 @@ function followPlane(shape: HeadShape, crop: CropTransform, width: number, heigh
   return out;
 }
 
+function split({ width, height, data }: RgbImage): Plane[] {
+  return [0, 1, 2].map((c) => {
+    const out = plane(width, height);
+    for (let i = 0; i < out.data.length; i++) out.data[i] = data[i * 3 + c] as number;
+    return out;
+  });
+}
+
 function enlarge(
   picture: Picture,
   box: Layers['box'],
-  crop: CropTransform,
-  fields: {
-    filled: { width: number; height: number; data: Float32Array };
-    reflection: Reflection;
-    hidden: Plane;
-    alpha: Plane;
-  },
+  { scale }: CropTransform,
+  fields: { smooth: readonly Plane[]; copies: Copies | undefined; hidden: Plane; alpha: Plane },
 ): { background: Uint8Array; alpha: Uint8Array } {
   const width = box.right - box.left;
   const height = box.bottom - box.top;
   const background = new Uint8ClampedArray(width * height * 3);
   const alpha = new Uint8ClampedArray(width * height);
-  const { filled, hidden, reflection } = fields;
-  const split = [0, 1, 2].map((c) => {
-    const out = plane(filled.width, filled.height);
-    for (let i = 0; i < out.data.length; i++) out.data[i] = filled.data[i * 3 + c] as number;
-    return out;
-  });
-  /** Returns the place in the picture that the reflection shows at a place of the box. */
-  const sourceOf = (x: number, y: number, u: number, v: number): number => {
-    const sx = box.left + x + Math.round(sample(reflection.x, u, v) * crop.scale);
-    const sy = box.top + y + Math.round(sample(reflection.y, u, v) * crop.scale);
-    const px = Math.min(picture.width - 1, Math.max(0, sx));
-    const py = Math.min(picture.height - 1, Math.max(0, sy));
-    return (py * picture.width + px) * picture.channels;
-  };
-  const grain = grainOf(picture, box, (x, y) => sample(hidden, x / crop.scale, y / crop.scale) < 0.01);
+  const { smooth, hidden, copies } = fields;
+  const grain = grainOf(picture, box, (x, y) => sample(hidden, x / scale, y / scale) < 0.01);
+  const made = [0, 0, 0];
   for (let y = 0; y < height; y++) {
     for (let x = 0; x < width; x++) {
-      const u = (x + 0.5) / crop.scale;
-      const v = (y + 0.5) / crop.scale;
+      const u = (x + 0.5) / scale;
+      const v = (y + 0.5) / scale;
       const i = y * width + x;
       alpha[i] = 255 * sample(fields.alpha, u, v);
       const share = smoothstep(0, 0.6, sample(hidden, u, v));
       const p = ((box.top + y) * picture.width + box.left + x) * picture.channels;
-      const mirrored = share > 0 ? sample(reflection.share, u, v) : 0;
-      const noise = share > 0 ? grain * roughness(x, y) : 0;
-      const from = share > 0 ? sourceOf(x, y, u, v) : 0;
+      if (share > 0) {
+        const isCopied = copies && copied(picture, { x, y, box, scale }, copies, made);
+        const sure = isCopied ? sample(copies.share, u, v) : 0;
+        const noise = sure < 1 ? grain * roughness(x, y) : 0;
+        for (let c = 0; c < 3 && sure < 1; c++) {
+          const blurred = sample(smooth[c] as Plane, u, v) + noise;
+          made[c] = blurred + ((made[c] as number) - blurred) * sure;
+        }
+      }
       for (let c = 0; c < 3; c++) {
         const seen = picture.data[p + c] as number;
-        let made = share > 0 ? sample(split[c] as Plane, u, v) + noise : 0;
-        made += ((picture.data[from + c] as number) - made) * mirrored;
-        background[i * 3 + c] = seen + (made - seen) * share;
+        background[i * 3 + c] = seen + ((made[c] as number) - seen) * share;
       }
     }
   }

@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { refitFace } from '../motion-transfer/face-tracker.ts';
 import { DriverReference, type Motion } from '../motion-transfer/measure.ts';
 import { middleGap, shapeLips } from './lips.ts';
-import { drawPortrait, type Portrait, type Pose, REST } from './portrait.ts';
+import { drawPortrait, type Portrait, type Pose, posedPoints, REST } from './portrait.ts';
 import { preparePortrait } from './prepare.ts';
 import { yuvToRgb } from './yuv.ts';
 
@@ -46,15 +46,43 @@ describe('a portrait', () => {
     expect(mean).toBeLessThan(0.15);
   });
 
-  it('keeps its shoulders and the background far away where they are, whatever the head does', () => {
+  it('keeps the background where it is, whatever the head does, and the border of the picture', () => {
     const frame = drawPortrait(portrait, { ...REST, yaw: 0.4, roll: 0.3, pitch: -0.2, dx: 0.3, scale: 1.1 });
     const { width, height } = portrait;
-    const below = Math.round(portrait.frame.origin[1] + 4 * portrait.frame.iod);
-    expect(below).toBeLessThan(height - 20);
-    expect(difference(frame, portrait.still, below * width, height * width).most).toBeLessThanOrEqual(1);
-    for (let y = 0; y < height; y++) {
-      expect(difference(frame, portrait.still, y * width, y * width + 20).most).toBeLessThanOrEqual(1);
+    expect(difference(frame, portrait.still, (height - 2) * width, height * width).most).toBeLessThanOrEqual(
+      1,
+    );
+    // The flag at the left, beside head and shoulders.
+    for (let y = 0; y < 0.3 * height; y++) {
+      expect(difference(frame, portrait.still, y * width, y * width + 60).most).toBeLessThanOrEqual(1);
     }
+  });
+
+  it('moves its shoulders by a share of the way of the head, and by a breath', () => {
+    const { shape, frame } = portrait;
+    const rest = posedPoints(portrait, REST);
+    const most = (pose: Partial<Pose>, axis: 0 | 1): number => {
+      const moved = posedPoints(portrait, { ...REST, ...pose });
+      let far = 0;
+      shape.shoulders.forEach((share, v) => {
+        if (share * (1 - (shape.follow[v] as number)) < 0.3) return;
+        const by = ((moved[v * 2 + axis] as number) - (rest[v * 2 + axis] as number)) / frame.iod;
+        if (Math.abs(by) > Math.abs(far)) far = by;
+      });
+      return far;
+    };
+    const aside = posedPoints(portrait, { ...REST, dx: 0.3 });
+    const head = ((aside[4 * 2] as number) - (rest[4 * 2] as number)) / frame.iod;
+    expect(head).toBeCloseTo(0.3, 3);
+    const still = [...shape.shoulders.keys()].filter((v) => (shape.follow[v] as number) < 0.01);
+    for (const v of still) {
+      const by = ((aside[v * 2] as number) - (rest[v * 2] as number)) / frame.iod;
+      expect(by).toBeCloseTo(0.3 * 0.4 * (shape.shoulders[v] as number), 2);
+    }
+    expect(Math.max(...still.map((v) => shape.shoulders[v] as number))).toBeGreaterThan(0.5);
+    expect(most({ breath: 0.04 }, 1)).toBeLessThan(-0.02);
+    expect(most({ breath: 0.04 }, 1)).toBeGreaterThanOrEqual(-0.041);
+    expect(most({ breath: 0.04 }, 0)).toBe(0);
   });
 
   it.each([

@@ -1,5 +1,6 @@
 import { LEFT_EYE, LIPS_INNER, LIPS_OUTER, RIGHT_EYE } from '@semblance/vision/face-regions';
 import { MOUTH_TRIANGLES } from '@semblance/vision/plane/warp-map';
+import { type Covered, shownPose } from './covered.ts';
 import { type Expression, ExpressionRig } from './expression.ts';
 import type { FaceFrame } from './face-frame.ts';
 import { farthestFirst, type HeadShape, NECK } from './head-shape.ts';
@@ -18,6 +19,8 @@ export interface Pose extends Angles {
   /** Size of the head; 1 as in the still. */
   readonly scale: number;
   readonly expression: Expression;
+  /** Rise of the shoulders, as of a breath, in IOD. */
+  readonly breath?: number;
 }
 
 export const REST: Pose = { roll: 0, yaw: 0, pitch: 0, dx: 0, dy: 0, scale: 1, expression: {} };
@@ -44,6 +47,8 @@ export interface PortraitData {
   /** Size of the still; outside the box equal to the still. */
   readonly background: Planes;
   readonly alpha: { readonly luma: Uint8Array; readonly chroma: Uint8Array };
+  /** What something in front of the face covers; it moves with the head and has no expression. */
+  readonly covered?: Covered;
   /** Visible triangles around the face: completely opaque ones, and those with the edge of the head. */
   readonly surround: { readonly opaque: Uint16Array; readonly soft: Uint16Array };
 }
@@ -101,7 +106,8 @@ function pick(points: Float32Array, indices: readonly number[]): Float32Array {
  * @param into an earlier frame of the same portrait, which is drawn over
  * @returns a frame, 4:2:0
  */
-export function drawPortrait(portrait: Portrait, pose: Pose, into?: Uint8Array): Uint8Array {
+export function drawPortrait(portrait: Portrait, wanted: Pose, into?: Uint8Array): Uint8Array {
+  const pose = portrait.covered ? shownPose(wanted, portrait.covered) : wanted;
   const { shape, surround, width, height, box, background, alpha } = portrait;
   const out = into ?? portrait.still.slice();
   const planes = planesOf(out, width, height);
@@ -130,7 +136,7 @@ export function drawPortrait(portrait: Portrait, pose: Pose, into?: Uint8Array):
   }
   smoothSilhouette(planes.y, box, placed.moved, portrait.edges);
   paintEyes(planes, still, portrait, placed, pose.expression);
-  paintMouth(planes, still, portrait, placed, pose.expression);
+  if (!portrait.covered?.mouth) paintMouth(planes, still, portrait, placed, pose.expression);
   return out;
 }
 
@@ -152,6 +158,9 @@ export function posedPoints(portrait: Portrait, pose: Pose): Float32Array {
   return placeVertices(portrait, pose).moved;
 }
 
+/** What the shoulders take of the head's motion: of its shift and growth, and in IOD per radian of its turns. */
+const SHOULDERS = { dx: 0.4, dy: 0.3, scale: 0.4, yaw: 0.14, roll: 0.25 };
+
 interface Placed {
   /** Places of the vertices on the frame, with and without the expression, x and y in turn. */
   readonly moved: Float32Array;
@@ -166,6 +175,9 @@ function placeVertices(portrait: Portrait, pose: Pose): Placed {
   const count = shape.follow.length;
   const offsets = new Float32Array(count * 2);
   const jaw = rig.apply(pose.expression, offsets);
+  portrait.covered?.points.forEach((share, v) => {
+    for (const k of [v * 2, v * 2 + 1]) offsets[k] = (offsets[k] as number) * (1 - share);
+  });
   const r = rotationOf(pose);
   const at = (m: Float64Array, i: number): number => m[i] as number;
   const pivot = [0, 1, 2].map(
@@ -176,6 +188,9 @@ function placeVertices(portrait: Portrait, pose: Pose): Placed {
   const moved = new Float32Array(count * 2);
   const turned = new Float32Array(count * 2);
   const depth = new Float32Array(count);
+  const lean = pose.dx * SHOULDERS.dx + pose.yaw * SHOULDERS.yaw + pose.roll * SHOULDERS.roll;
+  const sink = pose.dy * SHOULDERS.dy - (pose.breath ?? 0);
+  const nearer = (pose.scale - 1) * SHOULDERS.scale;
   const shiftX = pivot[0] + pose.dx * iod;
   const shiftY = pivot[1] + pose.dy * iod;
   for (let v = 0; v < count; v++) {
@@ -195,10 +210,13 @@ function placeVertices(portrait: Portrait, pose: Pose): Placed {
     const ty = shiftY + pose.scale * (at(r, 3) * px + at(r, 4) * py + at(r, 5) * pz);
     const dx = pose.scale * (at(r, 0) * ex + at(r, 1) * ey + at(r, 2) * ez);
     const dy = pose.scale * (at(r, 3) * ex + at(r, 4) * ey + at(r, 5) * ez);
-    turned[v * 2] = x + (tx - x) * w;
-    turned[v * 2 + 1] = y + (ty - y) * w;
-    moved[v * 2] = x + (tx + dx - x) * w;
-    moved[v * 2 + 1] = y + (ty + dy - y) * w;
+    const rest = (1 - w) * (shape.shoulders[v] as number);
+    const bx = rest * (lean * iod + nearer * px);
+    const by = rest * (sink * iod + nearer * py);
+    turned[v * 2] = x + (tx - x) * w + bx;
+    turned[v * 2 + 1] = y + (ty - y) * w + by;
+    moved[v * 2] = x + (tx + dx - x) * w + bx;
+    moved[v * 2 + 1] = y + (ty + dy - y) * w + by;
     depth[v] = at(r, 6) * px + at(r, 7) * py + at(r, 8) * pz;
   }
   return { moved, turned, depth, jaw };

@@ -1,7 +1,9 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import type { Face } from '@semblance/vision/face-mesh';
+import { withFlatObject } from './covered.ts';
 import { faceFrame } from './face-frame.ts';
-import type { HeadShape } from './head-shape.ts';
+import { type HeadShape, mobility } from './head-shape.ts';
+import type { Seen } from './look.ts';
 import { separate } from './plate.ts';
 import { type Portrait, withRig } from './portrait.ts';
 import { type BytePlane, scanTriangles } from './raster.ts';
@@ -10,17 +12,21 @@ import { planesOf, rgbToYuv } from './yuv.ts';
 /**
  * Makes a portrait of a picture with a face.
  * @param picture RGB, 8 bits, of even width and height, which is the size of the frames
+ * @param seen what networks see in the picture
  */
-export function preparePortrait(picture: Picture, face: Face): Portrait {
+export function preparePortrait(picture: Picture, face: Face, seen: Seen = {}): Portrait {
   const { width, height, channels, data } = picture;
   if (width % 2 || height % 2 || channels !== 3 || data instanceof Uint16Array) {
     throw new RangeError('a portrait needs an 8-bit RGB picture of even size');
   }
+  const { person, covered } = seen;
   const frame = faceFrame(face.points);
-  const { shape, box, background, alpha } = separate(picture, face.points, frame);
+  const points = withFlatObject(face.points, covered);
+  const { shape, box, background, alpha } = separate(picture, points, frame, person);
   const still = rgbToYuv(data, width, height);
   const whole = data.slice();
-  const luma = new Uint8Array(width * height).fill(255);
+  // Outside the box nothing moves into it.
+  const luma = new Uint8Array(width * height);
   const boxWidth = box.right - box.left;
   for (let y = box.top; y < box.bottom; y++) {
     const row = (y - box.top) * boxWidth;
@@ -48,6 +54,7 @@ export function preparePortrait(picture: Picture, face: Face): Portrait {
     box,
     background: planesOf(rgbToYuv(whole, width, height), width, height),
     alpha: { luma, chroma },
+    ...(covered ? { covered } : {}),
     surround: sortSurround(shape, { width, height, data: luma }),
   });
 }
@@ -56,10 +63,11 @@ export function preparePortrait(picture: Picture, face: Face): Portrait {
 function sortSurround(shape: HeadShape, alpha: BytePlane): Portrait['surround'] {
   const opaque: number[] = [];
   const soft: number[] = [];
-  const { surround, texture, follow } = shape;
+  const { surround, texture } = shape;
+  const moves = mobility(shape);
   for (let t = 0; t < surround.length; t += 3) {
     const triangles = surround.subarray(t, t + 3);
-    if (triangles.every((v) => (follow[v] as number) < 1e-3)) continue;
+    if (triangles.every((v) => (moves[v] as number) < 1e-3)) continue;
     let least = 255;
     let most = 0;
     scanTriangles(alpha, { to: texture, from: texture, triangles, scale: 1 }, (y, x0, x1) => {

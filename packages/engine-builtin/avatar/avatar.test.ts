@@ -4,9 +4,12 @@
  */
 import { execFileSync } from 'node:child_process';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
 import type { Engine, RenderResult } from '@semblance/engine-api/engine';
 import { findSpeechTools } from '@semblance/speech/tools';
 import { fairly } from '@semblance/testkit/common/fair-clock';
+import { subjectOf } from '@semblance/testkit/engine-builtin/motion/drivers';
 import { bestLag, correlation, measureVideo } from '@semblance/testkit/engine-builtin/motion/series';
 import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
 import { type MediaRig, openMediaRig } from '@semblance/testkit/media/clips';
@@ -144,6 +147,29 @@ describe('Avatar', () => {
     });
     expect(first.contentType).toBe('video/mp4');
     expect(first.stages.map(({ name }) => name)).toEqual(['portrait', 'speech', 'draw', 'write']);
+  });
+
+  it('has a voice that fits the person where that is sure, and takes the one that is named, with a hint', async () => {
+    const demo = join(
+      dirname(createRequire(import.meta.url).resolve('@vladmandic/face-api')),
+      '..',
+      'demo',
+      'sample6.jpg',
+    );
+    const [blazeface, facemesh] = await Promise.all([openSession('blazeface'), openSession('facemesh')]);
+    const { picture } = await subjectOf(new FaceFinder({ blazeface, facemesh }), demo, 0, 320);
+    const woman = rig.path('woman.png');
+    const { width, height, data } = picture;
+    await sharp(data, { raw: { width, height, channels: 3 } })
+      .png()
+      .toFile(woman);
+    const said = async (parameters: Record<string, string>) => {
+      const { details, findings } = await render(woman, { parameters: { script: 'Ja.', ...parameters } });
+      return [details.voice, findings?.hints.some(({ code }) => code === 'voice_differs')];
+    };
+    expect(await said({ language: 'de' })).toEqual(['espeak-ng/de+f2', false]);
+    expect(await said({ voice_id: 'slt' })).toEqual(['slt', false]);
+    expect(await said({ voice_id: 'espeak-ng/de' })).toEqual(['espeak-ng/de', true]);
   });
 
   it('does not show what was erased from the portrait', async () => {

@@ -8,10 +8,12 @@ import type { ColorTags, Media } from '@semblance/media/types';
 import { type SpokenScript, speakScript } from '@semblance/speech/speech';
 import type { SpeechTools } from '@semblance/speech/speech-tools';
 import { findSpeechTools } from '@semblance/speech/tools';
-import type { Face } from '@semblance/vision/face-mesh';
+import type { Sounding } from '@semblance/speech/voices';
+import { cropsOf, type Face } from '@semblance/vision/face-mesh';
 import { readShown } from '@semblance/vision/image/picture-file';
 import sharp from 'sharp';
 import { drawThreads } from '../animate/draw-threads.ts';
+import { lookAround, type Seen } from '../animate/look.ts';
 import type { Portrait, Pose } from '../animate/portrait.ts';
 import { PortraitVideo } from '../animate/portrait-video.ts';
 import { preparePortrait } from '../animate/prepare.ts';
@@ -67,17 +69,22 @@ function sideOf({ output_resolution_p: side }: Readonly<Record<string, string>>)
 async function lookAtPortrait(
   { image, shorterSide = DEFAULT_SIDE }: Pick<AvatarJob, 'image' | 'shorterSide'>,
   { finder, checkpoint }: Pick<RenderTools, 'finder' | 'checkpoint'>,
-): Promise<{ readonly picture: Picture; readonly face: Face; readonly still: Findings }> {
+): Promise<{
+  readonly picture: Picture;
+  readonly face: Face;
+  readonly around: Seen;
+  readonly still: Findings;
+}> {
   const picture = await readPortrait(image, shorterSide);
   checkpoint();
   const seen = await finder.look(picture, checkpoint);
   const [face] = seen.faces;
-  const still = stillFindings(seen, IMAGE);
   if (!face) {
     const message = 'No face was found in the portrait (image_key).';
-    throw new RenderError('face_not_detected', message, { findings: still });
+    throw new RenderError('face_not_detected', message, { findings: stillFindings(seen, IMAGE) });
   }
-  return { picture, face, still };
+  const around = await lookAround(picture, face, finder, checkpoint);
+  return { picture, face, around, still: stillFindings(seen, IMAGE, around.covered) };
 }
 
 export interface AvatarJob {
@@ -91,7 +98,8 @@ export interface AvatarJob {
   readonly outputDir: string;
 }
 
-export interface AvatarTools extends Pick<RenderTools, 'finder' | 'signal' | 'checkpoint' | 'onProgress'> {
+export interface AvatarTools
+  extends Pick<RenderTools, 'finder' | 'recogniser' | 'signal' | 'checkpoint' | 'onProgress'> {
   readonly media: Media;
   readonly speech: SpeechTools;
   /** Receives the commanded content of every frame. */
@@ -104,9 +112,14 @@ export async function speakPortrait(job: AvatarJob, tools: AvatarTools): Promise
   const times = new StageTimes();
   const { timed } = times;
   onProgress(0, 'portrait');
-  const { portrait, still } = await timed('portrait', async () => {
-    const { picture, face, still } = await lookAtPortrait(job, tools);
-    return { portrait: preparePortrait(picture, face), still };
+  const { portrait, still, sounding } = await timed('portrait', async () => {
+    const { picture, face, around, still } = await lookAtPortrait(job, tools);
+    const recogniser = await tools.recogniser?.();
+    return {
+      portrait: preparePortrait(picture, face, around),
+      still,
+      sounding: await recogniser?.takenFor(cropsOf(picture), face),
+    };
   });
   checkpoint();
   const sound = join(job.outputDir, '.speech.wav');
@@ -117,6 +130,7 @@ export async function speakPortrait(job: AvatarJob, tools: AvatarTools): Promise
         script: job.script,
         voiceId: job.voiceId,
         language: job.language,
+        sounding,
         tools: tools.speech,
         signal,
         path: sound,
@@ -159,7 +173,10 @@ export async function speakPortrait(job: AvatarJob, tools: AvatarTools): Promise
         units: { unit: 'second', quantity: written.durationMs / 1000 },
         stages: times.stages,
         details: { frames: written.frames, width, height, ...saidBy(speech) },
-        findings: { ...still, hints: [...still.hints, ...scriptHints(speech)] },
+        findings: {
+          ...still,
+          hints: [...still.hints, ...scriptHints(speech), ...voiceHints(speech, sounding)],
+        },
       };
     } catch (error) {
       await writer.abort();
@@ -194,6 +211,14 @@ function scriptHints({ leftOut, languageUnknown }: SpokenScript): Hint[] {
     hints.push({ code: 'language_unknown', message });
   }
   return hints;
+}
+
+/** Returns the hint about a voice that was named and differs from what the portrait is taken for. */
+function voiceHints({ voice, sounding }: SpokenScript, wanted: Sounding | undefined): Hint[] {
+  if (!wanted || !sounding || sounding === wanted) return [];
+  const other = wanted === 'woman' ? 'slt or espeak-ng/de+f2' : 'rms or espeak-ng/de';
+  const message = `The voice ${voice} sounds like a ${sounding}'s, which may not fit the person in the portrait. If that is not meant, name another voice_id, such as ${other}.`;
+  return [{ code: 'voice_differs', message }];
 }
 
 /** Returns the portrait at the size of the output. */

@@ -12,6 +12,16 @@ export interface FaceCommand {
   readonly eyes: number;
   /** Rise of the brows. */
   readonly brows: number;
+  /** Rise of the shoulders. */
+  readonly breath: number;
+}
+
+/** A stressed vowel. */
+interface Stress {
+  readonly at: number;
+  /** Size of the nod, and of the rise of the brows, which not every stress has; 1 is a usual one. */
+  readonly nod: number;
+  readonly brows: number;
 }
 
 /** Median time between blinks, in seconds. Speakers blink every 3 s on average, seldom under 1 s or over 7 s. */
@@ -26,12 +36,22 @@ const TO_PAUSE_SEC = 0.6;
 const PAUSE_SEC = 0.12;
 
 /** Least time between stressed words, in seconds. */
-const STRESS_APART_SEC = 1.3;
-/** Largest share of the vowels that are stressed. */
-const STRESS_SHARE = 0.12;
-const NOD = 0.03;
-const RAISE = 0.055;
-const NOD_SEC = 0.22;
+const STRESS_APART_SEC = 0.9;
+/** Weight of a stressed vowel relative to the middle one of those around it, within a time in seconds. */
+const STRESS_MORE = 1.45;
+const AROUND_SEC = 2.5;
+/** A nod on a stress: size, time in which the head goes down, and in which it comes up again. */
+const NOD = 0.045;
+const [DOWN_SEC, UP_SEC] = [0.15, 0.3];
+/** The head rises a little before it nods. */
+const BEFORE = { share: 0.25, sec: 0.3 };
+const RAISE = 0.075;
+/** Share of the stresses on which the brows rise too. */
+const RAISED = 0.6;
+/** Height of a breath in IOD, about 0.4 % of a portrait, its frequency in Hz, and the head's share of it. */
+const BREATH = 0.04;
+const BREATH_RATE = 0.25;
+const BREATH_HEAD = 0.4;
 /** Time in which the head leaves the still's pose and returns to it, in seconds. */
 const SETTLE_SEC = 0.8;
 
@@ -52,10 +72,10 @@ interface Wave {
 /** Blinks, brows and small motions of the head. The same script and voice give the same motions. */
 export class FaceTrack {
   readonly blinks: readonly number[];
-  /** Middles of the stressed vowels. */
-  readonly stresses: readonly number[];
+  readonly stresses: readonly Stress[];
   readonly #waves: Readonly<Record<keyof typeof SWAY, Wave>>;
   readonly #seconds: number;
+  readonly #breath: { readonly rate: number; readonly phase: number };
 
   constructor(phones: readonly Phone[], seconds: number, seed: string) {
     const random = seededRandom(seed);
@@ -73,7 +93,8 @@ export class FaceTrack {
       ]),
     ) as unknown as Record<keyof typeof SWAY, Wave>;
     this.blinks = blinksOf(phones, seconds, random);
-    this.stresses = stressesOf(phones);
+    this.stresses = stressesOf(phones, random);
+    this.#breath = { rate: BREATH_RATE * (0.9 + 0.2 * random()), phase: 2 * Math.PI * random() };
   }
 
   at(seconds: number): FaceCommand {
@@ -86,21 +107,32 @@ export class FaceTrack {
       );
       return (settled * size * sum) / parts.length / 0.58;
     };
-    let stress = 0;
-    for (const at of near(this.stresses, seconds, 2 * NOD_SEC))
-      stress += Math.exp(-(((seconds - at) / NOD_SEC) ** 2));
+    let [nod, raised] = [0, 0];
+    for (const { at, ...sizes } of near(this.stresses, seconds, 4 * UP_SEC, ({ at }) => at)) {
+      const before = bump(seconds - at + BEFORE.sec, DOWN_SEC, DOWN_SEC);
+      nod += sizes.nod * (bump(seconds - at, DOWN_SEC, UP_SEC) - BEFORE.share * before);
+      raised += sizes.brows * bump(seconds - at, DOWN_SEC, UP_SEC);
+    }
     let eyes = 1;
-    for (const at of near(this.blinks, seconds, 0.5)) eyes = Math.min(eyes, lid(seconds - at));
+    for (const at of near(this.blinks, seconds, 0.5, (at) => at)) eyes = Math.min(eyes, lid(seconds - at));
+    const { rate, phase } = this.#breath;
+    const breath = settled * BREATH * (0.5 - 0.5 * Math.cos(2 * Math.PI * rate * seconds + phase));
     return {
       yaw: sway('yaw'),
-      pitch: sway('pitch') + settled * NOD * stress,
+      pitch: sway('pitch') + settled * NOD * nod,
       roll: sway('roll'),
       dx: sway('dx'),
-      dy: sway('dy'),
+      dy: sway('dy') - BREATH_HEAD * breath,
       eyes,
-      brows: RAISE * stress,
+      brows: settled * RAISE * raised,
+      breath,
     };
   }
+}
+
+/** Returns 1 at 0, and falls off to both sides. */
+function bump(seconds: number, rise: number, fall: number): number {
+  return Math.exp(-((seconds / (seconds < 0 ? rise : fall)) ** 2));
 }
 
 /** @param seconds since the lid began to fall */
@@ -129,35 +161,45 @@ function blinksOf(phones: readonly Phone[], seconds: number, random: () => numbe
   return out;
 }
 
-/** Returns the middles of long and loud vowels, as far apart as stressed words are. */
-function stressesOf(phones: readonly Phone[]): number[] {
+/** Finds the vowels that are longer and louder than those around them, as far apart as stressed words are. */
+function stressesOf(phones: readonly Phone[], random: () => number): Stress[] {
   const vowels = phones
     .filter(({ loudness }) => loudness !== undefined)
     .map(({ start, end, loudness = 0 }) => ({
       at: (start + end) / 2,
       weight: loudness * Math.min(0.25, end - start),
     }));
-  const strongest = [...vowels].sort((a, b) => b.weight - a.weight);
-  const bound = strongest[Math.floor(strongest.length * STRESS_SHARE)]?.weight ?? Infinity;
-  const out: number[] = [];
-  for (const { at, weight } of vowels) {
-    if (weight >= bound && at - (out.at(-1) ?? -Infinity) >= STRESS_APART_SEC) out.push(at);
+  const stands = vowels
+    .map(({ at, weight }) => {
+      const around = near(vowels, at, AROUND_SEC, (vowel) => vowel.at).map((vowel) => vowel.weight);
+      around.sort((a, b) => a - b);
+      return { at, more: weight / Math.max(1e-6, around[around.length >> 1] as number) };
+    })
+    .filter(({ more }) => more >= STRESS_MORE)
+    .sort((a, b) => b.more - a.more);
+  const chosen: { at: number; more: number }[] = [];
+  for (const one of stands) {
+    if (chosen.every(({ at }) => Math.abs(at - one.at) >= STRESS_APART_SEC)) chosen.push(one);
   }
-  return out;
+  chosen.sort((a, b) => a.at - b.at);
+  return chosen.map(({ at, more }) => {
+    const nod = Math.min(1.2, 0.5 * more) * (0.7 + 0.5 * random());
+    return { at, nod, brows: random() < RAISED ? 0.6 + 0.5 * random() : 0 };
+  });
 }
 
-/** Returns the values of a rising list within a distance. */
-function near(times: readonly number[], seconds: number, within: number): readonly number[] {
+/** Returns what of a list in order of time is near. */
+function near<T>(list: readonly T[], seconds: number, within: number, timeOf: (one: T) => number): T[] {
   let low = 0;
-  let high = times.length;
+  let high = list.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if ((times[middle] as number) < seconds - within) low = middle + 1;
+    if (timeOf(list[middle] as T) < seconds - within) low = middle + 1;
     else high = middle;
   }
   let end = low;
-  while (end < times.length && (times[end] as number) <= seconds + within) end++;
-  return times.slice(low, end);
+  while (end < list.length && timeOf(list[end] as T) <= seconds + within) end++;
+  return list.slice(low, end);
 }
 
 function smooth(x: number): number {

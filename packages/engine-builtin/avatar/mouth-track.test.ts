@@ -10,7 +10,7 @@ function phones(sounds: string, each = 0.1): Phone[] {
     sound: name === '' || name === '_' ? undefined : (name as Sound),
     start: 0.5 + each * (i - 1) - (i === 0 ? 0.5 - each : 0),
     end: 0.5 + each * i + (i === names.length - 1 ? 0.5 : 0),
-    ...(/^[aeiou]/.test(name) ? { loudness: 1 + (i % 3) / 3 } : {}),
+    ...(/^[aeiou]/.test(name) ? { loudness: 1 + (i % 3) ** 2 / 3 } : {}),
   }));
 }
 
@@ -111,9 +111,47 @@ describe('a speaking face', () => {
 
   it('raises its brows on some of the strongest vowels only', () => {
     expect(track.stresses.length).toBeGreaterThan(3);
-    const waits = track.stresses.slice(1).map((at, i) => at - (track.stresses[i] as number));
-    expect(Math.min(...waits)).toBeGreaterThan(1.2);
+    const times = track.stresses.map(({ at }) => at);
+    const waits = times.slice(1).map((at, i) => at - (times[i] as number));
+    expect(Math.min(...waits)).toBeGreaterThan(0.85);
     expect(Math.max(...all.map(({ brows }) => brows))).toBeGreaterThan(0.04);
+  });
+
+  it('nods on stresses: it rises a little, goes down, and comes up again more slowly', () => {
+    const vowel = (start: number, loudness: number) => ({
+      sound: 'aa' as const,
+      start,
+      end: start + 0.1,
+      loudness,
+    });
+    const even = Array.from({ length: 20 }, (_, i) => vowel(0.3 * i, 0.8));
+    expect(new FaceTrack(even, 6, 'seed').stresses).toEqual([]);
+    const loud = new FaceTrack(
+      even.map((one, i) => (i === 10 ? vowel(3, 1.6) : one)),
+      6,
+      'seed',
+    );
+    expect(loud.stresses).toHaveLength(1);
+    expect(loud.stresses[0]?.at).toBeCloseTo(3.05, 5);
+    const calm = new FaceTrack(even, 6, 'seed');
+    // Random numbers for the stress come after those for the sway, so both sway alike.
+    const nod = (at: number) => loud.at(at).pitch - calm.at(at).pitch;
+    expect(nod(3.05)).toBeGreaterThan(0.025);
+    expect(nod(3.05)).toBeLessThan(0.06);
+    expect(nod(2.7)).toBeLessThan(-0.004);
+    expect(nod(3.05 - 0.2)).toBeLessThan(nod(3.05 + 0.2));
+    expect(Math.abs(nod(1.5))).toBeLessThan(1e-6);
+  });
+
+  it('breathes once in about four seconds, by a few thousandths of the picture', () => {
+    const breaths = all.map(({ breath }) => breath);
+    expect(Math.max(...breaths)).toBeCloseTo(0.04, 2);
+    expect(Math.min(...breaths)).toBeGreaterThanOrEqual(0);
+    const tops = breaths.filter(
+      (value, i) => value > 0.03 && value >= (breaths[i - 1] ?? 1) && value > (breaths[i + 1] ?? 1),
+    );
+    expect(tops.length).toBeGreaterThanOrEqual(13);
+    expect(tops.length).toBeLessThanOrEqual(17);
   });
 
   it('is the same for the same script, and another for another', () => {

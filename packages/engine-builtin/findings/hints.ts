@@ -2,6 +2,7 @@ import type { Findings, Hint } from '@semblance/engine-api/findings';
 import { type Seen, yaw } from '@semblance/vision/face-finder';
 import { centroid, type Face } from '@semblance/vision/face-mesh';
 import { LEFT_EYE, RIGHT_EYE } from '@semblance/vision/face-regions';
+import { COVERED_FACE, type Covered } from '../animate/covered.ts';
 import { TURN_GAIN } from '../motion-transfer/measure.ts';
 import type { ShownFeatures } from '../swap/shown-features.ts';
 import type { SourceFace } from '../swap/source-face.ts';
@@ -64,12 +65,23 @@ export function severalFaces(count: number, { role, name }: Input): Hint[] {
 }
 
 /** Returns what a search found in a still picture whose most prominent face is animated. */
-export function stillFindings({ faces, left }: Seen, input: Input): Findings {
+export function stillFindings({ faces, left }: Seen, input: Input, covered?: Covered): Findings {
   const [face] = faces;
   return {
     faces: faceCounts(Math.min(1, faces.length), withBystanders(left, Math.max(0, faces.length - 1))),
-    hints: face ? [...severalFaces(faces.length, input), ...faceHints(face, input)] : [],
+    hints: face
+      ? [...severalFaces(faces.length, input), ...faceHints(face, input), ...coveredStill(covered, input)]
+      : [],
   };
+}
+
+/** Returns the hint about something in front of a still's face. */
+function coveredStill(covered: Covered | undefined, { role, name }: Input): Hint[] {
+  if (!covered || (covered.face < COVERED_FACE && !covered.mouth)) return [];
+  const what = covered.mouth ? 'the mouth' : 'a part of the face';
+  const effect = covered.mouth ? 'does not move' : 'moves with the head only, and the head turns less';
+  const message = `Something, such as a hand or a microphone, is in front of ${what} in the ${name}, which ${effect}. A picture that shows the whole face gives a better result.`;
+  return [{ code: 'face_covered', message, input: role }];
 }
 
 /** Returns hints about what hides or colours a source face. */

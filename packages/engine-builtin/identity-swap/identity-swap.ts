@@ -6,7 +6,7 @@ import { prefetch } from '@semblance/media/prefetch';
 import type { Media, Size, VideoFrame } from '@semblance/media/types';
 import { faceFromPoints } from '@semblance/vision/face-mesh';
 import type { Person, PersonFinder } from '@semblance/vision/person';
-import { openPersonFinder } from '@semblance/vision/person-finder';
+import { peopleOf } from '../animate/look.ts';
 import { faceHints, framesUnchanged } from '../findings/hints.ts';
 import type { Inspector, Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
@@ -14,6 +14,7 @@ import { CutDetector } from '../video-swap/cuts.ts';
 import { shrunk } from '../video-swap/frame-part.ts';
 import { type Character, fittedTo, readCharacter } from './character.ts';
 import { PersonFaceFollower } from './face-follow.ts';
+import { FaceFront } from './face-front.ts';
 import { scaledPerson } from './follow.ts';
 import { SceneVideo, sceneThreads } from './scene-threads.ts';
 import { PersonTracker } from './search.ts';
@@ -50,17 +51,6 @@ export const inspectIdentitySwap: Inspector = async ({ inputs: { character } }, 
 
 function characterHints({ face }: Character): Hint[] {
   return face ? faceHints(faceFromPoints(face.points, 1), CHARACTER) : [];
-}
-
-let people: Promise<PersonFinder> | undefined;
-
-/** Returns the finder of this thread, which all its renders share. */
-function peopleOf(): Promise<PersonFinder> {
-  people ??= openPersonFinder().catch((error) => {
-    people = undefined;
-    throw error;
-  });
-  return people;
 }
 
 export interface IdentitySwapJob {
@@ -118,6 +108,7 @@ export async function identitySwap(
     );
     const tracker = new PersonTracker(people);
     const follower = new PersonFaceFollower(faces, checkpoint);
+    const front = new FaceFront(faces, video.color);
     const look = async (frame: VideoFrame): Promise<Person | undefined> => {
       const whole = { x: 0, y: 0, width: frame.width, height: frame.height };
       const person = await tracker.track(shrunk(frame, whole, step, video.color).picture);
@@ -138,13 +129,15 @@ export async function identitySwap(
         await timed('draw', () => scene.cut());
         tracker.reset();
         follower.reset();
+        front.reset();
       }
       // While the networks process this frame, another thread draws the frames before it.
       const person = await timed('find', () => look(frame));
       checkpoint();
       if (person) found++;
       const face = character.face && (await timed('face', () => follower.follow(frame, person)));
-      await timed('draw', () => scene.add(frame, person, face));
+      const cover = face && (await timed('face', () => front.look(frame, face)));
+      await timed('draw', () => scene.add(frame, person, face, cover));
       onProgress(0.02 + 0.95 * Math.min(1, (frame.index + 1 + scene.written) / 2 / expected), 'swap');
     }
     if (found === 0) {

@@ -1,5 +1,6 @@
 import type { VideoFrame } from '@semblance/media/types';
 import type { Person } from '@semblance/vision/person';
+import type { Plane } from '@semblance/vision/plane/plane';
 import type { Colors } from '../video-swap/frame-part.ts';
 import type { Character } from './character.ts';
 
@@ -23,6 +24,8 @@ export type SceneWork =
       readonly frame: VideoFrame;
       readonly person: Person | undefined;
       readonly face: Float32Array | undefined;
+      /** What is in front of the face. */
+      readonly cover: Plane | undefined;
     }
   /** Draws the oldest waiting frame. */
   | { readonly type: 'next' }

@@ -28,7 +28,7 @@ serveFrames(begin, ({ scene, done }, work: SceneWork): { answer: SceneAnswer } =
   else if (work.type === 'next') scene.next();
   else {
     scene.advance();
-    scene.add(work.frame, work.person, work.face);
+    scene.add(work.frame, work.person, work.face, work.cover);
   }
   return { answer: { done: done.splice(0), drawn: scene.drawn, faces: scene.faces } };
 });

@@ -1,5 +1,6 @@
 import type { VideoFrame, VideoWriter } from '@semblance/media/types';
 import type { Person } from '@semblance/vision/person';
+import type { Plane } from '@semblance/vision/plane/plane';
 import { FrameThreads } from '../pool/frame-threads.ts';
 import type { Colors } from '../video-swap/frame-part.ts';
 import type { Character } from './character.ts';
@@ -67,11 +68,16 @@ export class SceneVideo {
   }
 
   /** Takes the next frame, whose memory is shared. Waits while too many frames are under way. */
-  async add(frame: VideoFrame, person: Person | undefined, face: Float32Array | undefined): Promise<void> {
+  async add(
+    frame: VideoFrame,
+    person: Person | undefined,
+    face?: Float32Array | undefined,
+    cover?: Plane | undefined,
+  ): Promise<void> {
     if (!(frame.data.buffer instanceof SharedArrayBuffer))
       throw new TypeError('a frame that only this thread can see');
     this.#frames.set(frame.index, frame);
-    this.#ask({ type: 'add', frame, person, face });
+    this.#ask({ type: 'add', frame, person, face, cover });
     if (this.#underWay.length >= UNDER_WAY) await this.#orAborted(this.#underWay.shift() as Promise<void>);
   }
 

@@ -1,4 +1,5 @@
 import type { VideoFrame } from '@semblance/media/types';
+import { faceFromPoints } from '@semblance/vision/face-mesh';
 import type { Person } from '@semblance/vision/person';
 import { maskInPicture } from '@semblance/vision/person-mask';
 import { distanceInside, type Plane, plane } from '@semblance/vision/plane/plane';
@@ -7,7 +8,9 @@ import type { Colors } from '../video-swap/frame-part.ts';
 import type { Actor } from './actor.ts';
 import { BodyActor } from './body-actor.ts';
 import { type Character, showsHead } from './character.ts';
+import { frontInFrame, handIsNear } from './face-front.ts';
 import { between, scaledMask } from './follow.ts';
+import { putOver } from './front.ts';
 import type { Affine } from './geometry.ts';
 import { HeadActor } from './head-actor.ts';
 import { BackgroundPlate } from './plate.ts';
@@ -27,6 +30,7 @@ interface Waiting {
   readonly person: Person | undefined;
   /** Points of the person's face, in pixels of the frame. */
   readonly face: Float32Array | undefined;
+  readonly cover: Plane | undefined;
   readonly map: Affine;
   readonly distance: Plane | undefined;
 }
@@ -68,8 +72,16 @@ export class Scene {
     if (this.#waiting.length > AHEAD) this.next();
   }
 
-  /** Adds the next frame of the shot. @param person, face in pixels of the frame */
-  add(frame: VideoFrame, person: Person | undefined, face: Float32Array | undefined): void {
+  /**
+   * Adds the next frame of the shot. @param person, face in pixels of the frame
+   * @param cover what is in front of the face
+   */
+  add(
+    frame: VideoFrame,
+    person: Person | undefined,
+    face: Float32Array | undefined,
+    cover?: Plane | undefined,
+  ): void {
     const { width, height } = this.#size;
     const planes = planesOf(frame.data, width, height);
     const distance = person ? this.#distance(person) : undefined;
@@ -86,7 +98,7 @@ export class Scene {
       map = this.#plate.locate(sight) as Affine;
     }
     this.#plate.remember(sight, map);
-    this.#waiting.push({ frame, person, face, map, distance });
+    this.#waiting.push({ frame, person, face, cover, map, distance });
   }
 
   /** Ends a shot: draws all its frames, because the next one has another background and another person. */
@@ -111,9 +123,13 @@ export class Scene {
     if (entry.person) this.#last = { person: entry.person, index: frame.index };
     if (person) {
       const { face, map } = entry;
+      const { width, height } = this.#size;
+      const planes = planesOf(frame.data, width, height);
+      const front = this.#inFront(entry, person);
+      const original = front && planesOf(frame.data.slice(), width, height);
       const drawn = this.#actor.draw({
         data: frame.data,
-        planes: planesOf(frame.data, this.#size.width, this.#size.height),
+        planes,
         ptsUs: frame.ptsUs,
         person,
         face,
@@ -121,10 +137,18 @@ export class Scene {
         distance: entry.distance ?? this.#distance(person),
         ahead: this.#waiting,
       });
+      if (drawn && front && original) putOver(planes, original, front);
       if (drawn) this.drawn++;
     } else this.#actor.forget();
     this.#done(frame);
     return true;
+  }
+
+  /** Returns the share of each chroma pixel that stays in front of the face. */
+  #inFront({ face: points, cover }: Waiting, person: Person): Plane | undefined {
+    const face = points && faceFromPoints(points, 1);
+    if (!face || !cover || (this.#actor instanceof BodyActor && handIsNear(person, face))) return undefined;
+    return frontInFrame(cover, face, this.#size);
   }
 
   /** Returns the interpolated person of a frame in which it was invisible, but visible shortly before and after. */

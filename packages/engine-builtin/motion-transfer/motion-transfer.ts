@@ -8,6 +8,7 @@ import type { Face } from '@semblance/vision/face-mesh';
 import { readShown } from '@semblance/vision/image/picture-file';
 import sharp from 'sharp';
 import { drawThreads } from '../animate/draw-threads.ts';
+import { lookAround, type Seen } from '../animate/look.ts';
 import { type Portrait, REST } from '../animate/portrait.ts';
 import { PortraitVideo } from '../animate/portrait-video.ts';
 import { preparePortrait } from '../animate/prepare.ts';
@@ -52,17 +53,22 @@ export const inspectMotionTransfer: Inspector = async ({ inputs: { image } }, to
 async function lookAtStill(
   path: string,
   { finder, checkpoint }: Pick<RenderTools, 'finder' | 'checkpoint'>,
-): Promise<{ readonly picture: Picture; readonly face: Face; readonly still: Findings }> {
+): Promise<{
+  readonly picture: Picture;
+  readonly face: Face;
+  readonly around: Seen;
+  readonly still: Findings;
+}> {
   const picture = await readStill(path);
   checkpoint();
   const seen = await finder.look(picture, checkpoint);
   const [face] = seen.faces;
-  const still = stillFindings(seen, IMAGE);
   if (!face) {
     const message = 'No face was found in the character picture (image_key).';
-    throw new RenderError('face_not_detected', message, { findings: still });
+    throw new RenderError('face_not_detected', message, { findings: stillFindings(seen, IMAGE) });
   }
-  return { picture, face, still };
+  const around = await lookAround(picture, face, finder, checkpoint);
+  return { picture, face, around, still: stillFindings(seen, IMAGE, around.covered) };
 }
 
 export interface MotionTransferJob {
@@ -87,8 +93,8 @@ export async function transferMotion(
   const { video } = info;
   if (!video) throw new RenderError('unsupported_format', 'The motion video has no picture.');
   const { portrait, mouth, still } = await timed('portrait', async () => {
-    const { picture, face, still } = await lookAtStill(job.image, tools);
-    const prepared = preparePortrait(picture, face);
+    const { picture, face, around, still } = await lookAtStill(job.image, tools);
+    const prepared = preparePortrait(picture, face, around);
     const mouth = await measureMouth(prepared, face, finder, checkpoint);
     return { portrait: prepared, mouth, still };
   });

@@ -11,7 +11,10 @@ export const NETWORKS = [
   'face_features',
   /** What stands in front of a face: 96² crop, planes of red, green and blue in [0, 1]; share of each pixel. */
   'face_cover',
-  /** Face recogniser: 1024-d descriptor of a 224² crop, RGB in 0–255. */
+  /**
+   * Face recogniser: 1024-d descriptor of a 224² crop, RGB in 0–255, and the probability that the face is taken for a
+   * man's.
+   */
   'faceres',
   /** Person detector: 2,254 anchors on 224² RGB in [-1, 1]; score logits, boxes and four key points. */
   'pose_detector',

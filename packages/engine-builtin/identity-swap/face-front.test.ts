@@ -1,0 +1,91 @@
+import { figurePerson, figurePoints, STANDING } from '@semblance/testkit/engine-builtin/identity-swap/figure';
+import { subjectOf } from '@semblance/testkit/engine-builtin/motion/drivers';
+import { ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
+import { FaceFinder } from '@semblance/vision/face-finder';
+import type { Face } from '@semblance/vision/face-mesh';
+import { openSession } from '@semblance/vision/models/session';
+import { BODY } from '@semblance/vision/person';
+import sharp from 'sharp';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { rgbToYuv } from '../animate/yuv.ts';
+import { FaceFront, frontInFrame, handIsNear } from './face-front.ts';
+
+const COLOR = { range: 'tv', space: 'bt709' } as const;
+const SIZE = { width: 654, height: 480 };
+
+let finder: FaceFinder;
+let face: Face;
+let bare: Uint8Array;
+let covered: Uint8Array;
+let lips: { x: number; y: number; iod: number };
+
+beforeAll(async () => {
+  const [blazeface, facemesh, face_cover] = await Promise.all([
+    openSession('blazeface'),
+    openSession('facemesh'),
+    openSession('face_cover'),
+  ]);
+  finder = new FaceFinder({ blazeface, facemesh, face_cover });
+  const subject = await subjectOf(finder, ASTRONAUT, 0, SIZE.height);
+  const { width, height, data } = subject.picture;
+  expect({ width, height }).toEqual(SIZE);
+  face = subject.face;
+  const [x, y] = [face.points[13 * 3] as number, face.points[13 * 3 + 1] as number];
+  const iod = face.width / 2.2;
+  lips = { x, y, iod };
+  const drawn = `<svg width="${width}" height="${height}">
+    <rect x="${x - 0.14 * iod}" y="${y}" width="${0.28 * iod}" height="${height}" fill="#202020"/>
+    <ellipse cx="${x}" cy="${y}" rx="${0.42 * iod}" ry="${0.5 * iod}" fill="#404548"/></svg>`;
+  const image = await sharp(data, { raw: { width, height, channels: 3 } })
+    .composite([{ input: Buffer.from(drawn) }])
+    .removeAlpha()
+    .raw()
+    .toBuffer();
+  bare = rgbToYuv(new Uint8Array(data), width, height);
+  covered = rgbToYuv(new Uint8Array(image), width, height);
+});
+
+const frame = (data: Uint8Array) => ({ index: 0, ptsUs: 0, ...SIZE, data });
+
+describe('what is in front of a face in a frame', () => {
+  it('is nothing before a bare face, or without a face', async () => {
+    const front = new FaceFront(finder, COLOR);
+    expect(await front.look(frame(bare), face.points)).toBeUndefined();
+    expect(await front.look(frame(bare), undefined)).toBeUndefined();
+  });
+
+  it('is a microphone, at its place, and not the cheek beside it', async () => {
+    const seen = await new FaceFront(finder, COLOR).look(frame(covered), face.points);
+    if (!seen) throw new Error('nothing was seen');
+    const share = frontInFrame(seen, face, SIZE);
+    const at = (x: number, y: number): number =>
+      share.data[Math.round(y / 2) * share.width + Math.round(x / 2)] as number;
+    expect(at(lips.x, lips.y)).toBeGreaterThan(0.9);
+    expect(at(lips.x, lips.y - 0.35 * lips.iod)).toBeGreaterThan(0.9);
+    expect(at(lips.x + 0.8 * lips.iod, lips.y)).toBeLessThan(0.1);
+    expect(at(lips.x, lips.y - 1.1 * lips.iod)).toBeLessThan(0.1);
+  });
+
+  it('fades out over some frames after it is gone, and at once in another shot', async () => {
+    const front = new FaceFront(finder, COLOR);
+    await front.look(frame(covered), face.points);
+    expect(await front.look(frame(bare), face.points)).toBeDefined();
+    expect(await front.look(frame(bare), face.points)).toBeUndefined();
+    await front.look(frame(covered), face.points);
+    front.reset();
+    expect(await front.look(frame(bare), face.points)).toBeUndefined();
+  });
+});
+
+describe('a hand near a face', () => {
+  it('is seen by the points of the body', () => {
+    const points = figurePoints({ ...STANDING, x: 330, y: 1400, height: 1300 });
+    const person = figurePerson(points, new Uint8Array(SIZE.width * SIZE.height), SIZE.width, SIZE.height);
+    expect(handIsNear(person, face)).toBe(false);
+    const nose = { x: face.points[4 * 3] as number, y: face.points[4 * 3 + 1] as number };
+    const raised = person.points.map((point, index) =>
+      index === BODY.leftIndex ? { ...point, ...nose, presence: 1 } : point,
+    );
+    expect(handIsNear({ ...person, points: raised }, face)).toBe(true);
+  });
+});
