@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 import tensorflow as tf
-from augment import SIZE, Batches, middle, read_crops
+from augment import SIZE, Batches, frame_label, middle, read_crops
 from export import write_onnx
 
 BATCH = 24
@@ -67,6 +67,8 @@ def main():
     batches = Batches(*read_crops(options.crops, "train"), SEED)
     held, index = read_crops(options.crops, "held-out")
     held = middle(held)
+    framed = tf.constant([[[[row["kind"].endswith("glasses") and row["kind"] != "sunglasses"]]] for row in index])
+    held = tf.concat([held[..., :3], tf.where(framed, frame_label(held[..., 3:]), held[..., 3:])], 3)
     model = build()
     optimizer = tf.keras.optimizers.AdamW(RATE, weight_decay=1e-4)
 

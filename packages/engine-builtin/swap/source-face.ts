@@ -1,6 +1,7 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import type { Rect } from '@semblance/media/yuv';
-import { type Face, POINTS } from '@semblance/vision/face-mesh';
+import { cropsOf, type Face, POINTS } from '@semblance/vision/face-mesh';
+import { type Gaze, gazeOf } from '@semblance/vision/gaze';
 import { cropRgb, type Point, type RgbImage, squareCrop, toCrop } from '@semblance/vision/picture';
 import { blur, grow, type Plane, plane } from '@semblance/vision/plane/plane';
 import { withScratch } from '@semblance/vision/plane/scratch';
@@ -32,6 +33,7 @@ export interface SourceFace {
   /** Pixels of `visible` per pixel of `image`. */
   readonly visibleScale: number;
   readonly glasses: boolean;
+  readonly gaze: Gaze;
   /** How surely it wears a beard, 0–1. */
   readonly beard: number;
   readonly grey: boolean;
@@ -91,6 +93,7 @@ function analyse(picture: Picture, face: Face, targetWidth: number): SourceFace 
     clean: cover.clean,
     visibleScale,
     glasses: cover.hasGlasses,
+    gaze: gazeOf(cropsOf(picture), face.points),
     beard,
     grey,
     covered,

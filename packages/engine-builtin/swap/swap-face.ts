@@ -1,7 +1,7 @@
 import type { Picture } from '@semblance/engine-api/picture';
-import type { Face } from '@semblance/vision/face-mesh';
-import { POINTS } from '@semblance/vision/face-mesh';
+import { cropsOf, type Face, POINTS } from '@semblance/vision/face-mesh';
 import { FACE_OVAL } from '@semblance/vision/face-regions';
+import { type Gaze, gazeOf } from '@semblance/vision/gaze';
 import { cropRgb } from '@semblance/vision/picture';
 import { blur, distanceInside, type Plane, plane, sample, smoothstep } from '@semblance/vision/plane/plane';
 import { withScratch } from '@semblance/vision/plane/scratch';
@@ -19,6 +19,7 @@ import { flatten, type SourceFace } from './source-face.ts';
 import type { Grain, SwapPlan } from './swap-plan.ts';
 import { frontOf, targetCover, type WorkGrid } from './target-cover.ts';
 import { findTone } from './tone.ts';
+import { gazeShift, turnEyes } from './turn-eyes.ts';
 import { turnedAway } from './turned-away.ts';
 
 /** Face width on the work grid, in pixels. Larger faces are analysed at this width and composed at their own. */
@@ -66,7 +67,8 @@ export function swapFace(
     last = now;
   };
   return withScratch(() => {
-    const plan = planSwap(picture, face, source, { cover, lap });
+    const gaze = gazeOf(cropsOf(picture), face.points);
+    const plan = planSwap(picture, face, source, { cover, gaze, lap });
     compose(picture, plan, source);
     lap('compose');
     return plan.skin.features;
@@ -77,6 +79,7 @@ export function swapFace(
  * Plans a swap. Where something is in front of a feature it is planned again without that feature, so that the
  * target stays as it is there.
  * @param cover as of {@link swapFace}
+ * @param gaze where the new eyes shall look; undefined: where those of the source do
  * @param known share of each feature that is taken; undefined: it is to be found out
  */
 export function planSwap(
@@ -85,9 +88,15 @@ export function planSwap(
   source: SourceFace,
   {
     cover,
+    gaze,
     lap = () => undefined,
     known,
-  }: { cover?: Plane | undefined; lap?: (name: string) => void; known?: ShownFeatures } = {},
+  }: {
+    cover?: Plane | undefined;
+    gaze?: Gaze | undefined;
+    lap?: (name: string) => void;
+    known?: ShownFeatures;
+  } = {},
 ): SwapPlan {
   const grid = workGrid(picture, face);
   const { scale, width, height } = grid;
@@ -104,6 +113,7 @@ export function planSwap(
   const from = flatten(source.points);
   const direct = emptyMap(width, height);
   drawTriangles(direct, { to: mixed, from, depth });
+  if (gaze) turnEyes(direct, mixed, gazeShift(source.gaze, gaze), gaze.aside);
   const own = emptyMap(width, height);
   const flat = flatten(points);
   drawTriangles(own, { to: mixed, from: flat, depth });
@@ -191,7 +201,7 @@ export function planSwap(
   lap('skin');
   const { mouth: lipsShown, nose, right, left } = skin.features;
   if (!known && Math.min(lipsShown, nose, right, left) < 1)
-    return planSwap(picture, face, source, { cover, lap, known: skin.features });
+    return planSwap(picture, face, source, { cover, gaze, lap, known: skin.features });
   return {
     ...grid,
     mixed,
