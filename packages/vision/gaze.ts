@@ -15,6 +15,8 @@ const EYE_WIDTH = 32;
 const RADII = [0.17, 0.195, 0.22] as const;
 const ASIDE = 0.3;
 const BELOW = 0.14;
+/** Share of that area beyond which what was found may well be something else, such as the edge of an eye patch. */
+const EXTREME = 0.85;
 /** Steps of the search in pixels of the crop, the coarse one first; the finest is halved once more by a parabola. */
 const STEPS = [2, 1, 0.5] as const;
 /** Radii at which the rim of an iris is looked at, relative to its radius, and angles to either side, in radians. */
@@ -30,8 +32,13 @@ const DARK = [0, 0.4, 0.8].flatMap((share) =>
 );
 /** Weight of that darkness beside the contrast at the rims. */
 const DARKNESS = 0.7;
-/** Contrasts, relative to the eye's brightness, below which nothing is an iris, and from which it surely is one. */
-const SURE = [0.15, 0.3] as const;
+/**
+ * Sums of the contrasts at both rims, relative to the eye's brightness, below which nothing is an iris but maybe a line of
+ * lashes, and from which it surely is one.
+ */
+const SURE = [0.4, 0.7] as const;
+/** The same sums below which an eye is shut, and from which it is not. */
+const SHUT = [0.35, 0.5] as const;
 /** Area between the lids, in squared distances of the corners, below which an eye is shut, and from which it is open. */
 const OPEN = [0.1, 0.16] as const;
 /** Distances of the corners, in pixels of the picture, below which an eye is too small to read, and from which not. */
@@ -46,7 +53,23 @@ export interface Gaze {
   readonly aside: number;
   /** How surely that is known, 0–1. */
   readonly sure: number;
+  /** How surely the iris of the right and of the left eye was found, 0–1. */
+  readonly seen: readonly [number, number];
+  /** How surely they are shut: large enough to be read, but without an iris. */
+  readonly shut: readonly [number, number];
 }
+
+/** Eyes of which nothing is known. */
+export const UNKNOWN_GAZE: Gaze = { aside: 0, sure: 0, seen: [0, 0], shut: [0, 0] };
+
+interface Iris {
+  /** As of {@link Gaze}. */
+  readonly aside: number;
+  readonly seen: number;
+  readonly shut: number;
+}
+
+const TOO_SMALL: Iris = { aside: 0, seen: 0, shut: 0 };
 
 /**
  * Finds both irises by the contrast of their left and right rims to the white of the eye (the integro-differential
@@ -56,10 +79,12 @@ export interface Gaze {
  */
 export function gazeOf(source: CropSource, points: Float32Array): Gaze {
   const [right, left] = [irisOf(source, points, 0), irisOf(source, points, 1)];
-  return { aside: (right.aside + left.aside) / 2, sure: Math.min(right.sure, left.sure) };
+  const aside = (right.aside + left.aside) / 2;
+  const seen = [right.seen, left.seen] as const;
+  return { aside, sure: Math.min(...seen), seen, shut: [right.shut, left.shut] };
 }
 
-function irisOf(source: CropSource, points: Float32Array, side: 0 | 1): Gaze {
+function irisOf(source: CropSource, points: Float32Array, side: 0 | 1): Iris {
   const { outline, corners } = EYES[side];
   const [ax, ay, bx, by] = corners.flatMap((index) => [points[index * 3], points[index * 3 + 1]]) as [
     number,
@@ -68,16 +93,22 @@ function irisOf(source: CropSource, points: Float32Array, side: 0 | 1): Gaze {
     number,
   ];
   const width = Math.hypot(bx - ax, by - ay);
-  if (width < LARGE[0]) return { aside: 0, sure: 0 };
+  const large = smoothstep(LARGE[0], LARGE[1], width);
+  if (large === 0) return TOO_SMALL;
   const middle = { x: (ax + bx) / 2, y: (ay + by) / 2 };
   const crop = squareCrop(middle, (width * SIZE) / EYE_WIDTH, Math.atan2(by - ay, bx - ax), SIZE);
   const eye = eyeIn(source, crop, points, outline);
-  if (!eye) return { aside: 0, sure: 0 };
+  if (!eye) return { aside: 0, seen: 0, shut: large };
   const best = search(eye);
+  const [toRight, toLeft] = rimsOf(eye, best.x, best.y, best.radius);
+  const contrast = smoothstep(SURE[0], SURE[1], toRight + toLeft);
+  const aside = (best.x - SIZE / 2) / EYE_WIDTH;
   const wide = smoothstep(OPEN[0], OPEN[1], eye.area / EYE_WIDTH ** 2);
+  const likely = 1 - smoothstep(EXTREME * ASIDE, ASIDE, Math.abs(aside));
   return {
-    aside: (best.x - SIZE / 2) / EYE_WIDTH,
-    sure: smoothstep(SURE[0], SURE[1], best.contrast) * wide * smoothstep(LARGE[0], LARGE[1], width),
+    aside,
+    seen: large * contrast * wide * likely,
+    shut: large * (1 - smoothstep(SHUT[0], SHUT[1], toRight + toLeft)),
   };
 }
 
@@ -117,7 +148,7 @@ function eyeIn(
   return area < 8 ? undefined : { bright, opening, area, level: level / area };
 }
 
-function search(eye: Eye): { x: number; contrast: number } {
+function search(eye: Eye): { x: number; y: number; radius: number; contrast: number } {
   let best = { x: SIZE / 2, y: SIZE / 2, radius: 0, contrast: -Infinity };
   for (const [round, step] of STEPS.entries()) {
     const [reachX, reachY] = round === 0 ? [ASIDE * EYE_WIDTH, BELOW * EYE_WIDTH] : [2 * step, 2 * step];
@@ -137,12 +168,27 @@ function search(eye: Eye): { x: number; contrast: number } {
   ];
   const bend = before - 2 * best.contrast + after;
   const shift = bend < -1e-6 ? (0.25 * (before - after)) / bend : 0;
-  return { x: best.x + Math.min(0.5, Math.max(-0.5, shift)), contrast: best.contrast };
+  return { ...best, x: best.x + Math.min(0.5, Math.max(-0.5, shift)) };
 }
 
 /** Returns how much a disc differs from what lies beside it and from the whole eye, relative to the eye's brightness. */
-function contrastOf({ bright, opening, level }: Eye, x: number, y: number, radius: number): number {
-  let rims = 0;
+function contrastOf(eye: Eye, x: number, y: number, radius: number): number {
+  const { bright, opening, level } = eye;
+  let inside = 0;
+  let count = 0.5;
+  for (const [dx, dy] of DARK) {
+    const [px, py] = [x + dx * radius, y + dy * radius];
+    if (!at(opening, px, py)) continue;
+    inside += at(bright, px, py);
+    count++;
+  }
+  const [right, left] = rimsOf(eye, x, y, radius);
+  return (right + left) / 2 + (DARKNESS * (level - inside / count)) / (level + 8);
+}
+
+/** Returns how much brighter than a disc the eye is beside it on both sides, relative to the eye's brightness. */
+function rimsOf({ bright, opening, level }: Eye, x: number, y: number, radius: number): [number, number] {
+  const rims: [number, number] = [0, 0];
   for (const side of [-1, 1] as const) {
     let [sum, weight] = [0, 0.5];
     for (const angle of ANGLES) {
@@ -153,16 +199,9 @@ function contrastOf({ bright, opening, level }: Eye, x: number, y: number, radiu
       sum += sample(bright, ox, oy) - sample(bright, ix, iy);
       weight++;
     }
-    rims += sum / weight / 2;
+    rims[side < 0 ? 0 : 1] = sum / weight / (level + 8);
   }
-  let [inside, count] = [0, 0.5];
-  for (const [dx, dy] of DARK) {
-    const [px, py] = [x + dx * radius, y + dy * radius];
-    if (!at(opening, px, py)) continue;
-    inside += at(bright, px, py);
-    count++;
-  }
-  return (rims + DARKNESS * (level - inside / count)) / (level + 8);
+  return rims;
 }
 
 function at({ width, height, data }: Plane, x: number, y: number): number {

@@ -79,7 +79,9 @@ export function swapFace(
  * Plans a swap. Where something is in front of a feature it is planned again without that feature, so that the
  * target stays as it is there.
  * @param cover as of {@link swapFace}
- * @param gaze where the new eyes shall look; undefined: where those of the source do
+ * @param gaze where the target looks; undefined: it is not known
+ * @param turned whether the new eyes look there too; else they look where those of the source do
+ * @param blinking how far the right and the left eye are closed for a moment only, 0–1
  * @param known share of each feature that is taken; undefined: it is to be found out
  */
 export function planSwap(
@@ -89,11 +91,15 @@ export function planSwap(
   {
     cover,
     gaze,
+    turned = true,
+    blinking,
     lap = () => undefined,
     known,
   }: {
     cover?: Plane | undefined;
     gaze?: Gaze | undefined;
+    turned?: boolean;
+    blinking?: readonly [number, number] | undefined;
     lap?: (name: string) => void;
     known?: ShownFeatures;
   } = {},
@@ -113,7 +119,7 @@ export function planSwap(
   const from = flatten(source.points);
   const direct = emptyMap(width, height);
   drawTriangles(direct, { to: mixed, from, depth });
-  if (gaze) turnEyes(direct, mixed, gazeShift(source.gaze, gaze), gaze.aside);
+  if (gaze && turned) turnEyes(direct, mixed, gazeShift(source.gaze, gaze), gaze.aside);
   const own = emptyMap(width, height);
   const flat = flatten(points);
   drawTriangles(own, { to: mixed, from: flat, depth });
@@ -190,6 +196,7 @@ export function planSwap(
       shown: softShown,
       covered,
       front,
+      looks: gaze && { own: gaze, other: source.gaze, blinking },
       light,
       tone,
       eyes,
@@ -201,7 +208,7 @@ export function planSwap(
   lap('skin');
   const { mouth: lipsShown, nose, right, left } = skin.features;
   if (!known && Math.min(lipsShown, nose, right, left) < 1)
-    return planSwap(picture, face, source, { cover, gaze, lap, known: skin.features });
+    return planSwap(picture, face, source, { cover, gaze, turned, lap, known: skin.features });
   return {
     ...grid,
     mixed,

@@ -3,7 +3,7 @@ import { plane, sample, smoothstep } from '@semblance/vision/plane/plane';
 import type { WarpMap } from '@semblance/vision/plane/warp-map';
 
 /** Largest shift of an iris, as a share of the distance of the eye's corners. */
-const MOST = 0.16;
+const MOST = 0.11;
 /** Half width around the middle of an iris that moves as a whole, in the same unit. */
 const IRIS = 0.2;
 /** Width in which the shift fades beside it: at least so much, and so much of the shift, so that nothing folds. */

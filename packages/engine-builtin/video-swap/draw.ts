@@ -6,6 +6,7 @@ import { drawTriangles, emptyMap, MOUTH_TRIANGLES, type WarpMap } from '@semblan
 import { mixShape } from '../swap/shape.ts';
 import type { ShownFeatures } from '../swap/shown-features.ts';
 import { flatten } from '../swap/source-face.ts';
+import { gazeShift, turnEyes } from '../swap/turn-eyes.ts';
 import { copyOf } from './before.ts';
 import { drawLids, drawMouth, mouthShown } from './draw-own.ts';
 import { drawChroma, drawLuma } from './draw-rows.ts';
@@ -42,6 +43,7 @@ export function drawFace(frame: Frame, drawing: FaceDrawing, color: Colors): voi
     drawTriangles(map, geometry);
     // The texture has no share where the mouth opens. Without a hole nothing is interpolated across its edge.
     drawTriangles(map, geometry, MOUTH_TRIANGLES);
+    turnEyes(map, mixed, gazeShift(from.gaze, drawing.gaze), drawing.gaze.aside);
     const own = emptyMap(grid.width, grid.height);
     const moved = { to: mixed, from: flatten(points), depth };
     drawTriangles(own, moved);

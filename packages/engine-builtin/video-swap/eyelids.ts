@@ -11,6 +11,9 @@ const EYES = [
  */
 const CLOSED = 0.74;
 const OPEN = 0.82;
+/** The same where an iris is still seen between the lids: its colour is not the source's. */
+const SHUT = 0.66;
+const AJAR = 0.72;
 /**
  * Openness from which an eye updates its usual openness; rate per frame at which that rises and at which it falls.
  */
@@ -35,15 +38,21 @@ export class Eyelids {
     }
   }
 
-  /** @param openness in the next frame @returns how far the right and the left eye are closed, 0–1 */
-  closed(openness: Openness): [number, number] {
-    return [this.#closed(openness[0], 0), this.#closed(openness[1], 1)];
+  /**
+   * @param openness in the next frame
+   * @param seen how surely the iris of each eye is seen there, 0–1
+   * @returns how far the right and the left eye are closed, 0–1
+   */
+  closed(openness: Openness, seen: readonly [number, number] = [0, 0]): [number, number] {
+    return [this.#closed(openness[0], seen[0], 0), this.#closed(openness[1], seen[1], 1)];
   }
 
-  #closed(open: number, side: 0 | 1): number {
+  #closed(open: number, seen: number, side: 0 | 1): number {
     const usual = this.#usual[side] || open;
     this.#usual[side] = usual + (open - usual) * (open > TELLS * usual ? FOLLOWS : FORGETS);
-    return 1 - smoothstep(CLOSED, OPEN, open / Math.max(1e-6, usual));
+    const share = open / Math.max(1e-6, usual);
+    const shut = 1 - smoothstep(CLOSED, OPEN, share);
+    return shut + (1 - smoothstep(SHUT, AJAR, share) - shut) * seen;
   }
 }
 
