@@ -1,6 +1,6 @@
 import { LEFT_EYE, LIPS_OUTER, NOSE_BASE, RIGHT_EYE } from '@semblance/vision/face-regions';
 import type { Gaze } from '@semblance/vision/gaze';
-import { fillPolygon, grow, type Plane, plane, smoothstep } from '@semblance/vision/plane/plane';
+import { fillPolygon, grow, type Plane, plane } from '@semblance/vision/plane/plane';
 import { convexHull } from './convex-hull.ts';
 
 /** How surely both faces show each feature, 0–1; right and left are the eyes with their brows. */
@@ -18,8 +18,8 @@ const OUTLINES = { mouth: LIPS_OUTER, nose: NOSE_BASE, right: RIGHT_EYE, left: L
 const GROWN = 0.03;
 /** Correlations below which a feature is hidden, and from which it is seen. */
 const SEEN = { mouth: [0.3, 0.45], nose: [0.12, 0.3], eye: [0.05, 0.22] } as const;
-/** Shares of a feature's area from which it is less taken because it is covered, and above which not at all. */
-const COVERED = [0.35, 0.65] as const;
+/** Share of a feature's area from which it is not taken because it is covered. */
+const COVERED = 0.5;
 /** Difference of both eyes' correlations up to which both are equally visible. */
 const ALIKE = 0.3;
 /** What irises that are found on both faces count as, beside a correlation. */
@@ -74,7 +74,7 @@ export function shownFeatures(
       covered += (grown.data[i] as number) * (front?.data[i] ?? 0);
       grown.data[i] = (grown.data[i] as number) * (free.data[i] as number);
     }
-    const uncovered = 1 - smoothstep(COVERED[0], COVERED[1], covered / Math.max(1, area));
+    const uncovered = covered / Math.max(1, area) < COVERED ? 1 : 0;
     return { alike: correlation(own, other, grown), uncovered };
   };
   const [mouth, nose, right, left] = (['mouth', 'nose', 'right', 'left'] as const).map((name) =>
@@ -114,7 +114,7 @@ function eyesTaken(
     (side) => eyes.own.shut[side] > SHUT && (eyes.blinking?.[side] ?? 0) < SHUT,
   );
   if (!shut[0] && !shut[1]) {
-    const covered = seen.map(({ uncovered }) => uncovered < 0.5);
+    const covered = seen.map(({ uncovered }) => uncovered === 0);
     if (!covered[0] && !covered[1]) return [both, both];
     return [taken(SEEN.eye, found[0]), taken(SEEN.eye, found[1])];
   }
@@ -136,8 +136,8 @@ function winkOf(points: Float32Array): boolean {
 interface Seen {
   /** Correlation of both faces there. */
   readonly alike: number;
-  /** 1 where little is covered, 0 where most is. */
-  readonly uncovered: number;
+  /** 1 where less than half is covered, else 0. */
+  readonly uncovered: 0 | 1;
 }
 
 function correlation(a: Plane, b: Plane, mask: Plane): number {

@@ -13,7 +13,7 @@ import { faceZones, plainSkin } from './face-zones.ts';
 import { withForehead } from './forehead.ts';
 import { sourceNoise, targetNoise } from './noise.ts';
 import { mixShape } from './shape.ts';
-import type { ShownFeatures } from './shown-features.ts';
+import { ALL_SHOWN, type ShownFeatures } from './shown-features.ts';
 import { blendSkin } from './skin-blend.ts';
 import { flatten, type SourceFace } from './source-face.ts';
 import type { Grain, SwapPlan } from './swap-plan.ts';
@@ -114,22 +114,25 @@ export function planSwap(
     points[i * 3 + 1] = ((face.points[i * 3 + 1] as number) - grid.originY) / scale;
     points[i * 3 + 2] = (face.points[i * 3 + 2] as number) / scale;
   }
-  const mixed = mixShape(points, source.points, faceWidth, known);
+  const flat = flatten(points);
+  const ownZones = faceZones(flat, { width, height }, faceWidth);
+  const front = cover && frontOf(cover, face, grid);
+  const { covered, clean, framed } = targetCover(target, ownZones, faceWidth, front);
+  lap('mask');
+  // Behind glasses only what is seen through the lenses changes, so that frame, brows and lids stay whole.
+  const shape = framed ? { ...(known ?? ALL_SHOWN), right: 0, left: 0 } : (known ?? ALL_SHOWN);
+  const mixed = mixShape(points, source.points, faceWidth, shape);
   const depth = Float32Array.from({ length: POINTS }, (_, i) => points[i * 3 + 2] as number);
   const from = flatten(source.points);
   const direct = emptyMap(width, height);
   drawTriangles(direct, { to: mixed, from, depth });
   if (gaze && turned) turnEyes(direct, mixed, gazeShift(source.gaze, gaze), gaze.aside);
   const own = emptyMap(width, height);
-  const flat = flatten(points);
   drawTriangles(own, { to: mixed, from: flat, depth });
   drawTriangles(own, { to: mixed, from: flat, depth }, MOUTH_TRIANGLES);
   lap('warp');
 
   const zones = faceZones(mixed, { width, height }, faceWidth);
-  const front = cover && frontOf(cover, face, grid);
-  const ownZones = faceZones(flat, { width, height }, faceWidth);
-  const { covered, clean } = targetCover(target, ownZones, faceWidth, front);
   lap('mask');
   const shown = sourceShown(source, direct);
   const distance = distanceInside(zones.replaced);
@@ -187,7 +190,7 @@ export function planSwap(
       own,
       points: mixed,
       wearing: {
-        glasses: source.glasses,
+        glasses: source.glasses || framed,
         beard: Math.max(source.beard, beardOf(target, flat, faceWidth)),
       },
       features: known,
@@ -212,6 +215,7 @@ export function planSwap(
   return {
     ...grid,
     mixed,
+    shape,
     direct,
     own,
     alpha,

@@ -81,9 +81,9 @@ export function drawFace(frame: Frame, drawing: FaceDrawing, color: Colors): voi
   });
 }
 
-/** Returns the share of each feature that is taken, between the analysed frames before and after. */
+/** Returns the share of the source in each feature's shape, between the analysed frames before and after. */
 function shownIn({ from, to, share }: FaceDrawing): ShownFeatures {
-  const mix = (of: keyof ShownFeatures): number => from.features[of] * (1 - share) + to.features[of] * share;
+  const mix = (of: keyof ShownFeatures): number => from.shape[of] * (1 - share) + to.shape[of] * share;
   return { mouth: mix('mouth'), nose: mix('nose'), right: mix('right'), left: mix('left') };
 }
 

@@ -43,7 +43,7 @@ async function swap(frames: readonly VideoFrame[]) {
         box,
         ...emptyTexture(16),
         points,
-        features: ALL_SHOWN,
+        shape: ALL_SHOWN,
         gaze: UNKNOWN_GAZE,
         grain: { share: 0, limit: 0 },
         level: analysed.push(analysed.length),

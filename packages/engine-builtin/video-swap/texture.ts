@@ -43,8 +43,8 @@ export interface FaceTexture extends SizedTexture {
   readonly points: Float32Array;
   /** Strength of the frame's own finest texture that is laid over it. */
   readonly grain: Grain;
-  /** Share of each feature that is taken. */
-  readonly features: ShownFeatures;
+  /** Share of the source in the place and shape of each feature. */
+  readonly shape: ShownFeatures;
   /** Where the source looks. */
   readonly gaze: Gaze;
   /** Brightness of the skin that was there. */
@@ -82,7 +82,7 @@ export function makeTexture(
       ...lay(plan, source, color, frame, local.width / plan.scale),
       grain,
       level,
-      features: plan.skin.features,
+      shape: plan.shape,
       gaze: source.gaze,
     };
   });
@@ -104,7 +104,7 @@ function facePart(frame: Frame, face: Face, color: Colors): FramePart {
   return { picture: regionToRgb(frame, rect, color), x: rect.x, y: rect.y, step: 1 };
 }
 
-type Laid = Omit<FaceTexture, 'grain' | 'level' | 'features' | 'gaze'>;
+type Laid = Omit<FaceTexture, 'grain' | 'level' | 'shape' | 'gaze'>;
 
 /** Lights every pixel of the source's patch as the plan says for its place. */
 function lay(plan: SwapPlan, source: SourceFace, color: Colors, frame: Frame, faceWidth: number): Laid {

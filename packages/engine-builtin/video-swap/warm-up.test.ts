@@ -26,7 +26,7 @@ function threads(draw: SwapThreads['draw']) {
         box,
         ...emptyTexture(16),
         points,
-        features: ALL_SHOWN,
+        shape: ALL_SHOWN,
         gaze: UNKNOWN_GAZE,
         grain: { share: 0, limit: 0 },
         level: 100,
