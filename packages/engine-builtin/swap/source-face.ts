@@ -9,6 +9,7 @@ import { beardOf } from './beard.ts';
 import { findCover, SOURCE_COVER } from './cover.ts';
 import { faceZones } from './face-zones.ts';
 import { findFringe } from './fringe.ts';
+import { calmRedEyes } from './red-eyes.ts';
 import { makeWhole } from './whole-face.ts';
 
 /** Size of the patch relative to the face width. */
@@ -122,7 +123,9 @@ function cutOut(picture: Picture, face: Face, faceWidth: number): { image: RgbIm
     points[i * 3 + 1] = p.y;
     points[i * 3 + 2] = (face.points[i * 3 + 2] as number) / crop.scale;
   }
-  return { image: cropRgb(picture, crop, size, size), points };
+  const image = cropRgb(picture, crop, size, size);
+  calmRedEyes({ ...image, channels: 3 }, points);
+  return { image, points };
 }
 
 /**

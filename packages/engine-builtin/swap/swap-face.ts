@@ -12,6 +12,7 @@ import { compose } from './compose.ts';
 import { faceZones, plainSkin } from './face-zones.ts';
 import { withForehead } from './forehead.ts';
 import { sourceNoise, targetNoise } from './noise.ts';
+import { calmRedEyes } from './red-eyes.ts';
 import { mixShape } from './shape.ts';
 import { ALL_SHOWN, type ShownFeatures } from './shown-features.ts';
 import { blendSkin } from './skin-blend.ts';
@@ -67,6 +68,8 @@ export function swapFace(
     last = now;
   };
   return withScratch(() => {
+    // Where the target's eyes stay, its red pupils go too.
+    calmRedEyes(picture, face.points);
     const gaze = gazeOf(cropsOf(picture), face.points);
     const plan = planSwap(picture, face, source, { cover, gaze, lap });
     compose(picture, plan, source);

@@ -35,7 +35,7 @@ export function frontOf(
 }
 
 /** Shares of the bridge of the nose, of the area of each lens and of each eye by which a frame is told. */
-const BRIDGE = 0.2;
+const BRIDGE = 0.05;
 const LENS = 0.06;
 const EYE = 0.5;
 
