@@ -142,7 +142,10 @@ def frame_label(masks):
 class Batches:
     """Seeded batches of images, float32 [n, SIZE, SIZE, 3] in 0-1, and covered shares [n, SIZE, SIZE, 1]."""
 
-    def __init__(self, crops, index, seed):
+    def __init__(self, crops, index, seed, frames):
+        # Shares of drawn objects, of those of other faces, of random ones and of clear glasses; the rest is bare.
+        shares = (0.25, 0.15, 0.2, 0.2) if frames else (0.3, 0.2, 0.25, 0.0)
+        self.until = [float(share) for share in np.cumsum(shares)]
         is_bare = np.array([row["kind"] == "none" for row in index])
         framed = np.array([row["kind"] == "clear-glasses" for row in index])
         self.bare = tf.constant(crops[is_bare])
@@ -164,12 +167,11 @@ class Batches:
         surface = random_surfaces(rng, n, faces, self.draw(self.bare, n)[..., :3])
         kind = rng.uniform([n, 1, 1, 1])
         zero = tf.zeros_like(shape)
-        # 0-0.25 as drawn, 0.25-0.4 the object of another face, 0.4-0.6 a random one, 0.6-0.8 clear glasses, else a
-        # bare face.
-        mask = tf.where(kind < 0.4, drawn[..., 3:], tf.where(kind < 0.6, shape, zero))
-        front = tf.where(kind < 0.4, drawn[..., :3], surface)
-        images = tf.where(kind < 0.25, drawn[..., :3], faces * (1 - mask) + front * mask)
-        with_frame = (kind >= 0.6) & (kind < 0.8)
+        drawn_until, moved_until, random_until, framed_until = self.until
+        mask = tf.where(kind < moved_until, drawn[..., 3:], tf.where(kind < random_until, shape, zero))
+        front = tf.where(kind < moved_until, drawn[..., :3], surface)
+        images = tf.where(kind < drawn_until, drawn[..., :3], faces * (1 - mask) + front * mask)
+        with_frame = (kind >= random_until) & (kind < framed_until)
         images = tf.where(with_frame, framed[..., :3], images)
         mask = tf.where(with_frame, frame_label(framed[..., 3:]), mask)
         images, mask = other_places(rng, images, mask, self.draw(self.bare, n)[..., :3])

@@ -1,4 +1,5 @@
 import type { Picture } from '@semblance/engine-api/picture';
+import { showsFrame } from '@semblance/vision/face-cover';
 import { cropsOf, type Face, POINTS } from '@semblance/vision/face-mesh';
 import { FACE_OVAL } from '@semblance/vision/face-regions';
 import { type Gaze, gazeOf } from '@semblance/vision/gaze';
@@ -119,8 +120,14 @@ export function planSwap(
   }
   const flat = flatten(points);
   const ownZones = faceZones(flat, { width, height }, faceWidth);
-  const front = cover && frontOf(cover, face, grid);
-  const { covered, clean, framed } = targetCover(target, ownZones, faceWidth, front);
+  const found = cover && frontOf(cover, face, grid);
+  const { covered, clean, framed, front } = targetCover(
+    target,
+    ownZones,
+    faceWidth,
+    found,
+    cover && showsFrame(cover, face),
+  );
   lap('mask');
   // Behind glasses only what is seen through the lenses changes, so that frame, brows and lids stay whole.
   const shape = framed ? { ...(known ?? ALL_SHOWN), right: 0, left: 0 } : (known ?? ALL_SHOWN);

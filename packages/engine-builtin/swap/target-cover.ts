@@ -7,6 +7,10 @@ import type { FaceZones } from './face-zones.ts';
 
 /** Probabilities of the network below which nothing covers a pixel, and from which something covers all of it. */
 const COVERED = [0.25, 0.6] as const;
+/** Share of an eye that is covered, from which it is hidden. */
+const HIDDEN = 0.5;
+/** Width of the lids around an eye, as a share of the face width. */
+const LIDS = 0.04;
 
 /** The coarse grid on which a target is analysed. */
 export interface WorkGrid {
@@ -34,17 +38,14 @@ export function frontOf(
   return out;
 }
 
-/** Shares of the bridge of the nose, of the area of each lens and of each eye by which a frame is told. */
-const BRIDGE = 0.05;
-const LENS = 0.06;
-const EYE = 0.5;
-
 /** What lies in front of a target. */
 export interface TargetCover {
   /** Share of each pixel that stays because of it. */
   readonly covered: Plane;
   /** 1 where surely nothing does. */
   readonly clean: Plane;
+  /** What the network finds, but not in front of eyes that are seen through lenses; undefined: it was not asked. */
+  readonly front: Plane | undefined;
   /** Whether it wears glasses through which its eyes are seen. */
   readonly framed: boolean;
 }
@@ -52,15 +53,17 @@ export interface TargetCover {
 /**
  * Returns what lies in front of a target.
  * @param inFront what the network finds in front of the face; undefined: it was not asked
+ * @param frameFound whether it finds the frame of glasses; undefined: it was not asked
  */
 export function targetCover(
   target: RgbImage,
   zones: FaceZones,
   faceWidth: number,
   inFront: Plane | undefined,
+  frameFound: boolean | undefined,
 ): TargetCover {
   const { front, frame, clean, hasGlasses } = findCover(target, zones, faceWidth, TARGET_COVER);
-  const framed = inFront ? isFrame(inFront, zones) || (hasGlasses && !isDark(inFront, zones)) : hasGlasses;
+  const framed = frameFound || (hasGlasses && !eyeHidden(inFront, zones));
   const out = plane(target.width, target.height);
   // What is seen through a lens is mixed with nothing.
   const eyes = framed ? grow(zones.eyeOpenings, 0.01 * faceWidth) : undefined;
@@ -70,39 +73,34 @@ export function targetCover(
     out.data[i] = through * Math.max(front.data[i] as number, frame.data[i] as number, found);
     if (found > 0.02) clean.data[i] = 0;
   }
-  return { covered: out, clean, framed };
+  return {
+    covered: out,
+    clean,
+    framed,
+    front: inFront && framed ? beside(inFront, zones, faceWidth) : inFront,
+  };
 }
 
-/** Returns whether what covers a face crosses the nose and surrounds both eyes, but does not hide them. */
-function isFrame(front: Plane, zones: FaceZones): boolean {
-  if (shareOf(front, zones.noseRoot) < BRIDGE || isDark(front, zones)) return false;
-  return Math.min(...halves(front, zones.glasses, zones)) > LENS;
+/** Returns what lies in front of a face beside its eyes with their lids. */
+function beside(front: Plane, { eyeOpenings }: FaceZones, faceWidth: number): Plane {
+  const lids = grow(eyeOpenings, LIDS * faceWidth);
+  return { ...front, data: front.data.map((share, i) => share * (1 - (lids.data[i] as number))) };
 }
 
 /** Returns whether an eye is hidden, as by a dark lens or a hand. */
-function isDark(front: Plane, zones: FaceZones): boolean {
-  return Math.max(...halves(front, zones.eyeOpenings, zones)) > EYE;
-}
-
-function shareOf(front: Plane, zone: Plane): number {
-  let [all, covered] = [0, 0];
-  for (let i = 0; i < zone.data.length; i++) {
-    all += zone.data[i] as number;
-    covered += (zone.data[i] as number) * (front.data[i] as number);
-  }
-  return covered / Math.max(1, all);
-}
-
-/** Returns the covered share of a zone on the side of each eye. */
-function halves(front: Plane, zone: Plane, { eyeCentres }: FaceZones): [number, number] {
+function eyeHidden(front: Plane | undefined, { eyeOpenings, eyeCentres }: FaceZones): boolean {
+  if (!front) return false;
   const [right, left] = eyeCentres as [Point, Point];
-  const sums = [0, 0, 0, 0] as [number, number, number, number];
-  for (let i = 0; i < zone.data.length; i++) {
-    if (!zone.data[i]) continue;
-    const [x, y] = [i % zone.width, Math.floor(i / zone.width)];
+  const [hidden, all] = [
+    [0, 0],
+    [0, 0],
+  ] as [[number, number], [number, number]];
+  for (let i = 0; i < eyeOpenings.data.length; i++) {
+    if (!eyeOpenings.data[i]) continue;
+    const [x, y] = [i % front.width, Math.floor(i / front.width)];
     const side = Math.hypot(x - right.x, y - right.y) < Math.hypot(x - left.x, y - left.y) ? 0 : 1;
-    sums[side] += front.data[i] as number;
-    sums[side + 2] = (sums[side + 2] as number) + 1;
+    hidden[side] += front.data[i] as number;
+    all[side]++;
   }
-  return [sums[0] / Math.max(1, sums[2]), sums[1] / Math.max(1, sums[3])];
+  return Math.max(hidden[0] / Math.max(1, all[0]), hidden[1] / Math.max(1, all[1])) > HIDDEN;
 }
