@@ -10,11 +10,9 @@ export const CROP = 1.6;
 /** Mesh point at the tip of the nose. */
 const TIP = 4;
 
-/** Shares of the bridge of the nose, of the area of each lens and of each eye by which a frame is told. */
+/** Shares of the bridge of the nose, of the area of each lens (least and most) and of each eye by which a frame is told. */
 const BRIDGE = 0.05;
-const LENS = 0.06;
-/** Least ratio of the shares of both lenses. */
-const ALIKE = 0.5;
+const LENS = [0.06, 0.52] as const;
 const EYE = 0.75;
 
 /** Returns the upright crop around the middle of a face's mesh. */
@@ -64,7 +62,7 @@ export function showsFrame(cover: Plane, face: Face): boolean {
   const share = (outline: readonly number[]): number => coveredShare(cover, face, outline);
   if (Math.max(share(RIGHT_EYE), share(LEFT_EYE)) > EYE) return false;
   const lenses = [share(RIGHT_LENS), share(LEFT_LENS)] as const;
-  return share(NOSE_BRIDGE) > BRIDGE && Math.min(...lenses) > Math.max(LENS, ALIKE * Math.max(...lenses));
+  return share(NOSE_BRIDGE) > BRIDGE && Math.min(...lenses) > LENS[0] && Math.max(...lenses) < LENS[1];
 }
 
 /** Returns what covers a face together with a frame, which reaches down to the tip of the nose at most. */
