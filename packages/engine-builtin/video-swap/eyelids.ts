@@ -11,15 +11,18 @@ const EYES = [
  */
 const CLOSED = 0.74;
 const OPEN = 0.82;
-/** The same where an iris is still seen between the lids: its colour is not the source's. */
-const SHUT = 0.66;
-const AJAR = 0.72;
+/** The same where an iris that is usually seen is not; the mesh follows some blinks only half-way. */
+const VANISHED = [0.86, 0.93] as const;
+/** How surely an iris is seen at least, and where it is not seen at all. */
+const SEEN = [0.1, 0.3] as const;
 /**
  * Openness from which an eye updates its usual openness; rate per frame at which that rises and at which it falls.
  */
 const TELLS = 0.85;
 const FOLLOWS = 0.05;
 const FORGETS = 0.001;
+/** The rate at which the usual sight of an iris is updated. */
+const FOLLOWS_SEEN = 0.1;
 
 /** Right and left eye. */
 export type Openness = readonly [number, number];
@@ -29,6 +32,7 @@ export type Openness = readonly [number, number];
  */
 export class Eyelids {
   readonly #usual: [number, number] = [0, 0];
+  readonly #seen: [number, number] = [0, 0];
 
   /** @param openness of the first frames; their majority counts as usual until more is known */
   constructor(openness: readonly Openness[] = []) {
@@ -52,7 +56,10 @@ export class Eyelids {
     this.#usual[side] = usual + (open - usual) * (open > TELLS * usual ? FOLLOWS : FORGETS);
     const share = open / Math.max(1e-6, usual);
     const shut = 1 - smoothstep(CLOSED, OPEN, share);
-    return shut + (1 - smoothstep(SHUT, AJAR, share) - shut) * seen;
+    const vanished =
+      this.#seen[side] * (1 - smoothstep(...VANISHED, share)) * (1 - smoothstep(...SEEN, seen));
+    this.#seen[side] += FOLLOWS_SEEN * (seen - this.#seen[side]);
+    return Math.max(vanished, shut);
   }
 }
 

@@ -20,11 +20,10 @@ describe('eyes of a video', () => {
     expect(gaze.next({ ...at(-0.2), sure: 0 }).aside).toBe(0.1);
   });
 
-  it('keep their colour in a blink: no lids are drawn while an iris is seen', () => {
-    const [ajar, blind] = [new Eyelids(), new Eyelids()];
-    for (const eyelids of [ajar, blind]) eyelids.closed([0.3, 0.3], [1, 1]);
-    expect(ajar.closed([0.22, 0.22], [1, 1])).toEqual([0, 0]);
-    expect(blind.closed([0.22, 0.22], [0, 0])[0]).toBeGreaterThan(0.9);
-    expect(ajar.closed([0.18, 0.18], [1, 1])).toEqual([1, 1]);
+  it('are shut where the irises vanish, though the mesh follows the lids only half-way', () => {
+    const eyelids = new Eyelids();
+    for (let frame = 0; frame < 40; frame++) eyelids.closed([0.3, 0.3], [1, 1]);
+    expect(Math.min(...eyelids.closed([0.25, 0.25], [0, 0]))).toBeGreaterThan(0.9);
+    expect(eyelids.closed([0.29, 0.29], [0, 0])).toEqual([0, 0]);
   });
 });
