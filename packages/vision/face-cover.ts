@@ -1,11 +1,19 @@
 import { type InferenceSession, Tensor } from 'onnxruntime-node';
 import { type CropSource, type Face, POINTS } from './face-mesh.ts';
+import { LEFT_EYE, LEFT_LENS, NOSE_BRIDGE, RIGHT_EYE, RIGHT_LENS } from './face-regions.ts';
 import { type CropTransform, squareCrop, toCrop } from './picture.ts';
 import { fillPolygon, type Plane, plane, sample, smoothstep } from './plane/plane.ts';
 
 /** Side of the network's input and output in pixels, and of their crop in face widths. */
 const SIZE = 96;
 export const CROP = 1.6;
+/** Mesh point at the tip of the nose. */
+const TIP = 4;
+
+/** Shares of the bridge of the nose, of the area of each lens (least and most) and of each eye by which a frame is told. */
+const BRIDGE = 0.05;
+const LENS = [0.06, 0.52] as const;
+const EYE = 0.75;
 
 /** Probabilities below which nothing covers a pixel, and from which something covers all of it. */
 const COVERED = [0.25, 0.6] as const;
@@ -27,7 +35,8 @@ export function coverCrop({ points, width, roll }: Face, side = CROP, size = SIZ
 
 /**
  * Finds what stands in front of a face: a hand, a mask, a cup, a microphone. The network saw faces with drawn
- * objects, with parts of other pictures, and bare ones (tools/train-face-cover).
+ * objects, with parts of other pictures, and bare ones (tools/train-face-cover). A second one beside it finds the
+ * frames of glasses.
  */
 export class FaceCover {
   readonly #session: InferenceSession;
@@ -46,8 +55,34 @@ export class FaceCover {
     for (let i = 0; i < SIZE * SIZE; i++)
       for (let c = 0; c < 3; c++) planes[c * SIZE * SIZE + i] = (pixels[i * 3 + c] as number) / 255;
     const outputs = await this.#session.run({ crop: new Tensor('float32', planes, [1, 3, SIZE, SIZE]) });
-    return { width: SIZE, height: SIZE, data: outputs.covered?.data as Float32Array };
+    const covered = { width: SIZE, height: SIZE, data: outputs.covered?.data as Float32Array };
+    const frame = { width: SIZE, height: SIZE, data: outputs.framed?.data as Float32Array };
+    return showsFrame(frame, face) ? withFrame(covered, frame, face) : covered;
   }
+}
+
+/**
+ * Returns whether what covers a face is the frame of glasses through which its eyes are seen: it crosses the nose and
+ * surrounds both eyes, but hides none.
+ * @param cover a plane of {@link FaceCover} for this face
+ */
+export function showsFrame(cover: Plane, face: Face): boolean {
+  const share = (outline: readonly number[]): number => coveredShare(cover, face, outline);
+  if (Math.max(share(RIGHT_EYE), share(LEFT_EYE)) > EYE) return false;
+  const lenses = [share(RIGHT_LENS), share(LEFT_LENS)] as const;
+  return share(NOSE_BRIDGE) > BRIDGE && Math.min(...lenses) > LENS[0] && Math.max(...lenses) < LENS[1];
+}
+
+/** Returns what covers a face together with a frame, which reaches down to the tip of the nose at most. */
+function withFrame(covered: Plane, frame: Plane, { points, ...face }: Face): Plane {
+  const tip = toCrop(
+    coverCrop({ points, ...face }),
+    points[TIP * 3] as number,
+    points[TIP * 3 + 1] as number,
+  );
+  const end = SIZE * Math.min(SIZE, Math.max(0, Math.round(tip.y)));
+  const data = covered.data.map((share, i) => (i < end ? Math.max(share, frame.data[i] as number) : share));
+  return { ...covered, data };
 }
 
 /**

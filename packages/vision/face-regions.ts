@@ -35,3 +35,12 @@ export const NOSE_BASE = [98, 97, 2, 326, 327, 294, 278, 344, 440, 275, 4, 45, 2
 
 /** Outer ends of the face at the height of the ears; their distance is the width of the face. */
 export const FACE_SIDES = [234, 454] as const;
+
+/** The upper bridge of the nose, and the areas that the lenses of glasses cover. */
+export const NOSE_BRIDGE = [193, 168, 417, 465, 412, 351, 197, 122, 188, 245] as const;
+export const RIGHT_LENS = [
+  70, 63, 105, 66, 107, 55, 193, 122, 196, 142, 36, 205, 187, 123, 227, 139,
+] as const;
+export const LEFT_LENS = [
+  300, 293, 334, 296, 336, 285, 417, 351, 419, 371, 266, 425, 411, 352, 447, 368,
+] as const;

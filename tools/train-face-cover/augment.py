@@ -133,13 +133,24 @@ def light_and_camera(rng, images):
     return tf.clip_by_value(images, 0, 1)
 
 
+def frame_label(masks):
+    """Returns the label of clear glasses: their frame, grown by a pixel because it is hardly wider; glare is none."""
+    share = tf.clip_by_value((masks - 0.25) / 0.35, 0, 1)
+    return tf.nn.max_pool2d(share, 3, 1, "SAME")
+
+
 class Batches:
     """Seeded batches of images, float32 [n, SIZE, SIZE, 3] in 0-1, and covered shares [n, SIZE, SIZE, 1]."""
 
-    def __init__(self, crops, index, seed):
+    def __init__(self, crops, index, seed, frames):
+        # Shares of drawn objects, of those of other faces, of random ones and of clear glasses; the rest is bare.
+        shares = (0.25, 0.15, 0.2, 0.2) if frames else (0.3, 0.2, 0.25, 0.0)
+        self.until = [float(share) for share in np.cumsum(shares)]
         is_bare = np.array([row["kind"] == "none" for row in index])
+        framed = np.array([row["kind"] == "clear-glasses" for row in index])
         self.bare = tf.constant(crops[is_bare])
-        self.covered = tf.constant(crops[~is_bare])
+        self.framed = tf.constant(crops[framed])
+        self.covered = tf.constant(crops[~is_bare & ~framed])
         self.rng = tf.random.Generator.from_seed(seed)
 
     def draw(self, crops, n):
@@ -151,13 +162,17 @@ class Batches:
         rng = self.rng
         faces = flip(rng, warp(self.draw(self.bare, n), random_moves(rng, n)))[..., :3]
         drawn = flip(rng, warp(self.draw(self.covered, n), random_moves(rng, n)))
+        framed = flip(rng, warp(self.draw(self.framed, n), random_moves(rng, n)))
         shape = random_shapes(rng, n)
         surface = random_surfaces(rng, n, faces, self.draw(self.bare, n)[..., :3])
         kind = rng.uniform([n, 1, 1, 1])
         zero = tf.zeros_like(shape)
-        # 0-0.3 as drawn, 0.3-0.5 the object of another face, 0.5-0.75 a random one, else a bare face.
-        mask = tf.where(kind < 0.5, drawn[..., 3:], tf.where(kind < 0.75, shape, zero))
-        front = tf.where(kind < 0.5, drawn[..., :3], surface)
-        images = tf.where(kind < 0.3, drawn[..., :3], faces * (1 - mask) + front * mask)
+        drawn_until, moved_until, random_until, framed_until = self.until
+        mask = tf.where(kind < moved_until, drawn[..., 3:], tf.where(kind < random_until, shape, zero))
+        front = tf.where(kind < moved_until, drawn[..., :3], surface)
+        images = tf.where(kind < drawn_until, drawn[..., :3], faces * (1 - mask) + front * mask)
+        with_frame = (kind >= random_until) & (kind < framed_until)
+        images = tf.where(with_frame, framed[..., :3], images)
+        mask = tf.where(with_frame, frame_label(framed[..., 3:]), mask)
         images, mask = other_places(rng, images, mask, self.draw(self.bare, n)[..., :3])
         return light_and_camera(rng, images), mask

@@ -1,9 +1,11 @@
 """Trains the network that finds what stands in front of a face, and writes it as ONNX.
 
     pip install -r tools/train-face-cover/requirements.txt
-    python tools/train-face-cover/train.py CROPS OUT.onnx [--minutes 40]
+    python tools/train-face-cover/train.py CROPS OBJECTS.onnx [--minutes 26]
+    python tools/train-face-cover/train.py CROPS FRAMES.onnx --frames [--minutes 28]
 
-CROPS is the folder that collect.ts filled. The network is a small U-Net (Ronneberger and others 2015), trained on
+CROPS is the folder that collect.ts filled. With --frames it also learns the frames of clear glasses, which costs it some
+thin objects, so two networks are trained, and merge.py makes one file of them. The network is a small U-Net (Ronneberger and others 2015), trained on
 composites, which carry over to unseen objects (Voo and others 2022). Each minute it prints how much of the objects it
 finds on portraits that were kept out of the training, and how much of bare faces it takes for one.
 """
@@ -13,7 +15,7 @@ import time
 
 import numpy as np
 import tensorflow as tf
-from augment import SIZE, Batches, middle, read_crops
+from augment import SIZE, Batches, frame_label, middle, read_crops
 from export import write_onnx
 
 BATCH = 24
@@ -60,13 +62,16 @@ def main():
     parser.add_argument("crops")
     parser.add_argument("out")
     parser.add_argument("--minutes", type=float, default=40)
+    parser.add_argument("--frames", action="store_true")
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     tf.config.threading.set_intra_op_parallelism_threads(options.threads)
     tf.keras.utils.set_random_seed(SEED)
-    batches = Batches(*read_crops(options.crops, "train"), SEED)
+    batches = Batches(*read_crops(options.crops, "train"), SEED, options.frames)
     held, index = read_crops(options.crops, "held-out")
     held = middle(held)
+    framed = tf.constant([[[[row["kind"].endswith("glasses") and row["kind"] != "sunglasses"]]] for row in index])
+    held = tf.concat([held[..., :3], tf.where(framed, frame_label(held[..., 3:]), held[..., 3:])], 3)
     model = build()
     optimizer = tf.keras.optimizers.AdamW(RATE, weight_decay=1e-4)
 

@@ -4,7 +4,7 @@ import type { Face } from '@semblance/vision/face-mesh';
 import type { Plane } from '@semblance/vision/plane/plane';
 import { cutOut } from '../video-swap/cut-out.ts';
 import { boxOf, drawFace, GAIN_LIMITS } from '../video-swap/draw.ts';
-import { Eyelids } from '../video-swap/eyelids.ts';
+import { type FrameEyes, FrameEyesReader } from '../video-swap/frame-eyes.ts';
 import { type Frame, placed } from '../video-swap/frame-part.ts';
 import { alike, type Look, lookOf, moved, patchWidth } from '../video-swap/keys.ts';
 import { cropsOfFrame } from '../video-swap/mesh-crop.ts';
@@ -42,7 +42,9 @@ interface Shown {
   /** An analysis from the other thread that is shown from the next frame on. */
   next: { readonly look: Look; readonly patch: number; readonly texture: FaceTexture } | undefined;
   pending: boolean;
-  readonly eyelids: Eyelids;
+  readonly reader: FrameEyesReader;
+  /** In the frame that is drawn. */
+  eyes: FrameEyes;
 }
 
 /**
@@ -72,15 +74,18 @@ export class LiveSwaps {
   async draw(frame: Frame, faces: readonly PlacedFace[], ms: number): Promise<Rect[]> {
     const shown = new Map<number, Shown>();
     // All faces are examined before any is drawn, because faces may overlap.
-    for (const { track, face } of faces)
-      shown.set(track, await this.#show(frame, face, this.#shown.get(track), ms));
+    for (const { track, face, openness } of faces) {
+      const known = this.#shown.get(track);
+      const reader = known?.reader ?? new FrameEyesReader();
+      const eyes = reader.next(cropsOfFrame(frame, JPEG_COLORS), face, openness);
+      shown.set(track, await this.#show(frame, face, known, { ms, reader, eyes }));
+    }
     this.#shown = shown;
-    return faces.map(({ track, face, opacity, openness }) => {
-      const { from, to, sinceMs, eyelids } = shown.get(track) as Shown;
+    return faces.map(({ track, face, opacity }) => {
+      const { from, to, sinceMs, eyes } = shown.get(track) as Shown;
       const share = from === to ? 0 : Math.min(1, (ms - sinceMs) / BLEND_MS);
       const { points, width } = face;
-      const closed = eyelids.closed(openness);
-      drawFace(frame, { points, width, opacity, closed, from, to, share }, JPEG_COLORS);
+      drawFace(frame, { points, width, opacity, ...eyes, from, to, share }, JPEG_COLORS);
       return boxOf(frame, face);
     });
   }
@@ -93,18 +98,38 @@ export class LiveSwaps {
     return this.#finder.coverOf(cropsOfFrame(frame, JPEG_COLORS), face);
   }
 
-  async #show(frame: Frame, face: Face, known: Shown | undefined, ms: number): Promise<Shown> {
+  async #show(
+    frame: Frame,
+    face: Face,
+    known: Shown | undefined,
+    { ms, reader, eyes }: { ms: number; reader: FrameEyesReader; eyes: FrameEyes },
+  ): Promise<Shown> {
     const look = lookOf(frame, face);
-    if (known) takeNext(known, ms);
+    if (known) {
+      takeNext(known, ms);
+      known.eyes = eyes;
+    }
     const fits = known && known.patch > 0.85 * face.width && known.patch < 1.5 * face.width;
     const covered = known ? this.#parts.covered(known.look, look) : 'no';
     if (!known || covered === 'surely' || isOtherLight(known.look, look)) {
       const patch = fits ? known.patch : patchWidth(face.width);
       const cover = await this.#coverOf(frame, face);
-      const texture = makeTexture({ frame, face, color: JPEG_COLORS, cover }, this.#prepared(patch));
+      const texture = makeTexture(
+        { frame, face, color: JPEG_COLORS, cover, blinking: eyes.closed },
+        this.#prepared(patch),
+      );
       const times = { sinceMs: ms, lookedMs: ms, analysedMs: ms };
-      const eyelids = known?.eyelids ?? new Eyelids();
-      return { look, patch, from: texture, to: texture, ...times, next: undefined, pending: false, eyelids };
+      return {
+        look,
+        patch,
+        from: texture,
+        to: texture,
+        ...times,
+        next: undefined,
+        pending: false,
+        reader,
+        eyes,
+      };
     }
     if (known.pending || ms - known.analysedMs < AGAIN_MS) return known;
     if (fits && covered === 'no' && !moved(known.look, look)) {
@@ -123,7 +148,8 @@ export class LiveSwaps {
       const part = cutOut(frame, face);
       const cover = await this.#coverOf(frame, face);
       const { points } = placed(face, -part.x, -part.y, 1);
-      const work = { frame: part.frame, points, cover, textureWidth: patch, color: JPEG_COLORS };
+      const blinking = shown.eyes.closed;
+      const work = { frame: part.frame, points, cover, blinking, textureWidth: patch, color: JPEG_COLORS };
       shown.next = { look, patch, texture: await this.#beside.analyse(this.#render, work) };
     } catch (error) {
       // The light stays as it was and is analysed again; the log has the reason.

@@ -5,6 +5,7 @@ import {
   LIPS_INNER,
   LIPS_OUTER,
   NOSE_BASE,
+  NOSE_BRIDGE,
   RIGHT_BROW,
   RIGHT_EYE,
 } from '@semblance/vision/face-regions';
@@ -54,7 +55,7 @@ const GLASSES = [
   127, 234, 227, 123, 147, 187, 205, 36, 142, 126, 217, 174, 196, 197, 419, 399, 437, 355, 371, 266, 425, 411,
   376, 352, 447, 454, 356, 368, 301, 298, 333, 299, 337, 151, 108, 69, 104, 68, 71, 139,
 ] as const;
-const NOSE_ROOT = [193, 168, 417, 465, 412, 351, 197, 122, 188, 245] as const;
+const NOSE_ROOT = NOSE_BRIDGE;
 const RIGHT_TEMPLE = [130, 226, 113, 156, 139, 34, 227, 116, 111, 31, 25] as const;
 const LEFT_TEMPLE = [359, 446, 342, 383, 368, 264, 447, 345, 340, 261, 255] as const;
 

@@ -64,4 +64,25 @@ describe('the light of a swap', () => {
     // In daylight the white of an eye is a third brighter than the skin beside it.
     expect(eye[1] as number).toBeLessThan(1.9 * skin);
   });
+
+  it.each([
+    ['neon', [220, 60, 170]],
+    ['grey', [140, 140, 140]],
+  ])('gives %s lips the colour of lips beside the skin of the target', (_, colour) => {
+    const skin = [even(200), even(150), even(125)] as const;
+    const lighting = { weight: even(1), edge: even(0), rim: even(0), faceWidth: SIZE, relief: 1 };
+    const { values } = matchLight({ own: skin, other: skin, ...lighting });
+    const at = (Math.floor(values.height / 2) * values.width + Math.floor(values.width / 2)) * values.fields;
+    const lips = Float32Array.from(colour);
+    relight(values.data.slice(at, at + LIGHT.count), Float32Array.of(0, 1, 1), false, lips);
+    const [r, g, b] = lips as unknown as [number, number, number];
+    const level = 0.299 * r + 0.587 * g + 0.114 * b;
+    const ratio = (level + 4) / (0.299 * 200 + 0.587 * 150 + 0.114 * 125 + 4);
+    const redder = (r - g - 50 * ratio) / (level + 4);
+    const bluer = (b - (r + g) / 2 + 50 * ratio) / (level + 4);
+    expect(redder).toBeGreaterThan(0.035);
+    expect(redder).toBeLessThan(0.305);
+    expect(bluer).toBeGreaterThan(-0.125);
+    expect(bluer).toBeLessThan(0.045);
+  });
 });

@@ -163,6 +163,13 @@ const SKIN_COLOUR = 0.9;
 const CAST_COLOUR = 0.95;
 const SATURATION_LIMIT = 1.25;
 
+/**
+ * Least and most red beyond green, and blue beyond the mean of both, that lips have more than skin, as shares of
+ * their brightness: those of most portraits without lipstick.
+ */
+const LIPS_RED = [0.04, 0.3] as const;
+const LIPS_BLUE = [-0.12, 0.04] as const;
+
 /** Largest ratio of the light on the eyes to the light on the skin. */
 const EYE_BRIGHTER = 1.15;
 
@@ -253,6 +260,27 @@ export function relight(light: Float32Array, kind: Float32Array, grey: boolean, 
   rgb[0] = brightness + c0 * scale;
   rgb[1] = brightness + c1 * scale;
   rgb[2] = brightness + c2 * scale;
+  if (lips > 0) holdLips(rgb, lips, s0 - s1, s2 - (s0 + s1) / 2);
+}
+
+/**
+ * Brings the colour of lips between limits beside that of equally bright skin, so that they are neither grey nor
+ * glaring.
+ * @param lips share of lips in the pixel
+ * @param skinRed red beyond green of that skin
+ * @param skinBlue blue beyond the mean of both
+ */
+function holdLips(rgb: Float32Array, lips: number, skinRed: number, skinBlue: number): void {
+  const [r, g, b] = rgb as unknown as [number, number, number];
+  const brightness = luma(r, g, b);
+  const unit = Math.max(0, brightness) + 4;
+  const red = clamp(r - g, [skinRed + LIPS_RED[0] * unit, skinRed + LIPS_RED[1] * unit]);
+  const blue = clamp(b - (r + g) / 2, [skinBlue + LIPS_BLUE[0] * unit, skinBlue + LIPS_BLUE[1] * unit]);
+  // The one colour of this brightness with these differences.
+  const green = brightness - 0.356 * red - 0.114 * blue;
+  rgb[0] = r + lips * (green + red - r);
+  rgb[1] = g + lips * (green - g);
+  rgb[2] = b + lips * (green + red / 2 + blue - b);
 }
 
 function mix(v: number, added: number, factor: number, share: number): number {

@@ -3,10 +3,11 @@ import { openPortraits, type Portrait } from '@semblance/testkit/engine-builtin/
 import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
 import { FaceCover } from '@semblance/vision/face-cover';
 import { cropsOf } from '@semblance/vision/face-mesh';
+import { type Gaze, UNKNOWN_GAZE } from '@semblance/vision/gaze';
 import { openSession } from '@semblance/vision/models/session';
 import { type Plane, plane } from '@semblance/vision/plane/plane';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { ALL_SHOWN, shownFeatures } from './shown-features.ts';
+import { ALL_SHOWN, type EyesKnown, shownFeatures } from './shown-features.ts';
 import { flatten, prepareSource } from './source-face.ts';
 import { planSwap, swapFace } from './swap-face.ts';
 
@@ -61,6 +62,25 @@ describe('shownFeatures', () => {
     });
   });
 
+  it('takes both eyes or none, and no open ones for shut ones unless they blink', () => {
+    const { picture, face } = target;
+    const own = brightness(picture);
+    const points = flatten(face.points);
+    const [free, front] = [plane(picture.width, picture.height, 1), plane(picture.width, picture.height)];
+    const open: Gaze = { aside: 0, sure: 1, seen: [1, 1], shut: [0, 0] };
+    const shut: Gaze = { ...UNKNOWN_GAZE, shut: [1, 1] };
+    const one: Gaze = { ...UNKNOWN_GAZE, seen: [0, 1], shut: [1, 0] };
+    const eyes = (known: EyesKnown): number[] => {
+      const { right, left } = shownFeatures(own, own, { free, front, eyes: known }, points, face.width);
+      return [right, left];
+    };
+    expect(eyes({ own: open, other: open })).toEqual([1, 1]);
+    expect(eyes({ own: shut, other: open })).toEqual([0, 0]);
+    expect(eyes({ own: open, other: shut })).toEqual([0, 0]);
+    expect(eyes({ own: one, other: open })).toEqual([0, 0]);
+    expect(eyes({ own: shut, other: open, blinking: [1, 1] })).toEqual([1, 1]);
+  });
+
   it('finds the features of two people', () => {
     const { mouth, nose, right, left } = plan(target).skin.features;
     expect({ mouth, nose }).toEqual({ mouth: 1, nose: 1 });
@@ -83,7 +103,7 @@ describe('a swap behind a cloth', () => {
       if (Math.abs((result.data[i * 3 + 1] as number) - (masked.picture.data[i * 3 + 1] as number)) < 12)
         kept++;
     }
-    expect(kept / all).toBeGreaterThan(0.93);
+    expect(kept / all).toBeGreaterThan(0.92);
   });
 
   it('leaves a cloth over both eyes as it is, and shows the new mouth', () => {

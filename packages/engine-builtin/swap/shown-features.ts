@@ -1,5 +1,6 @@
 import { LEFT_EYE, LIPS_OUTER, NOSE_BASE, RIGHT_EYE } from '@semblance/vision/face-regions';
-import { fillPolygon, grow, type Plane, plane, smoothstep } from '@semblance/vision/plane/plane';
+import type { Gaze } from '@semblance/vision/gaze';
+import { fillPolygon, grow, type Plane, plane } from '@semblance/vision/plane/plane';
 import { convexHull } from './convex-hull.ts';
 
 /** How surely both faces show each feature, 0–1; right and left are the eyes with their brows. */
@@ -17,24 +18,49 @@ const OUTLINES = { mouth: LIPS_OUTER, nose: NOSE_BASE, right: RIGHT_EYE, left: L
 const GROWN = 0.03;
 /** Correlations below which a feature is hidden, and from which it is seen. */
 const SEEN = { mouth: [0.3, 0.45], nose: [0.12, 0.3], eye: [0.05, 0.22] } as const;
-/** Shares of a feature's area from which it is less taken because it is covered, and above which not at all. */
-const COVERED = [0.35, 0.65] as const;
+/** Share of a feature's area from which it is not taken because it is covered. */
+const COVERED = 0.5;
 /** Difference of both eyes' correlations up to which both are equally visible. */
 const ALIKE = 0.3;
+/** What irises that are found on both faces count as, beside a correlation. */
+const IRISES = 0.3;
+/** How surely an eye must be shut to be one. */
+const SHUT = 0.5;
+
+/** Middles of the upper and the lower lid of the right and the left eye. */
+const LIDS = [
+  [159, 145],
+  [386, 374],
+] as const;
+/** Ratio of the openings of both eyes below which one winks. */
+const WINK = 0.8;
+
+/** What is known of the eyes of two faces. */
+export interface EyesKnown {
+  readonly own: Gaze;
+  readonly other: Gaze;
+  /** How far the first face's right and left eye are closed for a moment only, 0–1, as in a blink. */
+  readonly blinking?: readonly [number, number] | undefined;
+}
 
 /**
  * Compares the features of two faces that lie over each other. Mouths, noses and eyes of different people have the
  * same dark and bright places, while a mask, a hand or dark glasses has none of them there. So a feature with a low
- * correlation is hidden on one of the faces.
+ * correlation is hidden on one of the faces. A feature is taken or not: half of one eye and half of another make none.
+ * Nor are open eyes put where the first face's are shut.
  * @param own detail of one face's brightness on the work grid; `other` is that of the other face
  * @param free 1 where nothing is known to be in front of either face, such as a frame; `front` is what the network
- * finds in front of either
+ * finds in front of either; `eyes` what is known of the eyes
  * @param points x and y of each mesh point on that grid, stride 2
  */
 export function shownFeatures(
   own: Plane,
   other: Plane,
-  { free, front }: { readonly free: Plane; readonly front: Plane | undefined },
+  {
+    free,
+    front,
+    eyes,
+  }: { readonly free: Plane; readonly front: Plane | undefined; readonly eyes?: EyesKnown | undefined },
   points: Float32Array,
   faceWidth: number,
 ): ShownFeatures {
@@ -48,29 +74,70 @@ export function shownFeatures(
       covered += (grown.data[i] as number) * (front?.data[i] ?? 0);
       grown.data[i] = (grown.data[i] as number) * (free.data[i] as number);
     }
-    const uncovered = 1 - smoothstep(COVERED[0], COVERED[1], covered / Math.max(1, area));
+    const uncovered = covered / Math.max(1, area) < COVERED ? 1 : 0;
     return { alike: correlation(own, other, grown), uncovered };
   };
   const [mouth, nose, right, left] = (['mouth', 'nose', 'right', 'left'] as const).map((name) =>
     at(OUTLINES[name]),
   ) as [Seen, Seen, Seen, Seen];
-  const both = (right.alike + left.alike) / 2;
-  const eye = ({ alike, uncovered }: Seen): number =>
-    uncovered *
-    smoothstep(SEEN.eye[0], SEEN.eye[1], Math.abs(right.alike - left.alike) < ALIKE ? both : alike);
+  const [first, second] = eyesTaken([right, left], front ? eyes : undefined, winkOf(points));
   return {
-    mouth: mouth.uncovered * smoothstep(SEEN.mouth[0], SEEN.mouth[1], mouth.alike),
-    nose: nose.uncovered * smoothstep(SEEN.nose[0], SEEN.nose[1], nose.alike),
-    right: eye(right),
-    left: eye(left),
+    mouth: mouth.uncovered * taken(SEEN.mouth, mouth.alike),
+    nose: nose.uncovered * taken(SEEN.nose, nose.alike),
+    right: right.uncovered * first,
+    left: left.uncovered * second,
   };
+}
+
+/** Returns 1 when a value is beyond the middle of an interval, else 0. */
+function taken([low, high]: readonly [number, number], value: number): 0 | 1 {
+  return value > (low + high) / 2 ? 1 : 0;
+}
+
+/** Returns whether each eye is taken: both or none, unless one is known to be covered or the first face winks. */
+function eyesTaken(
+  seen: readonly [Seen, Seen],
+  eyes: EyesKnown | undefined,
+  wink: boolean,
+): readonly [number, number] {
+  const found = ([0, 1] as const).map(
+    (side) => (seen[side] as Seen).alike + (eyes ? IRISES * eyes.own.seen[side] * eyes.other.seen[side] : 0),
+  ) as [number, number];
+  const both = taken(SEEN.eye, (found[0] + found[1]) / 2);
+  if (!eyes) {
+    const equal = Math.abs(seen[0].alike - seen[1].alike) < ALIKE;
+    return equal ? [both, both] : [taken(SEEN.eye, found[0]), taken(SEEN.eye, found[1])];
+  }
+  // A second face that shuts an eye has no pair of eyes to give.
+  if (Math.max(...eyes.other.shut) > SHUT) return [0, 0];
+  const shut = ([0, 1] as const).map(
+    (side) => eyes.own.shut[side] > SHUT && (eyes.blinking?.[side] ?? 0) < SHUT,
+  );
+  if (!shut[0] && !shut[1]) {
+    const covered = seen.map(({ uncovered }) => uncovered === 0);
+    if (!covered[0] && !covered[1]) return [both, both];
+    return [taken(SEEN.eye, found[0]), taken(SEEN.eye, found[1])];
+  }
+  if (!wink || shut[0] === shut[1]) return [0, 0];
+  return shut[0] ? [0, taken(SEEN.eye, found[1])] : [taken(SEEN.eye, found[0]), 0];
+}
+
+/** Returns whether the lids of one eye are much closer together than those of the other. */
+function winkOf(points: Float32Array): boolean {
+  const [right, left] = LIDS.map(([upper, lower]) =>
+    Math.hypot(
+      (points[upper * 2] as number) - (points[lower * 2] as number),
+      (points[upper * 2 + 1] as number) - (points[lower * 2 + 1] as number),
+    ),
+  ) as [number, number];
+  return Math.min(right, left) < WINK * Math.max(right, left);
 }
 
 interface Seen {
   /** Correlation of both faces there. */
   readonly alike: number;
-  /** 1 where little is covered, 0 where most is. */
-  readonly uncovered: number;
+  /** 1 where less than half is covered, else 0. */
+  readonly uncovered: 0 | 1;
 }
 
 function correlation(a: Plane, b: Plane, mask: Plane): number {

@@ -5,7 +5,7 @@ import type { WarpMap } from '@semblance/vision/plane/warp-map';
 import { type Lighting, litSource, ownPixels } from './aligned.ts';
 import { featureMask, type Wearing } from './feature-mask.ts';
 import { type Channels, luma } from './light.ts';
-import { type ShownFeatures, shownFeatures } from './shown-features.ts';
+import { type EyesKnown, type ShownFeatures, shownFeatures } from './shown-features.ts';
 import type { SourceFace } from './source-face.ts';
 
 /**
@@ -41,6 +41,7 @@ export interface SkinBlendParts extends Lighting {
   readonly covered: Plane;
   /** What the network finds in front of either face; undefined: it was not asked. */
   readonly front: Plane | undefined;
+  readonly looks: EyesKnown | undefined;
   /** 1 where the source shows its face, 0 where hair or a frame covers it. */
   readonly shown: Plane;
 }
@@ -93,7 +94,12 @@ export function blendSkin(
   const bands = [detailOf(own, faceWidth), detailOf(other, faceWidth)] as const;
   const features =
     parts.features ??
-    shownFeatures(...bands, { free: freeOf(parts), front: parts.front }, parts.points, faceWidth);
+    shownFeatures(
+      ...bands,
+      { free: freeOf(parts), front: parts.front, eyes: parts.looks },
+      parts.points,
+      faceWidth,
+    );
   const mask = featureMask(parts.points, parts.keep, faceWidth, parts.wearing, features);
   const share = blur(mask, SOFT * faceWidth);
   for (let i = 0; i < share.data.length; i++)

@@ -1,7 +1,8 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import type { Rect } from '@semblance/media/yuv';
-import { CROP, shareCovered } from '@semblance/vision/face-cover';
-import { type Face, POINTS } from '@semblance/vision/face-mesh';
+import { CROP, shareCovered, showsFrame } from '@semblance/vision/face-cover';
+import { cropsOf, type Face, POINTS } from '@semblance/vision/face-mesh';
+import { type Gaze, gazeOf } from '@semblance/vision/gaze';
 import { cropRgb, type Point, type RgbImage, squareCrop, toCrop } from '@semblance/vision/picture';
 import { blur, grow, type Plane, plane, sample } from '@semblance/vision/plane/plane';
 import { withScratch } from '@semblance/vision/plane/scratch';
@@ -11,6 +12,8 @@ import { findCover, SOURCE_COVER } from './cover.ts';
 import { faceZones } from './face-zones.ts';
 import { findFringe } from './fringe.ts';
 import { coloursOf, withLipEdge } from './lip-edge.ts';
+import { calmRedEyes } from './red-eyes.ts';
+import { besideEyes } from './target-cover.ts';
 import { makeWhole } from './whole-face.ts';
 
 /** Size of the patch relative to the face width; the network that finds what is in front sees the same square. */
@@ -37,6 +40,7 @@ export interface SourceFace {
   /** Pixels of `visible` per pixel of `image`. */
   readonly visibleScale: number;
   readonly glasses: boolean;
+  readonly gaze: Gaze;
   /** How surely it wears a beard, 0–1. */
   readonly beard: number;
   readonly grey: boolean;
@@ -103,7 +107,9 @@ function analyse(
   const frame = blur(grow(cover.frame, 0.02 * analysisWidth), 0.01 * analysisWidth);
   const fringe = findFringe(cover.skinlike, zones, analysisWidth);
   const visible = plane(coarse.image.width, coarse.image.height);
-  const front = inFront && frontOfPatch(inFront, visible);
+  const framed = inFront !== undefined && showsFrame(inFront, face);
+  const found = inFront && frontOfPatch(inFront, visible);
+  const front = found && framed ? besideEyes(found, zones, analysisWidth) : found;
   for (let i = 0; i < visible.data.length; i++) {
     // One eye of the source and one of the target would look in different directions, so hair over an eye counts as
     // part of the source.
@@ -131,7 +137,8 @@ function analyse(
     visible: whole.visible,
     clean: cover.clean,
     visibleScale,
-    glasses: cover.hasGlasses,
+    glasses: cover.hasGlasses || framed,
+    gaze: gazeOf(cropsOf(picture), face.points),
     beard,
     grey,
     covered,
@@ -173,6 +180,7 @@ function cutOut(picture: Picture, face: Face, faceWidth: number): { image: RgbIm
     points[i * 3 + 2] = (face.points[i * 3 + 2] as number) / crop.scale;
   }
   const image = cropRgb(picture, crop, size, size);
+  calmRedEyes({ ...image, channels: 3 }, points);
   return { image, points: withLipEdge(points, faceWidth, coloursOf(image)) };
 }
 

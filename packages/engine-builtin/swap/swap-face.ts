@@ -1,7 +1,8 @@
 import type { Picture } from '@semblance/engine-api/picture';
-import type { Face } from '@semblance/vision/face-mesh';
-import { POINTS } from '@semblance/vision/face-mesh';
+import { showsFrame } from '@semblance/vision/face-cover';
+import { cropsOf, type Face, POINTS } from '@semblance/vision/face-mesh';
 import { FACE_OVAL } from '@semblance/vision/face-regions';
+import { type Gaze, gazeOf } from '@semblance/vision/gaze';
 import { cropRgb } from '@semblance/vision/picture';
 import { blur, distanceInside, type Plane, plane, sample, smoothstep } from '@semblance/vision/plane/plane';
 import { withScratch } from '@semblance/vision/plane/scratch';
@@ -14,13 +15,15 @@ import { withForehead } from './forehead.ts';
 import { coloursOf, withLipEdge } from './lip-edge.ts';
 import { mouthInside } from './mouth-inside.ts';
 import { sourceNoise, targetNoise } from './noise.ts';
+import { calmRedEyes } from './red-eyes.ts';
 import { mixShape } from './shape.ts';
-import type { ShownFeatures } from './shown-features.ts';
+import { ALL_SHOWN, type ShownFeatures } from './shown-features.ts';
 import { blendSkin } from './skin-blend.ts';
 import { flatten, type SourceFace } from './source-face.ts';
 import type { Grain, SwapPlan } from './swap-plan.ts';
 import { frontOf, targetCover, type WorkGrid } from './target-cover.ts';
 import { findTone } from './tone.ts';
+import { gazeShift, turnEyes } from './turn-eyes.ts';
 import { turnedAway } from './turned-away.ts';
 
 /** Face width on the work grid, in pixels. Larger faces are analysed at this width and composed at their own. */
@@ -68,7 +71,10 @@ export function swapFace(
     last = now;
   };
   return withScratch(() => {
-    const plan = planSwap(picture, face, source, { cover, lap });
+    // Where the target's eyes stay, its red pupils go too.
+    calmRedEyes(picture, face.points);
+    const gaze = gazeOf(cropsOf(picture), face.points);
+    const plan = planSwap(picture, face, source, { cover, gaze, lap });
     compose(picture, plan, source);
     lap('compose');
     return plan.skin.features;
@@ -79,6 +85,9 @@ export function swapFace(
  * Plans a swap. Where something is in front of a feature it is planned again without that feature, so that the
  * target stays as it is there.
  * @param cover as of {@link swapFace}
+ * @param gaze where the target looks; undefined: it is not known
+ * @param turned whether the new eyes look there too; else they look where those of the source do
+ * @param blinking how far the right and the left eye are closed for a moment only, 0–1
  * @param known share of each feature that is taken; undefined: it is to be found out
  */
 export function planSwap(
@@ -87,9 +96,19 @@ export function planSwap(
   source: SourceFace,
   {
     cover,
+    gaze,
+    turned = true,
+    blinking,
     lap = () => undefined,
     known,
-  }: { cover?: Plane | undefined; lap?: (name: string) => void; known?: ShownFeatures } = {},
+  }: {
+    cover?: Plane | undefined;
+    gaze?: Gaze | undefined;
+    turned?: boolean;
+    blinking?: readonly [number, number] | undefined;
+    lap?: (name: string) => void;
+    known?: ShownFeatures;
+  } = {},
 ): SwapPlan {
   const grid = workGrid(picture, face);
   const { scale, width, height } = grid;
@@ -102,21 +121,31 @@ export function planSwap(
     placed[i * 3 + 2] = (face.points[i * 3 + 2] as number) / scale;
   }
   const points = withLipEdge(placed, faceWidth, coloursOf(target));
-  const mixed = mixShape(points, source.points, faceWidth, known);
+  const flat = flatten(points);
+  const ownZones = faceZones(flat, { width, height }, faceWidth);
+  const found = cover && frontOf(cover, face, grid);
+  const { covered, clean, framed, front } = targetCover(
+    target,
+    ownZones,
+    faceWidth,
+    found,
+    cover && showsFrame(cover, face),
+  );
+  lap('mask');
+  // Behind glasses only what is seen through the lenses changes, so that frame, brows and lids stay whole.
+  const shape = framed ? { ...(known ?? ALL_SHOWN), right: 0, left: 0 } : (known ?? ALL_SHOWN);
+  const mixed = mixShape(points, source.points, faceWidth, shape);
   const depth = Float32Array.from({ length: POINTS }, (_, i) => points[i * 3 + 2] as number);
   const from = flatten(source.points);
   const direct = emptyMap(width, height);
   drawTriangles(direct, { to: mixed, from, depth });
+  if (gaze && turned) turnEyes(direct, mixed, gazeShift(source.gaze, gaze), gaze.aside);
   const own = emptyMap(width, height);
-  const flat = flatten(points);
   drawTriangles(own, { to: mixed, from: flat, depth });
   drawTriangles(own, { to: mixed, from: flat, depth }, MOUTH_TRIANGLES);
   lap('warp');
 
   const zones = faceZones(mixed, { width, height }, faceWidth);
-  const front = cover && frontOf(cover, face, grid);
-  const ownZones = faceZones(flat, { width, height }, faceWidth);
-  const { covered, clean } = targetCover(target, ownZones, faceWidth, front);
   lap('mask');
   const shown = sourceShown(source, direct);
   const distance = distanceInside(zones.replaced);
@@ -175,7 +204,7 @@ export function planSwap(
       own,
       points: mixed,
       wearing: {
-        glasses: source.glasses,
+        glasses: source.glasses || framed,
         beard: Math.max(source.beard, beardOf(target, flat, faceWidth)),
       },
       features: known,
@@ -184,6 +213,7 @@ export function planSwap(
       shown: softShown,
       covered,
       front: frontOfEither(front, source, direct),
+      looks: gaze && { own: gaze, other: source.gaze, blinking },
       light,
       tone,
       eyes,
@@ -195,10 +225,11 @@ export function planSwap(
   lap('skin');
   const { mouth: lipsShown, nose, right, left } = skin.features;
   if (!known && Math.min(lipsShown, nose, right, left) < 1)
-    return planSwap(picture, face, source, { cover, lap, known: skin.features });
+    return planSwap(picture, face, source, { cover, gaze, turned, lap, known: skin.features });
   return {
     ...grid,
     mixed,
+    shape,
     direct,
     own,
     alpha,

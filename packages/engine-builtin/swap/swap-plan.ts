@@ -1,6 +1,7 @@
 import type { Plane } from '@semblance/vision/plane/plane';
 import type { WarpMap } from '@semblance/vision/plane/warp-map';
 import type { LightField } from './light.ts';
+import type { ShownFeatures } from './shown-features.ts';
 import type { SkinBlend } from './skin-blend.ts';
 import type { Tone } from './tone.ts';
 
@@ -22,6 +23,8 @@ export interface SwapPlan {
   readonly height: number;
   /** Position of each mesh point on the work grid, x and y. */
   readonly mixed: Float32Array;
+  /** Share of the source in the place and shape of each feature. */
+  readonly shape: ShownFeatures;
   /** For each work pixel, the place in the source's patch that belongs there. */
   readonly direct: WarpMap;
   /** For each work pixel, the place of the target that belongs there after its features have moved. */

@@ -4,6 +4,7 @@ import { COLOR, readPicture } from '@semblance/testkit/engine-builtin/video-swap
 import { FaceFinder } from '@semblance/vision/face-finder';
 import type { Face } from '@semblance/vision/face-mesh';
 import { LEFT_EYE, LIPS_OUTER, RIGHT_EYE } from '@semblance/vision/face-regions';
+import { UNKNOWN_GAZE } from '@semblance/vision/gaze';
 import { openSession } from '@semblance/vision/models/session';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { drawFace } from './draw.ts';
@@ -30,9 +31,9 @@ beforeAll(async () => {
   texture = makeTexture({ frame: { ...frame, data: frame.data.slice() }, face, color: COLOR }, prepared);
 });
 
-function drawn(closed: readonly [number, number]): Uint8Array {
+function drawn(closed: readonly [number, number], gaze = UNKNOWN_GAZE): Uint8Array {
   const data = frame.data.slice();
-  const drawing = { points: face.points, width: face.width, opacity: 1, closed, share: 0 };
+  const drawing = { points: face.points, width: face.width, opacity: 1, closed, gaze, share: 0 };
   drawFace({ ...frame, data }, { ...drawing, from: texture, to: texture }, COLOR);
   return data;
 }

@@ -7,6 +7,7 @@ import { withLipEdge } from '../swap/lip-edge.ts';
 import { mixShape } from '../swap/shape.ts';
 import type { ShownFeatures } from '../swap/shown-features.ts';
 import { flatten } from '../swap/source-face.ts';
+import { gazeShift, turnEyes } from '../swap/turn-eyes.ts';
 import { coloursBefore, copyOf } from './before.ts';
 import { drawLids, drawMouth, mouthShown } from './draw-own.ts';
 import { drawChroma, drawLuma } from './draw-rows.ts';
@@ -45,6 +46,7 @@ export function drawFace(frame: Frame, drawing: FaceDrawing, color: Colors): voi
     drawTriangles(map, geometry);
     // The texture has no share where the mouth opens. Without a hole nothing is interpolated across its edge.
     drawTriangles(map, geometry, MOUTH_TRIANGLES);
+    turnEyes(map, mixed, gazeShift(from.gaze, drawing.gaze), drawing.gaze.aside);
     const own = emptyMap(grid.width, grid.height);
     const moved = { to: mixed, from: flatten(points), depth };
     drawTriangles(own, moved);
@@ -81,9 +83,9 @@ export function drawFace(frame: Frame, drawing: FaceDrawing, color: Colors): voi
   });
 }
 
-/** Returns the share of each feature that is taken, between the analysed frames before and after. */
+/** Returns the share of the source in each feature's shape, between the analysed frames before and after. */
 function shownIn({ from, to, share }: FaceDrawing): ShownFeatures {
-  const mix = (of: keyof ShownFeatures): number => from.features[of] * (1 - share) + to.features[of] * share;
+  const mix = (of: keyof ShownFeatures): number => from.shape[of] * (1 - share) + to.shape[of] * share;
   return { mouth: mix('mouth'), nose: mix('nose'), right: mix('right'), left: mix('left') };
 }
 

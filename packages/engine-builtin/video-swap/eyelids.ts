@@ -11,12 +11,18 @@ const EYES = [
  */
 const CLOSED = 0.74;
 const OPEN = 0.82;
+/** The same where an iris that is usually seen is not; the mesh follows some blinks only half-way. */
+const VANISHED = [0.86, 0.93] as const;
+/** How surely an iris is seen at least, and where it is not seen at all. */
+const SEEN = [0.1, 0.3] as const;
 /**
  * Openness from which an eye updates its usual openness; rate per frame at which that rises and at which it falls.
  */
 const TELLS = 0.85;
 const FOLLOWS = 0.05;
 const FORGETS = 0.001;
+/** The rate at which the usual sight of an iris is updated. */
+const FOLLOWS_SEEN = 0.1;
 
 /** Right and left eye. */
 export type Openness = readonly [number, number];
@@ -26,6 +32,7 @@ export type Openness = readonly [number, number];
  */
 export class Eyelids {
   readonly #usual: [number, number] = [0, 0];
+  readonly #seen: [number, number] = [0, 0];
 
   /** @param openness of the first frames; their majority counts as usual until more is known */
   constructor(openness: readonly Openness[] = []) {
@@ -35,15 +42,24 @@ export class Eyelids {
     }
   }
 
-  /** @param openness in the next frame @returns how far the right and the left eye are closed, 0–1 */
-  closed(openness: Openness): [number, number] {
-    return [this.#closed(openness[0], 0), this.#closed(openness[1], 1)];
+  /**
+   * @param openness in the next frame
+   * @param seen how surely the iris of each eye is seen there, 0–1
+   * @returns how far the right and the left eye are closed, 0–1
+   */
+  closed(openness: Openness, seen: readonly [number, number] = [0, 0]): [number, number] {
+    return [this.#closed(openness[0], seen[0], 0), this.#closed(openness[1], seen[1], 1)];
   }
 
-  #closed(open: number, side: 0 | 1): number {
+  #closed(open: number, seen: number, side: 0 | 1): number {
     const usual = this.#usual[side] || open;
     this.#usual[side] = usual + (open - usual) * (open > TELLS * usual ? FOLLOWS : FORGETS);
-    return 1 - smoothstep(CLOSED, OPEN, open / Math.max(1e-6, usual));
+    const share = open / Math.max(1e-6, usual);
+    const shut = 1 - smoothstep(CLOSED, OPEN, share);
+    const vanished =
+      this.#seen[side] * (1 - smoothstep(...VANISHED, share)) * (1 - smoothstep(...SEEN, seen));
+    this.#seen[side] += FOLLOWS_SEEN * (seen - this.#seen[side]);
+    return Math.max(vanished, shut);
   }
 }
 

@@ -1,3 +1,4 @@
+import type { Gaze } from '@semblance/vision/gaze';
 import type { FaceTexture } from './texture.ts';
 
 /** One swap in one frame. */
@@ -8,6 +9,8 @@ export interface FaceDrawing {
   readonly opacity: number;
   /** How far the right and the left eye are closed, 0–1. */
   readonly closed: readonly [number, number];
+  /** Where the face of the frame looks. */
+  readonly gaze: Gaze;
   /** Textures of the analysed frames before and after, of one size, and the frame's position between them. */
   readonly from: FaceTexture;
   readonly to: FaceTexture;

@@ -1,5 +1,6 @@
 import type { VideoFrame } from '@semblance/media/types';
 import { type Face, faceFromPoints, POINTS } from '@semblance/vision/face-mesh';
+import { UNKNOWN_GAZE } from '@semblance/vision/gaze';
 import { describe, expect, it } from 'vitest';
 import { ALL_SHOWN } from '../swap/shown-features.ts';
 import { opennessOf } from './eyelids.ts';
@@ -42,7 +43,8 @@ async function swap(frames: readonly VideoFrame[]) {
         box,
         ...emptyTexture(16),
         points,
-        features: ALL_SHOWN,
+        shape: ALL_SHOWN,
+        gaze: UNKNOWN_GAZE,
         grain: { share: 0, limit: 0 },
         level: analysed.push(analysed.length),
       };

@@ -2,7 +2,8 @@ import type { VideoFrame, VideoWriter } from '@semblance/media/types';
 import type { FaceFinder } from '@semblance/vision/face-finder';
 import type { Face } from '@semblance/vision/face-mesh';
 import { cutOut } from './cut-out.ts';
-import { Eyelids, type Openness } from './eyelids.ts';
+import type { Openness } from './eyelids.ts';
+import { type FrameEyes, FrameEyesReader } from './frame-eyes.ts';
 import { type Colors, placed } from './frame-part.ts';
 import { alike, differs, type Look, lookOf, patchWidth } from './keys.ts';
 import { cropsOfFrame } from './mesh-crop.ts';
@@ -47,7 +48,7 @@ export class SwapFrames {
   readonly #options: SwapFramesOptions;
   readonly #render: number;
   #keys = new Map<number, Key>();
-  #eyelids = new Map<number, Eyelids>();
+  #readers = new Map<number, FrameEyesReader>();
   #written: Promise<void> = Promise.resolve();
   readonly #runs: Promise<void>[] = [];
   /** Number of frames with a swap, the most faces swapped in one frame, and the number of analyses. */
@@ -64,13 +65,13 @@ export class SwapFrames {
   async add(frames: readonly VideoFrame[], tracker: FaceTracker): Promise<void> {
     this.#options.checkpoint();
     const faces = frames.map((frame) => tracker.facesIn(frame.index));
-    const keys = this.#chooseKeys(frames, faces);
-    this.#eyelids = eyelidsOf(faces, this.#eyelids);
+    const eyes = this.#readEyes(frames, faces);
+    const keys = this.#chooseKeys(frames, faces, eyes);
     for (const [i, frame] of frames.entries()) {
       const here = faces[i] ?? [];
       if (here.length > 0) this.swapped++;
       this.mostFaces = Math.max(this.mostFaces, here.length);
-      const drawn = here.length > 0 ? this.#draw(frame, here, keys) : Promise.resolve(frame.data);
+      const drawn = here.length > 0 ? this.#draw(frame, here, keys, eyes) : Promise.resolve(frame.data);
       drawn.catch(() => undefined);
       this.#written = this.#written.then(async () => {
         await this.#options.writer.write({ ptsUs: frame.ptsUs, data: await drawn });
@@ -89,16 +90,40 @@ export class SwapFrames {
     this.#options.threads.end(this.#render);
   }
 
+  /** Reads the eyes of all faces in a run, frame by frame; what is usual for new faces comes from what the run shows. */
+  #readEyes(
+    frames: readonly VideoFrame[],
+    faces: readonly (readonly PlacedFace[])[],
+  ): ReadonlyMap<PlacedFace, FrameEyes> {
+    const seen = new Map<number, Openness[]>();
+    for (const { track, openness } of faces.flat()) seen.set(track, [...(seen.get(track) ?? []), openness]);
+    this.#readers = new Map(
+      [...seen].map(([track, open]) => [track, this.#readers.get(track) ?? new FrameEyesReader(open)]),
+    );
+    const eyes = new Map<PlacedFace, FrameEyes>();
+    for (const [i, frame] of frames.entries()) {
+      const source = cropsOfFrame(frame, this.#options.colors);
+      for (const here of faces[i] ?? [])
+        eyes.set(
+          here,
+          (this.#readers.get(here.track) as FrameEyesReader).next(source, here.face, here.openness),
+        );
+    }
+    return eyes;
+  }
+
   /** Returns the analysed frames of each track in a run, in order, including the last one of the run before. */
   #chooseKeys(
     frames: readonly VideoFrame[],
     faces: readonly (readonly PlacedFace[])[],
+    eyes: ReadonlyMap<PlacedFace, FrameEyes>,
   ): ReadonlyMap<number, readonly Key[]> {
     const chosen = new Map<number, Key[]>();
     const lastOf = new Map<number, number>();
     for (const [i, here] of faces.entries()) for (const { track } of here) lastOf.set(track, i);
     for (const [i, frame] of frames.entries()) {
-      for (const { track, face } of faces[i] ?? []) {
+      for (const placedFace of faces[i] ?? []) {
+        const { track, face } = placedFace;
         let keys = chosen.get(track);
         if (!keys) {
           const before = this.#keys.get(track);
@@ -114,14 +139,19 @@ export class SwapFrames {
             continue;
           }
         }
-        keys.push(this.#key(frame, face, look, last));
+        const { closed } = eyes.get(placedFace) as FrameEyes;
+        keys.push(this.#key(frame, face, { look, last, blinking: closed }));
       }
     }
     this.#keys = new Map([...chosen].map(([track, keys]) => [track, keys.at(-1) as Key]));
     return chosen;
   }
 
-  #key(frame: VideoFrame, face: Face, look: Look, last: Key | undefined): Key {
+  #key(
+    frame: VideoFrame,
+    face: Face,
+    { look, last, blinking }: { look: Look; last: Key | undefined; blinking: readonly [number, number] },
+  ): Key {
     const { finder, threads, colors } = this.#options;
     const part = cutOut(frame, face);
     const cover = finder.coverOf(cropsOfFrame(frame, colors), face);
@@ -142,6 +172,7 @@ export class SwapFrames {
               frame: part.frame,
               points: placed(face, -part.x, -part.y, 1).points,
               cover: found,
+              blinking,
               textureWidth: patch,
               color: colors,
             }),
@@ -158,17 +189,18 @@ export class SwapFrames {
     frame: VideoFrame,
     faces: readonly PlacedFace[],
     keys: ReadonlyMap<number, readonly Key[]>,
+    eyes: ReadonlyMap<PlacedFace, FrameEyes>,
   ): Promise<Uint8Array> {
     const drawings = await Promise.all(
-      faces.map(async ({ track, face, opacity, openness }) => {
-        // This must happen before anything is awaited, because frames must be reported in order.
-        const closed = (this.#eyelids.get(track) as Eyelids).closed(openness);
+      faces.map(async (placedFace) => {
+        const { track, face, opacity } = placedFace;
         const all = keys.get(track) ?? [];
         const before = all.findLast(({ index }) => index <= frame.index) ?? (all[0] as Key);
         const after = all.find(({ index }) => index >= frame.index) ?? before;
         const [from, to] = await Promise.all([before.texture(before.patch), after.texture(before.patch)]);
         const share = after === before ? 0 : (frame.index - before.index) / (after.index - before.index);
-        return { points: face.points, width: face.width, opacity, closed, from, to, share };
+        const { points, width } = face;
+        return { points, width, opacity, ...(eyes.get(placedFace) as FrameEyes), from, to, share };
       }),
     );
     const { threads, colors } = this.#options;
@@ -180,14 +212,4 @@ export class SwapFrames {
     });
     return data;
   }
-}
-
-/** Returns the eye states of all faces in a run; those of new faces start from what the run shows. */
-function eyelidsOf(
-  faces: readonly (readonly PlacedFace[])[],
-  known: ReadonlyMap<number, Eyelids>,
-): Map<number, Eyelids> {
-  const seen = new Map<number, Openness[]>();
-  for (const { track, openness } of faces.flat()) seen.set(track, [...(seen.get(track) ?? []), openness]);
-  return new Map([...seen].map(([track, eyes]) => [track, known.get(track) ?? new Eyelids(eyes)]));
 }

@@ -20,6 +20,8 @@ export interface Analysis {
   readonly points: Float32Array;
   /** What the network finds in front of the face; undefined: it was not asked. */
   readonly cover?: Plane | undefined;
+  /** How far the right and the left eye are closed for a moment, 0–1. */
+  readonly blinking?: readonly [number, number] | undefined;
   /** Face width in the requested texture. */
   readonly textureWidth: number;
   readonly color: Colors;

@@ -1,7 +1,8 @@
 import { evenRect, fromRgbFactors, type Rect, regionToRgb } from '@semblance/media/yuv';
-import type { Face } from '@semblance/vision/face-mesh';
+import { cropsOf, type Face } from '@semblance/vision/face-mesh';
 import { FACE_OVAL, LIPS_OUTER } from '@semblance/vision/face-regions';
 import { FACE_TRIANGLES } from '@semblance/vision/face-topology';
+import { type Gaze, gazeOf } from '@semblance/vision/gaze';
 import {
   blur,
   distanceInside,
@@ -42,25 +43,38 @@ export interface FaceTexture extends SizedTexture {
   readonly points: Float32Array;
   /** Strength of the frame's own finest texture that is laid over it. */
   readonly grain: Grain;
-  /** Share of each feature that is taken. */
-  readonly features: ShownFeatures;
+  /** Share of the source in the place and shape of each feature. */
+  readonly shape: ShownFeatures;
+  /** Where the source looks. */
+  readonly gaze: Gaze;
   /** Brightness of the skin that was there. */
   readonly level: number;
 }
 
+export interface TextureInputs {
+  readonly frame: Frame;
+  readonly face: Face;
+  readonly color: Colors;
+  /** What the network finds in front of the face; undefined: it was not asked. */
+  readonly cover?: Plane | undefined;
+  /** How far the right and the left eye are closed for a moment, 0–1. */
+  readonly blinking?: readonly [number, number] | undefined;
+}
+
 /**
  * Analyses a face of a frame completely, as Photo Swap does, and makes the matching texture.
- * @param cover what the network finds in front of the face; undefined: it was not asked
  */
 export function makeTexture(
-  { frame, face, color, cover }: { frame: Frame; face: Face; color: Colors; cover?: Plane | undefined },
+  { frame, face, color, cover, blinking }: TextureInputs,
   source: SourceFace,
 ): FaceTexture {
   const level = skinLevel(frame, face.points);
   const part = facePart(frame, face, color);
   return withScratch(() => {
     const local = intoPart(face, part);
-    const plan = planSwap(part.picture, local, source, { cover });
+    // Each frame that is drawn turns the eyes by itself.
+    const gaze = gazeOf(cropsOf(part.picture), local.points);
+    const plan = planSwap(part.picture, local, source, { cover, gaze, turned: false, blinking });
     // A picture at half its size has lost its noise.
     const share = part.step === 1 ? plan.grain.share : Math.max(plan.grain.share, grainOf(face, source));
     const grain = { share, limit: part.step === 1 ? plan.grain.limit : HALVED_LIMIT };
@@ -68,7 +82,8 @@ export function makeTexture(
       ...lay(plan, source, color, frame, local.width / plan.scale),
       grain,
       level,
-      features: plan.skin.features,
+      shape: plan.shape,
+      gaze: source.gaze,
     };
   });
 }
@@ -89,7 +104,7 @@ function facePart(frame: Frame, face: Face, color: Colors): FramePart {
   return { picture: regionToRgb(frame, rect, color), x: rect.x, y: rect.y, step: 1 };
 }
 
-type Laid = Omit<FaceTexture, 'grain' | 'level' | 'features'>;
+type Laid = Omit<FaceTexture, 'grain' | 'level' | 'shape' | 'gaze'>;
 
 /** Lights every pixel of the source's patch as the plan says for its place. */
 function lay(plan: SwapPlan, source: SourceFace, color: Colors, frame: Frame, faceWidth: number): Laid {

@@ -1,4 +1,5 @@
 import { faceFromPoints, POINTS } from '@semblance/vision/face-mesh';
+import { UNKNOWN_GAZE } from '@semblance/vision/gaze';
 import { expect, it } from 'vitest';
 import { ALL_SHOWN } from '../swap/shown-features.ts';
 import type { SwapThreads } from './swap-threads.ts';
@@ -25,7 +26,8 @@ function threads(draw: SwapThreads['draw']) {
         box,
         ...emptyTexture(16),
         points,
-        features: ALL_SHOWN,
+        shape: ALL_SHOWN,
+        gaze: UNKNOWN_GAZE,
         grain: { share: 0, limit: 0 },
         level: 100,
       };

@@ -14,6 +14,8 @@ interface Style {
   readonly square: number;
   /** Half width of the rim, in face widths. */
   readonly rim: number;
+  /** Whether the lower half of the lenses has no rim. */
+  readonly half: boolean;
   readonly colour: Rgb;
   /** Distance of a lens's middle from the nose. */
   readonly aside: number;
@@ -22,8 +24,9 @@ interface Style {
 
 const FRAMES = ['#121314', '#161312', '#2e1c12', '#4a2d1a', '#1a2338', '#3f1720', '#7d8188', '#8f7338'];
 
-/** Draws glasses: dark ones that hide the eyes, or clear ones with a frame. */
-export function drawGlasses(scene: Scene, dark: boolean): Occluded {
+/** Draws glasses: dark ones that hide the eyes, or clear ones with a whole frame or one over the lenses only. */
+export function drawGlasses(scene: Scene, kind: 'dark' | 'clear' | 'half-rim'): Occluded {
+  const dark = kind === 'dark';
   const { head, light, seed } = scene;
   const random = seeded(seed);
   const within = (low: number, high: number): number => low + (high - low) * random();
@@ -33,6 +36,7 @@ export function drawGlasses(scene: Scene, dark: boolean): Occluded {
     halfWidth,
     halfHeight: halfWidth * (dark ? within(0.64, 0.82) : within(0.66, 0.9)),
     square: within(2.2, 3.3),
+    half: kind === 'half-rim',
     rim: thin ? 0.007 : within(0.01, 0.018),
     colour: tint(hex(FRAMES[Math.floor((dark ? 6 : FRAMES.length) * random())] as string), light.white),
     aside: 0,
@@ -114,7 +118,9 @@ function drawFront(
     if (Math.abs(x) > front.apart + style.halfWidth + 0.05 || Math.abs(y) > style.halfHeight + 0.05) continue;
     const own = Math.abs(x) - front.apart;
     const outline = lensDistance(own, y, style);
-    const rim = Math.abs(outline) - style.rim * (1 + 0.35 * smoothstep(0.3, -1, y / style.halfHeight));
+    const open = style.half && y > 0.1 * style.halfHeight;
+    const thickness = style.rim * (1 + 0.35 * smoothstep(0.3, -1, y / style.halfHeight));
+    const rim = open ? Infinity : Math.abs(outline) - thickness;
     // The bridge is an arch between the lenses.
     const arch = y + 0.35 * style.halfHeight - 0.6 * x * x;
     const bridge =

@@ -31,10 +31,11 @@ const DRAWINGS = {
   mug: drawMug,
   'drinking-glass': drawGlass,
   'hair-over-eye': drawHair,
-  sunglasses: (scene) => drawGlasses(scene, true),
-  'clear-glasses': (scene) => drawGlasses(scene, false),
+  sunglasses: (scene) => drawGlasses(scene, 'dark'),
+  'clear-glasses': (scene) => drawGlasses(scene, 'clear'),
   caption: drawCaption,
   scarf: drawScarf,
+  'half-rim-glasses': (scene) => drawGlasses(scene, 'half-rim'),
 } satisfies Record<string, Draw>;
 
 export type OccluderName = keyof typeof DRAWINGS;
