@@ -8,6 +8,7 @@ import {
   difference,
   filmed,
   GROUP,
+  LONG_HAIR,
   pixelsOf,
   readPicture,
 } from '@semblance/testkit/live/video/pictures';
@@ -63,18 +64,22 @@ const portrait = (i: number, change?: Change) =>
 const uniform = () => filmed(admiral, { x: 250, y: 480, zoom: 2.2 });
 
 describe('a stream', () => {
-  it('puts the face of the character on, nearer to it than to who was there, and leaves the rest', async () => {
+  it('puts the face of the character on, and leaves the rest', async () => {
     const stream = await open();
-    let before: Buffer = Buffer.alloc(0);
-    let after: Uint8Array = before;
     for (let i = 0; i < 6; i++) {
-      before = await portrait(i);
+      const before = await portrait(i);
       const done = await stream.transform(before);
       expect(done).toMatchObject({ faces: 1, swapped: true });
-      after = done.picture;
+      if (i < 5) continue;
+      expect(await difference(before, done.picture, FACE)).toBeGreaterThan(2);
+      expect(await difference(before, done.picture, SKY)).toBeLessThan(2);
     }
-    expect(await difference(before, after, FACE)).toBeGreaterThan(5);
-    expect(await difference(before, after, SKY)).toBeLessThan(2);
+  });
+
+  it('makes somebody without glasses more like the face, and less like who was there', async () => {
+    const stream = await open();
+    const before = await filmed(await readPicture(LONG_HAIR), { x: 1544, y: 339, zoom: 1 });
+    const after = (await stream.transform(before)).picture;
     const sessions = await Promise.all(
       (['blazeface', 'facemesh', 'faceres'] as const).map((name) => openSession(name)),
     );
@@ -90,9 +95,9 @@ describe('a stream', () => {
       await describeFace(await pixelsOf(before)),
       await describeFace(await pixelsOf(after)),
     ];
-    // Features are the source's; skin and glasses stay the person's, and this recogniser relies on both.
-    expect(sameness(result, wanted) - sameness(own, wanted)).toBeGreaterThan(0.05);
-    expect(sameness(result, own)).toBeLessThan(0.85);
+    // Features are the source's, and skin stays the person's, so a swap comes nearer but not close.
+    expect(sameness(result, wanted) - sameness(own, wanted)).toBeGreaterThan(0.08);
+    expect(sameness(result, own)).toBeLessThan(0.75);
   });
 
   it('takes the face of a picture that was uploaded, and says what is wrong with one', async () => {

@@ -8,6 +8,8 @@ import { cropOf, readPicture, type View } from '../../engine-builtin/video-swap/
 const DEMO = join(dirname(createRequire(import.meta.url).resolve('@vladmandic/face-api')), '..', 'demo');
 /** Photograph of several people. */
 export const GROUP = join(DEMO, 'sample5.jpg');
+/** A picture in which somebody without glasses looks ahead, at (1544, 339). */
+export const LONG_HAIR = join(DEMO, 'sample1.jpg');
 
 const SIZE = { width: 480, height: 360 };
 export type Rgb = Float32Array;
