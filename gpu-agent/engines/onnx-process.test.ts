@@ -160,5 +160,5 @@ it('asks for its settings when it is named', () => {
     SEMBLANCE_ONNX_DEVICES: '0,1',
   });
   expect(engines).toEqual(['onnx', 'builtin']);
-  expect(engineSettings).toEqual({ onnx: { modelDir: '/models', providers: 'cuda, cpu', devices: '0,1' } });
+  expect(engineSettings.onnx).toEqual({ modelDir: '/models', providers: 'cuda, cpu', devices: '0,1' });
 });
