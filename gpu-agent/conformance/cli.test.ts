@@ -142,14 +142,17 @@ it('an engine that runs already is held to the contract, check by check', async 
   await engine.kill();
   expect(status).toBe(1);
   const lines = stdout.trim().split('\n');
-  expect(lines).toHaveLength(11);
+  expect(lines).toHaveLength(12);
   expect(lines.slice(0, 3)).toEqual([
     'scripted 1.0, 2 renders at once',
     '✓ says what it is and can do',
     '✓ is warmed up any number of times',
   ]);
   expect(lines[3]).toMatch(/^✗ renders: .*: the output does not begin as image\/png does/);
-  expect(lines[8]).toBe(
+  expect(lines).toContain(
+    '- finds something out about pictures alone, and changes none: left out, it does not inspect',
+  );
+  expect(lines[9]).toBe(
     '- fails what a dead process rendered and nothing else, is started again, and renders: left out, there is no process that may be killed',
   );
   expect(lines.at(-1)).toMatch(/^\d checks failed\.$/);
