@@ -9,11 +9,12 @@ const SHOWS_INSIDE = 0.08;
 const UPPER_GAPS = [0, 0.132, 0.236, 0.352, 0.46, 0.57];
 const LOWER_GAPS = [0, 0.084, 0.175, 0.28, 0.39, 0.5];
 /** Largest visible height of the upper and lower teeth beyond the lips, in IOD (9 and 4 mm at 63 mm). */
-const MAX_SHOWN = { upper: 0.14, lower: 0.06 };
+const MAX_SHOWN = { upper: 0.14, lower: 0.032 };
 /** Least visible height of the upper teeth in a wide open mouth (2.5 mm). */
 const LEAST_SHOWN = 0.04;
-/** Distance of the skin's chroma from grey from which a picture counts as fully coloured. */
-const SKIN_CHROMA = 8;
+/** Width of the shaded rim of the lips, in IOD and as a share of the opening. */
+const RIM = 0.022;
+const RIM_OF_GAP = 0.3;
 
 type Yuv = readonly [number, number, number];
 
@@ -26,57 +27,55 @@ export class MouthInside {
   readonly #toTexture: (x: number, y: number) => readonly [number, number];
   readonly #teeth: Yuv;
   readonly #cavity: Yuv;
-  readonly #tongue: Yuv;
+  readonly #flesh: Yuv;
+  readonly #rim: Yuv;
+  /** Size of a pixel of the still in IOD: nothing finer is drawn. */
+  readonly #pixel: number;
 
   /**
    * @param planes the still
    * @param lips the lips at rest, in the face's own frame
    * @param toTexture map from the plane of the mouth (the face's own frame) to the still
-   * @param skin colour of the cheeks
+   * @param colours of the cheeks, and luma of the whites of the eyes, which are as light as teeth
    */
   constructor(
     planes: Planes,
     lips: Float32Array,
     toTexture: (x: number, y: number) => readonly [number, number],
-    skin: Yuv,
+    { skin, whites }: { readonly skin: Yuv; readonly whites: number },
   ) {
     this.#planes = planes;
     this.#restTop = new LipEdge(lips, 'upper');
     this.#restBottom = new LipEdge(lips, 'lower');
     this.#showsInside = this.#restBottom.middle - this.#restTop.middle > SHOWS_INSIDE;
     this.#toTexture = toTexture;
-    // Light on the cheeks; the inside of a mouth gets little of it.
-    const light = Math.max(0.15, (skin[0] - 16) / 150);
-    const tint = (c: number, share: number): number => 128 + (c - 128) * share;
-    // Flesh is no more colourful than the picture: a grey photograph has a grey mouth.
-    const colourful = smoothstep(1, SKIN_CHROMA, Math.hypot(skin[1] - 128, skin[2] - 128));
-    const toned = (luma: number, blue: number, red: number): Yuv => [
-      luma,
-      128 + blue * colourful,
-      128 + red * colourful,
+    const [ax, ay] = toTexture(0, 0);
+    const [bx, by] = toTexture(1, 0);
+    this.#pixel = 1 / Math.max(1, Math.hypot(bx - ax, by - ay));
+    const light = Math.max(12, skin[0] - 16);
+    // Flesh is redder than skin. Its colour is that of the skin, so a grey photograph has a grey mouth.
+    const tint = (blue: number, red: number): readonly [number, number] => [
+      128 + blue * (skin[1] - 128),
+      128 + red * (skin[2] - 128),
     ];
-    this.#teeth = toned(16 + Math.min(205, 160 * light), tint(skin[1], 0.45) - 132, tint(skin[2], 0.3) - 125);
-    this.#cavity = toned(16 + 17 * light, -4, 10);
-    this.#tongue = toned(16 + 66 * light, -10, 24);
+    this.#teeth = [Math.min(221, Math.max(16 + 1.05 * light, whites)), ...tint(0.45, 0.35)];
+    this.#cavity = [16 + 0.1 * light, ...tint(0.35, 0.75)];
+    this.#flesh = [16 + 0.5 * light, ...tint(0.6, 1.25)];
+    this.#rim = [16 + 0.42 * light, ...tint(0.7, 1.25)];
   }
 
   /**
    * Returns the shader of a frame for the content between lips that are now at `lips`.
    * @param toOwn map from the frame to the plane of the mouth (the face's own frame)
-   * @param jaw distance of the chin below its place in the still
    */
-  shader(
-    lips: Float32Array,
-    jaw: number,
-    toOwn: (x: number, y: number) => readonly [number, number],
-  ): Shader {
+  shader(lips: Float32Array, toOwn: (x: number, y: number) => readonly [number, number]): Shader {
     const top = new LipEdge(lips, 'upper');
     const bottom = new LipEdge(lips, 'lower');
     const middle = (top.left + top.right) / 2;
     const half = Math.max(0.05, (top.right - top.left) / 2);
     // Closed lips of the still hide the edges of the teeth at about its upper lip; open lips show where they are.
     const upperEdge = this.#restTop.middle + 0.06;
-    const lowerEdge = this.#restBottom.middle + jaw - 0.035;
+    const soft = Math.max(0.009, 0.6 * this.#pixel);
     return (px, py, out) => {
       const [ox, oy] = toOwn(px, py);
       const across = Math.min(1, Math.abs(ox - middle) / half);
@@ -84,20 +83,25 @@ export class MouthInside {
       const bottomY = bottom.at(ox);
       const gap = Math.max(1e-3, bottomY - topY);
       const depth = (oy - topY) / gap;
-      // Darkens from the lips inwards and towards the corners.
-      const hollow = smoothstep(0, 0.09, gap);
       const opened = gap > SHOWS_INSIDE;
       // A slightly open mouth gets less light than a wide open one.
       const lit = 0.72 + 0.28 * smoothstep(0.02, 0.12, gap);
       const shade = lit * (0.7 + 0.3 * smoothstep(0, 0.05, oy - topY)) * (1 - 0.6 * across ** 2.3);
+      const fromBottom = bottomY - oy;
       mixInto(out, this.#cavity, 1, true);
-      const tongueTop = lowerEdge + 0.03 + 0.1 * across * across;
-      const tongue = smoothstep(0, 0.09, oy - tongueTop) * smoothstep(0.1, 0.22, gap) * (1 - across ** 3);
-      mixInto(out, this.#tongue, 0.75 * tongue * hollow);
-      const low = tooth(ox - middle, LOWER_GAPS, 0.012);
-      const lowerTop = Math.max(lowerEdge, bottomY - MAX_SHOWN.lower) + 0.06 * across * across + low.rounding;
-      const lowerTeeth = smoothstep(-0.012, 0.012, oy - lowerTop) * (1 - smoothstep(0.65, 0.95, across));
-      mixShaded(out, this.#teeth, 0.75 * shade * low.light, lowerTeeth * (this.#showsInside ? 0.75 : 0.85));
+      // The tongue lies behind the lower teeth; its back is dark.
+      const tongue =
+        smoothstep(0.1, 0.22, gap) *
+        smoothstep(0.66, 0.1, fromBottom / gap) *
+        (1 - smoothstep(0.55, 0.95, across));
+      mixInto(out, this.#flesh, 0.7 * tongue);
+      const lowerShown = MAX_SHOWN.lower * smoothstep(0.2, 0.36, gap);
+      if (lowerShown > 0.004) {
+        const low = tooth(ox - middle, LOWER_GAPS, 0.006);
+        const edge = lowerShown - 0.02 * across * across - low.rounding;
+        const lowerTeeth = smoothstep(-soft, soft, edge - fromBottom) * (1 - smoothstep(0.5, 0.85, across));
+        mixShaded(out, this.#teeth, 0.6 * lit * low.light * (1 - 0.4 * across), lowerTeeth);
+      }
       if (this.#showsInside) {
         const restTop = this.#restTop.at(ox);
         const restBottom = this.#restBottom.at(ox);
@@ -112,7 +116,7 @@ export class MouthInside {
         const least = topY + LEAST_SHOWN * smoothstep(0.1, 0.25, gap);
         const edge = Math.min(Math.max(upperEdge, least), topY + MAX_SHOWN.upper);
         const upperTeeth =
-          smoothstep(-0.012, 0.012, edge - 0.05 * across * across - high.rounding - oy) *
+          smoothstep(-soft, soft, edge - 0.05 * across * across - high.rounding - oy) *
           (1 - smoothstep(0.7, 1, across));
         mixShaded(out, this.#teeth, shade * high.light, upperTeeth);
         // When the mouth is almost closed, the still's own line between the lips shows.
@@ -120,6 +124,11 @@ export class MouthInside {
         const line = 1 - smoothstep(restGap + 0.004, restGap + 0.045, gap);
         if (line > 0) this.#mixStill(out, ox, this.#restTop.at(ox) + depth * restGap, line);
       }
+      // Lips are thick: their inner edges show as a shaded rim of their own colour where they have parted.
+      const parted = smoothstep(0.02, 0.06, gap - (this.#restBottom.at(ox) - this.#restTop.at(ox)));
+      const near = this.#showsInside ? fromBottom : Math.min(fromBottom, oy - topY);
+      const rim = 1 - smoothstep(0, Math.min(RIM, Math.max(RIM_OF_GAP * gap, this.#pixel)), near);
+      mixInto(out, this.#rim, 0.7 * rim * parted);
       if (!opened) return;
       // Shadow of the lips on the content behind them.
       const shadow = 1 - 0.35 * (1 - smoothstep(0, 0.25, depth)) * smoothstep(SHOWS_INSIDE, 0.12, gap);

@@ -88,7 +88,32 @@ function mouthOf(still: Planes, shape: HeadShape, rig: ExpressionRig): MouthInsi
     skin[1] += sampleByte(still.u, x / 2, y / 2) / cheeks.length;
     skin[2] += sampleByte(still.v, x / 2, y / 2) / cheeks.length;
   }
-  return new MouthInside(still, rig.lips, (x, y) => [a * x + b * y + c, d * x + e * y + f], skin);
+  const colours = { skin, whites: whitesOf(still.y, shape.texture) };
+  return new MouthInside(still, rig.lips, (x, y) => [a * x + b * y + c, d * x + e * y + f], colours);
+}
+
+/** Columns through the eyes beside their middle: upper and lower rim. */
+const EYE_COLUMNS = [
+  [161, 163],
+  [160, 144],
+  [158, 153],
+  [157, 154],
+  [388, 390],
+  [387, 373],
+  [385, 380],
+  [384, 381],
+] as const;
+
+/** Returns the luma of the lightest third of the eyes, which is the white beside the irises. */
+function whitesOf(luma: BytePlane, texture: Float32Array): number {
+  const found = EYE_COLUMNS.flatMap(([upper, lower]) =>
+    [0.35, 0.5, 0.65].map((t) => {
+      const at = (axis: 0 | 1): number =>
+        (texture[upper * 2 + axis] as number) * (1 - t) + (texture[lower * 2 + axis] as number) * t;
+      return sampleByte(luma, at(0), at(1));
+    }),
+  );
+  return found.sort((p, q) => q - p)[Math.floor(found.length / 3)] as number;
 }
 
 /** Returns x and y of some points that have x, y and z. */
@@ -248,7 +273,7 @@ function paintMouth(
   planes: Planes,
   still: Planes,
   { shape, rig, mouth }: Portrait,
-  { moved, turned, jaw }: Placed,
+  { moved, turned }: Placed,
   { lips }: Expression,
 ): void {
   if (!lips) {
@@ -259,7 +284,7 @@ function paintMouth(
   const now = rig.lips.slice();
   for (let i = 0; i < now.length; i++) now[i] = (now[i] as number) + (lips[i] as number);
   const [a, b, c, d, e, f] = fitAffine(pick(turned, MOUTH_PLANE), xyOf(shape.own, MOUTH_PLANE));
-  const shade = mouth.shader(now, jaw, (x, y) => [a * x + b * y + c, d * x + e * y + f]);
+  const shade = mouth.shader(now, (x, y) => [a * x + b * y + c, d * x + e * y + f]);
   paintOpening(planes, pick(moved, LIPS_INNER), shade);
 }
 

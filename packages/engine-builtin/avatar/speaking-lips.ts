@@ -1,4 +1,5 @@
 import { LIP_COLUMNS, lipColumn, mouthWidth, shapeLips } from '../animate/lips.ts';
+import { setSmile, smileOf } from '../animate/smile.ts';
 import type { MouthCommand } from './mouth-track.ts';
 
 /**
@@ -7,6 +8,8 @@ import type { MouthCommand } from './mouth-track.ts';
  */
 const SMILES = 0.88;
 const SMILE_RANGE = 0.25;
+/** Share of the still's smile that goes while its mouth speaks. */
+const RELAXED = 0.4;
 /** How far pressed lips roll in, and how far the lower lip goes under the teeth, in IOD. */
 const PRESS = 0.016;
 const TUCK = 0.035;
@@ -20,6 +23,7 @@ export function speakingLips(rest: Float32Array, command: MouthCommand): Float32
     spread: command.spread * (1 - smile),
     round: command.round,
   });
+  relax(rest, offsets);
   const { tuck } = command;
   const press = command.closed ? PRESS : 0;
   if (tuck > 0 || press > 0) {
@@ -38,4 +42,14 @@ export function speakingLips(rest: Float32Array, command: MouthCommand): Float32
   }
   for (let i = 0; i < offsets.length; i++) offsets[i] = (offsets[i] as number) * (1 - command.rest);
   return offsets;
+}
+
+/** Takes a part of the smile at rest out of the lips. */
+function relax(rest: Float32Array, offsets: Float32Array): void {
+  const own = smileOf(rest);
+  const { width, lift } = smileOf(rest.map((value, i) => value + (offsets[i] as number)));
+  setSmile(rest, offsets, {
+    width: width - RELAXED * Math.max(0, own.width - SMILES),
+    lift: lift - RELAXED * Math.max(0, own.lift),
+  });
 }

@@ -6,6 +6,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { middleGap, shapeLips } from '../animate/lips.ts';
 import type { Portrait } from '../animate/portrait.ts';
 import { preparePortrait } from '../animate/prepare.ts';
+import { setSmile, smileOf } from '../animate/smile.ts';
 import { DriverReference, type Motion } from './measure.ts';
 import { type MouthScale, measureMouth } from './mouth-scale.ts';
 import { neutralOf, Retargeter } from './retarget.ts';
@@ -49,6 +50,50 @@ describe('a mouth put onto another face', () => {
     expect(gaps[0]).toBeLessThan(0.08);
     expect(gaps[3]).toBeGreaterThan(0.22);
     expect(gaps[3]).toBeLessThan(0.4);
+  });
+});
+
+describe('a smile put onto a smiling face', () => {
+  /** Returns the driver's lips in a smile that is wider than at rest. */
+  function smiling(wider: number): Motion {
+    const offsets = new Float32Array(still.lips.length);
+    const { width, lift } = smileOf(still.lips);
+    setSmile(still.lips, offsets, { width: width + wider, lift: lift + 0.3 * wider });
+    return { ...still, lips: still.lips.map((value, i) => value + (offsets[i] as number)) };
+  }
+
+  /** Returns the portrait's smile after the driver smiled for a second. @param first the clip's first frame */
+  function shown(first: Motion, then: Motion) {
+    const retargeter = new Retargeter(portrait, neutralOf([first]), mouth);
+    let pose = retargeter.pose(first, 0);
+    for (let i = 1; i <= 25; i++) pose = retargeter.pose(then, i * 40_000);
+    const moved = pose.expression.lips as Float32Array;
+    return smileOf(portrait.rig.lips.map((value, i) => value + (moved[i] as number)));
+  }
+
+  it('is as wide as the wider of both, and never their sum', () => {
+    const own = smileOf(portrait.rig.lips);
+    for (const wider of [0.1, 0.2, 0.3]) {
+      const driver = smiling(wider);
+      const { width, lift } = shown(still, driver);
+      expect(width).toBeLessThan(Math.max(own.width, smileOf(driver.lips).width) + 0.01);
+      expect(width).toBeGreaterThan(own.width - 0.01);
+      // Closing the mouth takes the upper lip down a little.
+      expect(lift).toBeLessThan(Math.max(own.lift, smileOf(driver.lips).lift) + 0.03);
+    }
+  });
+
+  it('is nearly the same when the clip begins in the smile', () => {
+    const driver = smiling(0.2);
+    const [whole, cut] = [shown(still, driver), shown(driver, driver)];
+    expect(Math.abs(whole.width - cut.width)).toBeLessThan(0.06);
+    expect(Math.abs(whole.lift - cut.lift)).toBeLessThan(0.06);
+  });
+
+  it('does not pinch the mouth when the driver stops to smile', () => {
+    const own = smileOf(portrait.rig.lips);
+    const least = Math.min(own.width, smileOf(still.lips).width);
+    expect(shown(smiling(0.3), still).width).toBeGreaterThan(0.97 * least);
   });
 });
 

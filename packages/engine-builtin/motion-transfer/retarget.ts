@@ -2,6 +2,7 @@ import { FACE_OVAL } from '@semblance/vision/face-regions';
 import { lipGaps, middleGap, mouthWidth, setGaps } from '../animate/lips.ts';
 import { type Portrait, type Pose, REST } from '../animate/portrait.ts';
 import { anglesOf } from '../animate/rotation.ts';
+import { setSmile, smileOf } from '../animate/smile.ts';
 import type { Motion } from './measure.ts';
 import type { MouthScale } from './mouth-scale.ts';
 import { OneEuroFilter } from './one-euro.ts';
@@ -23,6 +24,8 @@ const OPEN_EYE = 0.94;
  * picture has.
  */
 const MOST = { yaw: 0.68, pitch: 0.5, roll: 0.8, shift: 0.5, size: 0.25 };
+/** Width of a mouth, in IOD, from which it smiles. */
+const UNSMILING = 0.88;
 /** Time in which a held pose blends into a face that was found again, or into rest when none is found, in seconds. */
 const EASE_IN_SEC = 0.4;
 const HOLD_SEC = 0.5;
@@ -159,13 +162,29 @@ export class Retargeter {
     return clamp((ratio - CLOSED_EYE) / (OPEN_EYE - CLOSED_EYE), 0, 1);
   }
 
-  /** Returns the offsets of the portrait's lips: shape by the driver's change, opening equal to the driver's. */
+  /**
+   * Returns the offsets of the portrait's lips: shape by the driver's change, opening equal to the driver's. The
+   * smile stays between the still's and the driver's, so that two smiles never add up.
+   */
   #lips(lips: Float32Array): Float32Array {
     const { rig } = this.#portrait;
     const offsets = new Float32Array(lips.length);
     for (let i = 0; i < lips.length; i++) {
       offsets[i] = this.#gain * ((lips[i] as number) - (this.#neutral.lips[i] as number));
     }
+    const [still, driver] = [smileOf(rig.lips), smileOf(lips)];
+    const told = smileOf(rig.lips.map((value, i) => value + (offsets[i] as number)));
+    // A rounded mouth is narrower than at rest on every face.
+    const usual = Math.min(UNSMILING, mouthWidth(this.#neutral.lips));
+    const rounded = (still.width * driver.width) / usual;
+    setSmile(rig.lips, offsets, {
+      width: clamp(
+        told.width,
+        Math.min(still.width, driver.width, rounded),
+        Math.max(still.width, driver.width),
+      ),
+      lift: clamp(told.lift, Math.min(still.lift, driver.lift), Math.max(still.lift, driver.lift)),
+    });
     const seen = middleGap(lips);
     // The profile along the lips is the driver's; its height is the one that makes the portrait appear equally
     // open.
