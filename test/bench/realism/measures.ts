@@ -1,5 +1,4 @@
 import type { Picture } from '@semblance/engine-api/picture';
-import { coloursOf, withLipEdge } from '@semblance/engine-builtin/internal/swap/lip-edge';
 import { apertures, landmarkDrift, seamExcess } from '@semblance/testkit/quality/measures';
 import type { Face } from '@semblance/vision/face-mesh';
 import {
@@ -11,7 +10,7 @@ import {
   RIGHT_BROW,
   RIGHT_EYE,
 } from '@semblance/vision/face-regions';
-import { fillPolygon, type Plane, plane } from '@semblance/vision/plane/plane';
+import { fillPolygon, grow, type Plane, plane } from '@semblance/vision/plane/plane';
 import { lab, linear } from './cases/colour.ts';
 
 /** Skin that no feature reaches: both cheeks and both sides of the jaw. */
@@ -82,6 +81,8 @@ export const FLOORS: { readonly [key in Exclude<keyof Measures, 'patchAt'>]: rea
 const KEPT = 14;
 /** Least area of teeth that is compared, in squared face widths. */
 const TEETH = 0.004;
+/** Width by which the mouth is larger than its mesh, as a share of the face width. */
+const BEYOND_MESH = 0.02;
 /** Difference of a channel from which a pixel counts as stained. */
 const STAIN = 24;
 
@@ -126,7 +127,7 @@ export function measure(
     drift: landmarkDrift(faces.before, faces.after),
     mouth: Math.abs(a.mouth - b.mouth),
     eyes: Math.abs(a.eyes - b.eyes),
-    teeth: teethRatio(pictures, faces),
+    teeth: teethRatio(pictures, faces, occluder),
     landmarks: Math.max(0, landmarks[1] - landmarks[0]),
     kept: occluder ? keptShare(before, after, occluder) : undefined,
     stained: bare ? stainedShare(before, after, bare, face) : undefined,
@@ -192,19 +193,19 @@ function edges({ width, height, data }: Picture, mask: Plane): number {
 function teethRatio(
   { before, after }: { readonly before: Picture; readonly after: Picture },
   faces: { readonly before: Face; readonly after: Face },
+  occluder: Plane | undefined,
 ): number | undefined {
-  const own = teethArea(before, faces.before);
+  const own = teethArea(before, faces.before, occluder);
   // A line of a few pixels between lips says nothing.
-  return own > TEETH ? teethArea(after, faces.after) / own : undefined;
+  return own > TEETH ? teethArea(after, faces.after, occluder) / own : undefined;
 }
 
 /** Returns the area of pixels between the lips that are as light and colourless as teeth, in squared face widths. */
-function teethArea(picture: Picture, face: Face): number {
+function teethArea(picture: Picture, face: Face, occluder: Plane | undefined): number {
   const [lightest = 0, reddest = 0] = meanLab(picture, areaOf(picture, face, CHEEKS));
-  const rgb = { ...picture, data: Float32Array.from(picture.data) };
   // The mesh often runs through the teeth.
-  const points = withLipEdge(face.points, face.width, coloursOf(rgb));
-  const mouth = areaOf(picture, { ...face, points }, [LIPS_INNER]);
+  const within = grow(areaOf(picture, face, [LIPS_INNER]), BEYOND_MESH * face.width);
+  const mouth = occluder ? without(within, occluder) : within;
   let count = 0;
   for (let i = 0; i < mouth.data.length; i++) {
     if (!mouth.data[i]) continue;
