@@ -7,7 +7,7 @@ import { DriverReference } from './measure.ts';
 
 const OPENINGS = [0, 0.05, 0.1, 0.16, 0.24, 0.34, 0.46];
 /** Largest factor between the measured and the drawn opening. */
-const MAX_CHANGE = 1.5;
+const MAX_CHANGE = 1.3;
 
 /** Relation of a portrait's drawn and measured mouth; openings in IOD, at the middle. */
 export interface MouthScale {
