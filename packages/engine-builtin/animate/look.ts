@@ -1,3 +1,5 @@
+import { RenderError } from '@semblance/engine-api/engine';
+import type { Findings } from '@semblance/engine-api/findings';
 import type { Picture } from '@semblance/engine-api/picture';
 import type { FaceFinder } from '@semblance/vision/face-finder';
 import { cropsOf, type Face } from '@semblance/vision/face-mesh';
@@ -5,6 +7,8 @@ import { FACE_OVAL } from '@semblance/vision/face-regions';
 import type { PersonFinder } from '@semblance/vision/person';
 import { openPersonFinder } from '@semblance/vision/person-finder';
 import { maskInPicture } from '@semblance/vision/person-mask';
+import { type Input, stillFindings } from '../findings/hints.ts';
+import type { RenderTools } from '../renderer.ts';
 import { type Covered, coveredOf } from './covered.ts';
 
 /** What networks see in a still; without it less is known. */
@@ -41,6 +45,31 @@ export async function lookAround(
     person: mask && shows(mask, picture, face) ? mask : undefined,
     covered: cover && coveredOf(cover, face),
   };
+}
+
+/** A still whose face is to be animated, and what was found out about it. */
+export interface SeenStill {
+  readonly picture: Picture;
+  readonly face: Face;
+  readonly around: Seen;
+  readonly still: Findings;
+}
+
+/** Finds the most prominent face of a still, and what is around it. @throws RenderError `face_not_detected` */
+export async function lookAtStill(
+  picture: Picture,
+  input: Input,
+  { finder, checkpoint }: Pick<RenderTools, 'finder' | 'checkpoint'>,
+): Promise<SeenStill> {
+  checkpoint();
+  const seen = await finder.look(picture, checkpoint);
+  const [face] = seen.faces;
+  if (!face) {
+    const message = `No face was found in the ${input.name} (image_key).`;
+    throw new RenderError('face_not_detected', message, { findings: stillFindings(seen, input) });
+  }
+  const around = await lookAround(picture, face, finder, checkpoint);
+  return { picture, face, around, still: stillFindings(seen, input, around.covered) };
 }
 
 /** Whether a mask has the outline of a face: it may be that of somebody else. */

@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { RenderError, type RenderResult } from '@semblance/engine-api/engine';
-import type { Findings, Hint } from '@semblance/engine-api/findings';
+import type { Hint } from '@semblance/engine-api/findings';
 import type { Picture } from '@semblance/engine-api/picture';
 import { outputSize } from '@semblance/media/size';
 import type { ColorTags, Media } from '@semblance/media/types';
@@ -9,15 +9,14 @@ import { type SpokenScript, speakScript } from '@semblance/speech/speech';
 import type { SpeechTools } from '@semblance/speech/speech-tools';
 import { findSpeechTools } from '@semblance/speech/tools';
 import type { Sounding } from '@semblance/speech/voices';
-import { cropsOf, type Face } from '@semblance/vision/face-mesh';
+import { cropsOf } from '@semblance/vision/face-mesh';
 import { readShown } from '@semblance/vision/image/picture-file';
 import sharp from 'sharp';
 import { drawThreads } from '../animate/draw-threads.ts';
-import { lookAround, type Seen } from '../animate/look.ts';
+import { lookAtStill, type SeenStill } from '../animate/look.ts';
 import type { Portrait, Pose } from '../animate/portrait.ts';
 import { PortraitVideo } from '../animate/portrait-video.ts';
 import { preparePortrait } from '../animate/prepare.ts';
-import { stillFindings } from '../findings/hints.ts';
 import type { Inspector, Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
 import { FaceTrack } from './face-track.ts';
@@ -68,23 +67,9 @@ function sideOf({ output_resolution_p: side }: Readonly<Record<string, string>>)
 /** Returns the portrait, the face that speaks, and what was found. @throws RenderError */
 async function lookAtPortrait(
   { image, shorterSide = DEFAULT_SIDE }: Pick<AvatarJob, 'image' | 'shorterSide'>,
-  { finder, checkpoint }: Pick<RenderTools, 'finder' | 'checkpoint'>,
-): Promise<{
-  readonly picture: Picture;
-  readonly face: Face;
-  readonly around: Seen;
-  readonly still: Findings;
-}> {
-  const picture = await readPortrait(image, shorterSide);
-  checkpoint();
-  const seen = await finder.look(picture, checkpoint);
-  const [face] = seen.faces;
-  if (!face) {
-    const message = 'No face was found in the portrait (image_key).';
-    throw new RenderError('face_not_detected', message, { findings: stillFindings(seen, IMAGE) });
-  }
-  const around = await lookAround(picture, face, finder, checkpoint);
-  return { picture, face, around, still: stillFindings(seen, IMAGE, around.covered) };
+  tools: Pick<RenderTools, 'finder' | 'checkpoint'>,
+): Promise<SeenStill> {
+  return lookAtStill(await readPortrait(image, shorterSide), IMAGE, tools);
 }
 
 export interface AvatarJob {

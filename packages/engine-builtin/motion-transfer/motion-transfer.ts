@@ -1,18 +1,16 @@
 import { join } from 'node:path';
 import { RenderError, type RenderResult } from '@semblance/engine-api/engine';
-import type { Findings } from '@semblance/engine-api/findings';
 import type { Picture } from '@semblance/engine-api/picture';
 import { outputSize } from '@semblance/media/size';
 import type { ColorTags, Media, VideoFrame } from '@semblance/media/types';
-import type { Face } from '@semblance/vision/face-mesh';
 import { readShown } from '@semblance/vision/image/picture-file';
 import sharp from 'sharp';
 import { drawThreads } from '../animate/draw-threads.ts';
-import { lookAround, type Seen } from '../animate/look.ts';
+import { lookAtStill } from '../animate/look.ts';
 import { type Portrait, REST } from '../animate/portrait.ts';
 import { PortraitVideo } from '../animate/portrait-video.ts';
 import { preparePortrait } from '../animate/prepare.ts';
-import { framesUnchanged, stillFindings } from '../findings/hints.ts';
+import { framesUnchanged } from '../findings/hints.ts';
 import type { Inspector, Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
 import { FaceTracker } from './face-tracker.ts';
@@ -46,30 +44,8 @@ export const renderMotionTransfer: Renderer = async (work, tools) => {
 /** Looks at the still. */
 export const inspectMotionTransfer: Inspector = async ({ inputs: { image } }, tools) => {
   if (!image) throw new RenderError('processing_failed', 'Motion Transfer needs the input image.');
-  return (await lookAtStill(image, tools)).still;
+  return (await lookAtStill(await readStill(image), IMAGE, tools)).still;
 };
-
-/** Returns the still, the face that is animated, and what was found. @throws RenderError */
-async function lookAtStill(
-  path: string,
-  { finder, checkpoint }: Pick<RenderTools, 'finder' | 'checkpoint'>,
-): Promise<{
-  readonly picture: Picture;
-  readonly face: Face;
-  readonly around: Seen;
-  readonly still: Findings;
-}> {
-  const picture = await readStill(path);
-  checkpoint();
-  const seen = await finder.look(picture, checkpoint);
-  const [face] = seen.faces;
-  if (!face) {
-    const message = 'No face was found in the character picture (image_key).';
-    throw new RenderError('face_not_detected', message, { findings: stillFindings(seen, IMAGE) });
-  }
-  const around = await lookAround(picture, face, finder, checkpoint);
-  return { picture, face, around, still: stillFindings(seen, IMAGE, around.covered) };
-}
 
 export interface MotionTransferJob {
   /** Path of the still picture. */
@@ -93,7 +69,7 @@ export async function transferMotion(
   const { video } = info;
   if (!video) throw new RenderError('unsupported_format', 'The motion video has no picture.');
   const { portrait, mouth, still } = await timed('portrait', async () => {
-    const { picture, face, around, still } = await lookAtStill(job.image, tools);
+    const { picture, face, around, still } = await lookAtStill(await readStill(job.image), IMAGE, tools);
     const prepared = preparePortrait(picture, face, around);
     const mouth = await measureMouth(prepared, face, finder, checkpoint);
     return { portrait: prepared, mouth, still };
