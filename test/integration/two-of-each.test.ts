@@ -17,8 +17,6 @@ import { type Replica, type Replicas, SERVICES, startReplicas } from '@semblance
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-/** Promised time from the signal until waiting work begins, in ms. */
-const WITHIN_MS = { SIGTERM: 3_000, SIGKILL: 17_000 };
 /** Longest time of a job, with faults, in ms. */
 const JOB_WITHIN_MS = 100_000;
 const CHARGE_MICROS = 40_000n;
@@ -164,10 +162,8 @@ test('every job ends once, is charged once and runs once at a time, whichever of
   await Promise.all(probes.map(finished));
   stop.abort();
   await working;
-  // The result also shows the promised figure.
+  // The promised times are tested at the operator alone (operator/failover.test.ts): here renders use every core.
   console.log('milliseconds from a signal until new work began:', took, { jobs: submitted.length, refused });
-  expect(took['operator SIGTERM']).toBeLessThan(WITHIN_MS.SIGTERM);
-  expect(took['operator SIGKILL']).toBeLessThan(WITHIN_MS.SIGKILL);
 
   const { ledger } = attempts();
   expect(overlaps(ledger)).toEqual([]);
