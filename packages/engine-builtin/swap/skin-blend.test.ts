@@ -102,7 +102,7 @@ describe("a swap in the target's own skin", () => {
     expect(inSoft).toBeLessThan(0.6 * usual);
   });
 
-  it("gives the features of a small source the target's finest detail, and keeps their shape and colour", () => {
+  it("gives the features of a small source the target's finest detail and eyes, and keeps their shape and colour", () => {
     const by = 44 / source.face.width;
     const { width, height } = source.picture;
     const small: Portrait = {
@@ -116,6 +116,14 @@ describe("a swap in the target's own skin", () => {
       mean([...LEFT_EYE, ...RIGHT_EYE].map((point) => edges(patch(picture, target, point, 2))));
     const result = swapped(target, small);
     expect(sharpness(result)).toBeGreaterThan(0.75 * sharpness(target.picture));
+    // An eye has the colours of the target's, wherever its shape has moved it.
+    const colours = (picture: Picture): number[] =>
+      [0, 1, 2].map((c) =>
+        mean(
+          [159, 145, 386, 374].flatMap((lid) => patch(picture, target, lid, 3).filter((_, i) => i % 3 === c)),
+        ),
+      );
+    expect(apart(colours(result), colours(target.picture))).toBeLessThan(14);
     const nose = (picture: Picture): number[] => patch(picture, target, 5, 4);
     expect(apart(nose(result), nose(target.picture))).toBeGreaterThan(4);
   });

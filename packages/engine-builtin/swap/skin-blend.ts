@@ -3,6 +3,7 @@ import { pushPull } from '@semblance/vision/plane/fill';
 import { blur, type Plane, plane, sample, shrinkPlane, smoothstep } from '@semblance/vision/plane/plane';
 import type { WarpMap } from '@semblance/vision/plane/warp-map';
 import { type Lighting, litSource, ownPixels } from './aligned.ts';
+import { eyeTone } from './eye-tone.ts';
 import { featureMask, type Wearing } from './feature-mask.ts';
 import { type Channels, luma } from './light.ts';
 import { type EyesKnown, type ShownFeatures, shownFeatures } from './shown-features.ts';
@@ -64,6 +65,8 @@ const SHARPNESS_LIMITS = [0.3, 2] as const;
 
 /** Enlargements of a source from which it lacks detail, and above which it has none of the finest. */
 const ENLARGED = [1.2, 2] as const;
+/** Enlargements from which its irises are blurred, and above which they are blobs. */
+const BLURRED = [1.8, 2.4] as const;
 /** Finest scale that a picture shows, in its pixels. */
 const RESOLVED = 0.8;
 
@@ -85,8 +88,10 @@ export function blendSkin(
   faceWidth: number,
 ): SkinBlend {
   const own = ownPixels(target, parts.own);
-  const lit = litSource(source, parts, own);
-  const sharpness = sharpnessOf(own, lit, parts);
+  const plain = litSource(source, parts, own);
+  const toned = eyeTone(own, plain, parts.points, faceWidth);
+  const lit = plain.map((channel, c) => sum(channel, toned[c] as Plane)) as unknown as Channels;
+  const sharpness = sharpnessOf(own, plain, parts);
   const smooth = lit.map((channel) => blur(channel, SHARPENED * faceWidth)) as unknown as Channels;
   const other = lit.map((channel, c) =>
     sharpened(channel, smooth[c] as Plane, sharpness),
@@ -117,7 +122,10 @@ export function blendSkin(
     const out = join(apart, share, masks, detail, faceWidth);
     for (let i = 0; i < out.data.length; i++) {
       const open = 1 - (parts.mouth.data[i] as number);
-      const blurred = (1 - sharpness) * ((smooth[c] as Plane).data[i] as number) * (share.data[i] as number);
+      const blurred =
+        (share.data[i] as number) *
+        ((1 - sharpness) * ((smooth[c] as Plane).data[i] as number) +
+          sharpness * ((toned[c] as Plane).data[i] as number));
       const removed = ((bare[c] as Plane).data[i] as number) - ((own[c] as Plane).data[i] as number);
       out.data[i] = (out.data[i] as number) + open * (blurred + (1 - (share.data[i] as number)) * removed);
     }
@@ -127,34 +135,50 @@ export function blendSkin(
   for (let i = 0; i < free.data.length; i++)
     free.data[i] = (share.data[i] as number) * (1 - (parts.mouth.data[i] as number));
   const blend = { share: free, sharpness, features, correction: correction as unknown as Channels };
-  return withOwnDetail(blend, { own, lit }, { ...parts, faceWidth, sourceWidth: source.resolved });
+  return withOwnDetail(blend, { own, lit: plain }, { ...parts, faceWidth, sourceWidth: source.resolved });
 }
 
 /**
  * Gives the features the target's own detail where the source has none, because its picture shows it smaller: lashes,
- * the edge of an iris, hairs of a brow. Shape, brightness and colour stay the source's.
+ * hairs of a brow. Shape, brightness and colour stay the source's. Its eyes are the target's in the source's shape,
+ * because detail of one iris does not fit another.
  */
 function withOwnDetail(
   blend: SkinBlend,
   { own, lit }: { readonly own: Channels; readonly lit: Channels },
-  { faceWidth, sourceWidth, targetWidth }: { faceWidth: number; sourceWidth: number; targetWidth: number },
+  {
+    eyes,
+    faceWidth,
+    sourceWidth,
+    targetWidth,
+  }: { eyes: Plane; faceWidth: number; sourceWidth: number; targetWidth: number },
 ): SkinBlend {
   const missing = smoothstep(ENLARGED[0], ENLARGED[1], targetWidth / sourceWidth);
   if (missing === 0) return blend;
   const { width, height } = blend.share;
   const share = plane(width, height);
-  for (let i = 0; i < share.data.length; i++) share.data[i] = (1 - missing) * (blend.share.data[i] as number);
+  const blobs = smoothstep(BLURRED[0], BLURRED[1], targetWidth / sourceWidth);
+  const other = (i: number): number => 1 - blobs * (eyes.data[i] as number);
+  for (let i = 0; i < share.data.length; i++)
+    share.data[i] = other(i) * (1 - missing) * (blend.share.data[i] as number);
   const correction = blend.correction.map((channel, c) => {
     const coarse = blur(own[c] as Plane, (RESOLVED * faceWidth) / sourceWidth);
     const out = plane(width, height);
     for (let i = 0; i < out.data.length; i++) {
       const exchanged = missing * (blend.share.data[i] as number);
       const source = blend.sharpness * ((lit[c] as Plane).data[i] as number);
-      out.data[i] = (channel.data[i] as number) + exchanged * (source - (coarse.data[i] as number));
+      out.data[i] =
+        other(i) * ((channel.data[i] as number) + exchanged * (source - (coarse.data[i] as number)));
     }
     return out;
   });
   return { ...blend, share, correction: correction as unknown as Channels };
+}
+
+function sum(a: Plane, b: Plane): Plane {
+  const out = plane(a.width, a.height);
+  for (let i = 0; i < out.data.length; i++) out.data[i] = (a.data[i] as number) + (b.data[i] as number);
+  return out;
 }
 
 /** Returns where both faces are seen as far as is known. */
