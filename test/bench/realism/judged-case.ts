@@ -20,14 +20,15 @@ export interface Judges {
 }
 
 export async function openJudges(): Promise<Judges> {
-  const [blazeface, facemesh, face_cover, identity, landmarks] = await Promise.all([
+  const [blazeface, facemesh, face_cover, face_features, identity, landmarks] = await Promise.all([
     openSession('blazeface'),
     openSession('facemesh'),
     openSession('face_cover'),
+    openSession('face_features'),
     dlibJudge(),
     landmarkDistance(),
   ]);
-  return { finder: new FaceFinder({ blazeface, facemesh, face_cover }), identity, landmarks };
+  return { finder: new FaceFinder({ blazeface, facemesh, face_cover, face_features }), identity, landmarks };
 }
 
 /** A swap of two pictures that is to be judged. */
@@ -88,6 +89,17 @@ export function verdict(measures: Measures): Pick<Case, 'worst' | 'faults'> {
       return `${name} ${value}${name === 'patch' ? ` (${measures.patchAt})` : ''}`;
     }),
   };
+}
+
+/** Judges a picture that shows nobody: a face that is found in it would be painted over. */
+export async function judgeNobody(
+  { kind, label, target }: Pick<Swap, 'kind' | 'label' | 'target'>,
+  { finder }: Judges,
+): Promise<Case> {
+  const face = await firstFace(target, finder);
+  const place = { kind, label, measures: undefined, likeness: undefined };
+  if (!face) return { ...place, worst: 0, faults: [], cells: [] };
+  return { ...place, worst: 1, faults: ['a face was found'], cells: [await cell(target, face)] };
 }
 
 async function firstFace(picture: Picture, finder: FaceFinder): Promise<Face | undefined> {

@@ -7,12 +7,13 @@ import { type BenchContext, figure, type Row, type Section, unmeasuredRow } from
 import { ROOT } from '../photo-swap/portraits.ts';
 import type { Case } from './case.ts';
 import { DEGRADATIONS, degrade } from './cases/degrade.ts';
+import { childsDrawing } from './cases/drawings.ts';
 import { EXPRESSIONS, expressionPairs } from './cases/expressions.ts';
 import { film, MOTIONS, type MotionName } from './cases/motions.ts';
 import { OCCLUDERS, occlude } from './cases/occlude.ts';
 import { choosePairs, type Pair } from './cases/pairs.ts';
 import { heldOut, type Portrait, readPortraits } from './cases/portrait.ts';
-import { type Judges, judgeSwap, openJudges, type Swap } from './judged-case.ts';
+import { type Judges, judgeNobody, judgeSwap, openJudges, type Swap } from './judged-case.ts';
 import { judgeClip, MOST_FLICKER } from './judged-clip.ts';
 import { FLOORS } from './measures.ts';
 import { writeSheets } from './sheets.ts';
@@ -101,6 +102,10 @@ async function* everyCase(
       yield judged(name, pair, {
         target: await degrade(name, pair.target.picture, pair.target.face, SEED + n),
       });
+  }
+  for (let n = 0; n < EACH && isWanted('drawing'); n++) {
+    const target = await childsDrawing(SEED + n);
+    yield judgeNobody({ kind: 'drawing by a child', label: String(n), target }, judges);
   }
   for (const name of EXPRESSIONS) {
     if (!isWanted(name)) continue;

@@ -2,6 +2,7 @@ import type { Picture } from '@semblance/engine-api/picture';
 import { normal, seeded } from '@semblance/testkit/sound/random';
 import type { Face } from '@semblance/vision/face-mesh';
 import sharp, { type Sharp } from 'sharp';
+import { makeUp, painted } from './art.ts';
 import { level, linear } from './colour.ts';
 import { grain } from './noise.ts';
 
@@ -31,6 +32,8 @@ const WAYS = {
   'tilted-25': (picture) => turned(picture, 25),
   'tilted-90': (picture) => turned(picture, 90),
   mirrored: (picture) => filtered(picture, (image) => image.flop()),
+  'make-up': makeUp,
+  painted,
 } satisfies Record<string, Degrade>;
 
 export type DegradationName = keyof typeof WAYS;
