@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { complete, KIND } from './complete.ts';
+import { complete } from './complete.ts';
 import { fuse } from './fuse.ts';
+import { KIND } from './kinds.ts';
 
 const [width, height] = [96, 80];
 

@@ -62,7 +62,7 @@ export function learnMatte(
   checkpoint: () => void = () => undefined,
 ): Plane {
   const { width, height } = image;
-  const { y } = opponent(image);
+  const guide = guideOf(opponent(image).y, radius);
   const cells = colourCells(image);
   let matte = plane(width, height);
   for (let i = 0; i < cells.length; i++) matte.data[i] = logistic(prior.data[i] as number);
@@ -77,7 +77,7 @@ export function learnMatte(
       const colour = Math.min(3.5, Math.max(-3.5, Math.log((p + 2e-5) / (q + 2e-5))));
       next.data[i] = logistic((prior.data[i] as number) + 1.3 * colour);
     }
-    matte = guided(y, next, radius, 60);
+    matte = smoothed(guide, next, 60);
     for (let i = 0; i < cells.length; i++) {
       const known = certain.data[i] as number;
       if (known > 0) matte.data[i] = 1;
@@ -183,12 +183,28 @@ export function histogram(cells: Int32Array, weightOf: (i: number) => number): F
   return spread;
 }
 
+/** A picture along whose edges others are smoothed, with its means around each pixel. */
+interface Guide {
+  readonly values: Plane;
+  readonly radius: number;
+  readonly mean: Plane;
+  readonly squares: Plane;
+}
+
+function guideOf(values: Plane, radius: number): Guide {
+  return { values, radius, mean: blur(values, radius), squares: blur(product(values, values), radius) };
+}
+
 /** Smooths `source` along the edges of `guide`. */
 export function guided(guide: Plane, source: Plane, radius: number, epsilon: number): Plane {
-  const { slope, offset } = guidedLine(guide, source, radius, epsilon);
-  const out = plane(guide.width, guide.height);
+  return smoothed(guideOf(guide, radius), source, epsilon);
+}
+
+function smoothed(guide: Guide, source: Plane, epsilon: number): Plane {
+  const { slope, offset } = lineAlong(guide, source, epsilon);
+  const out = plane(source.width, source.height);
   for (let i = 0; i < out.data.length; i++) {
-    const value = (slope.data[i] as number) * (guide.data[i] as number) + (offset.data[i] as number);
+    const value = (slope.data[i] as number) * (guide.values.data[i] as number) + (offset.data[i] as number);
     out.data[i] = Math.min(1, Math.max(0, value));
   }
   return out;
@@ -204,26 +220,33 @@ export function guidedLine(
   radius: number,
   epsilon: number,
 ): { slope: Plane; offset: Plane } {
-  const { width, height } = guide;
-  const product = (a: Plane, b: Plane): Plane => {
-    const out = plane(width, height);
-    for (let i = 0; i < out.data.length; i++) out.data[i] = (a.data[i] as number) * (b.data[i] as number);
-    return out;
-  };
-  const meanG = blur(guide, radius);
+  return lineAlong(guideOf(guide, radius), source, epsilon);
+}
+
+function lineAlong(
+  { values, radius, mean, squares }: Guide,
+  source: Plane,
+  epsilon: number,
+): { slope: Plane; offset: Plane } {
+  const { width, height } = values;
   const meanS = blur(source, radius);
-  const meanGS = blur(product(guide, source), radius);
-  const meanGG = blur(product(guide, guide), radius);
+  const meanGS = blur(product(values, source), radius);
   const a = plane(width, height);
   const b = plane(width, height);
   for (let i = 0; i < a.data.length; i++) {
-    const g = meanG.data[i] as number;
+    const g = mean.data[i] as number;
     const s = meanS.data[i] as number;
-    const slope = ((meanGS.data[i] as number) - g * s) / ((meanGG.data[i] as number) - g * g + epsilon);
+    const slope = ((meanGS.data[i] as number) - g * s) / ((squares.data[i] as number) - g * g + epsilon);
     a.data[i] = slope;
     b.data[i] = s - slope * g;
   }
   return { slope: blur(a, radius), offset: blur(b, radius) };
+}
+
+function product(a: Plane, b: Plane): Plane {
+  const out = plane(a.width, a.height);
+  for (let i = 0; i < out.data.length; i++) out.data[i] = (a.data[i] as number) * (b.data[i] as number);
+  return out;
 }
 
 /** Removes parts that are not connected with the face, and fills enclosed holes. */

@@ -1,20 +1,23 @@
 import type { Picture } from '@semblance/engine-api/picture';
-import { type CropTransform, cropRgb, type RgbImage } from '@semblance/vision/picture';
+import { FACE_OVAL } from '@semblance/vision/face-regions';
+import { type CropTransform, cropRgb } from '@semblance/vision/picture';
 import { pushPull } from '@semblance/vision/plane/fill';
 import {
   blur,
   distanceInside,
+  fillPolygon,
   grow,
   type Plane,
   plane,
-  sample,
   smoothstep,
 } from '@semblance/vision/plane/plane';
-import { complete, KIND } from './complete.ts';
-import { type Copies, copied } from './copies.ts';
+import { complete } from './complete.ts';
+import { copiesOf } from './copies.ts';
+import { enlarge } from './enlarge.ts';
 import type { FaceFrame } from './face-frame.ts';
 import { fuse } from './fuse.ts';
 import { type HeadShape, headShape, mobility } from './head-shape.ts';
+import { KIND } from './kinds.ts';
 import { personMatte } from './matte.ts';
 import { sampleByte, scanTriangles } from './raster.ts';
 
@@ -110,8 +113,8 @@ export function separate(
   for (let i = 0; i < share.data.length; i++) {
     share.data[i] = 1 - smoothstep(UNSURE * WORK_IOD, DEPTH * WORK_IOD, share.data[i] as number);
   }
-  const copies = sources && { sources, tone: split(fuse(image, kinds, sources)), share };
-  return { shape, box, ...enlarge(picture, box, crop, { smooth: split(smooth), copies, hidden, alpha }) };
+  const copies = sources && copiesOf(sources, fuse(image, kinds, sources), share, scale);
+  return { shape, box, ...enlarge(picture, box, crop, { smooth, copies, hidden, alpha }) };
 }
 
 /** Returns a mask of the picture at the places of a crop. */
@@ -135,15 +138,16 @@ function kindsOf(edge: Plane, hidden: Plane): Uint8Array {
   const { width, height } = edge;
   const near = grow(edge, FRINGE * WORK_IOD);
   const depth = distanceInside(edge, false);
-  return Uint8Array.from(near.data, (isNear, i) => {
-    if ((depth.data[i] as number) > DEPTH * WORK_IOD) return KIND.ignored;
-    if ((hidden.data[i] as number) > 0.01) return KIND.hidden;
-    if ((edge.data[i] as number) > 0.5) return KIND.ignored;
+  const out = new Uint8Array(near.data.length);
+  for (let i = 0; i < out.length; i++) {
     // The outermost pixels may lie partly outside the picture.
-    const [x, y] = [i % width, Math.floor(i / width)];
-    const outermost = x === width - 1 || y === height - 1;
-    return isNear > 0.5 || outermost ? KIND.context : KIND.source;
-  });
+    const outermost = i % width === width - 1 || i >= (height - 1) * width;
+    if ((depth.data[i] as number) > DEPTH * WORK_IOD) out[i] = KIND.ignored;
+    else if ((hidden.data[i] as number) > 0.01) out[i] = KIND.hidden;
+    else if ((edge.data[i] as number) > 0.5) out[i] = KIND.ignored;
+    else out[i] = (near.data[i] as number) > 0.5 || outermost ? KIND.context : KIND.source;
+  }
+  return out;
 }
 
 /** Background where nothing moves is never uncovered. */
@@ -186,87 +190,10 @@ function movingPlane(shape: HeadShape, crop: CropTransform, width: number, heigh
       for (let x = x0, f = value; x < x1; x++, f += step) out.data[y * width + x] = f;
     });
   }
+  // The mesh is open between the lips, but all of the face moves.
+  fillPolygon(
+    out,
+    FACE_OVAL.flatMap((v) => [to[v * 2] as number, to[v * 2 + 1] as number]),
+  );
   return out;
-}
-
-function split({ width, height, data }: RgbImage): Plane[] {
-  return [0, 1, 2].map((c) => {
-    const out = plane(width, height);
-    for (let i = 0; i < out.data.length; i++) out.data[i] = data[i * 3 + c] as number;
-    return out;
-  });
-}
-
-function enlarge(
-  picture: Picture,
-  box: Layers['box'],
-  { scale }: CropTransform,
-  fields: { smooth: readonly Plane[]; copies: Copies | undefined; hidden: Plane; alpha: Plane },
-): { background: Uint8Array; alpha: Uint8Array } {
-  const width = box.right - box.left;
-  const height = box.bottom - box.top;
-  const background = new Uint8ClampedArray(width * height * 3);
-  const alpha = new Uint8ClampedArray(width * height);
-  const { smooth, hidden, copies } = fields;
-  const grain = grainOf(picture, box, (x, y) => sample(hidden, x / scale, y / scale) < 0.01);
-  const made = [0, 0, 0];
-  for (let y = 0; y < height; y++) {
-    for (let x = 0; x < width; x++) {
-      const u = (x + 0.5) / scale;
-      const v = (y + 0.5) / scale;
-      const i = y * width + x;
-      alpha[i] = 255 * sample(fields.alpha, u, v);
-      const share = smoothstep(0, 0.6, sample(hidden, u, v));
-      const p = ((box.top + y) * picture.width + box.left + x) * picture.channels;
-      if (share > 0) {
-        const isCopied = copies && copied(picture, { x, y, box, scale }, copies, made);
-        const sure = isCopied ? sample(copies.share, u, v) : 0;
-        const noise = sure < 1 ? grain * roughness(x, y) : 0;
-        for (let c = 0; c < 3 && sure < 1; c++) {
-          const blurred = sample(smooth[c] as Plane, u, v) + noise;
-          made[c] = blurred + ((made[c] as number) - blurred) * sure;
-        }
-      }
-      for (let c = 0; c < 3; c++) {
-        const seen = picture.data[p + c] as number;
-        background[i * 3 + c] = seen + ((made[c] as number) - seen) * share;
-      }
-    }
-  }
-  return {
-    background: new Uint8Array(background.buffer),
-    alpha: new Uint8Array(alpha.buffer),
-  };
-}
-
-/**
- * Returns the typical difference of a background pixel from its neighbours, in levels; made-up background gets the
- * same grain.
- */
-function grainOf(picture: Picture, box: Layers['box'], isSeen: (x: number, y: number) => boolean): number {
-  const { width, channels, data } = picture;
-  const differences: number[] = [];
-  const step = Math.max(3, Math.round((box.right - box.left) / 80));
-  for (let y = box.top + 1; y < box.bottom - 1; y += step) {
-    for (let x = box.left + 1; x < box.right - 1; x += step) {
-      if (!isSeen(x - box.left, y - box.top)) continue;
-      const at = (dx: number, dy: number): number =>
-        data[((y + dy) * width + x + dx) * channels + 1] as number;
-      differences.push(Math.abs(at(0, 0) - (at(-1, 0) + at(1, 0) + at(0, -1) + at(0, 1)) / 4));
-    }
-  }
-  // The median, because edges are not grain.
-  differences.sort((a, b) => a - b);
-  return 1.3 * (differences[differences.length >> 1] ?? 0);
-}
-
-/** Returns noise that is the same in every frame and run, about normal with deviation 1. */
-function roughness(x: number, y: number): number {
-  let sum = 0;
-  let h = (x * 374_761_393 + y * 668_265_263) | 0;
-  for (let k = 0; k < 3; k++) {
-    h = Math.imul(h ^ (h >>> 13), 1_274_126_177);
-    sum += ((h >>> 8) & 0xffff) / 0xffff - 0.5;
-  }
-  return sum * 2;
 }

@@ -43,7 +43,24 @@ function difference(a: Uint8Array, b: Uint8Array, from: number, to: number): { m
 describe('a portrait', () => {
   it('at rest is the still', () => {
     const { mean } = difference(drawPortrait(portrait, REST), portrait.still, 0, portrait.still.length);
-    expect(mean).toBeLessThan(0.15);
+    expect(mean).toBeLessThan(0.02);
+  });
+
+  it('leaves the still little by little when it begins to move', () => {
+    const away = (dx: number): number =>
+      difference(drawPortrait(portrait, { ...REST, dx }), portrait.still, 0, portrait.still.length).mean;
+    expect(away(0.002)).toBeLessThan(0.25 * away(0.02));
+    expect(away(0.02)).toBeLessThan(away(0.06));
+  });
+
+  it('leaves nothing of its mouth behind when its head moves', () => {
+    const { background, shape } = portrait;
+    const { y } = background;
+    const lips = [13, 14, 61, 291].map((v) => [shape.rest[v * 3] as number, shape.rest[v * 3 + 1] as number]);
+    const [left, right] = [lips[2]?.[0] as number, lips[3]?.[0] as number];
+    const row = Math.round(((lips[0]?.[1] as number) + (lips[1]?.[1] as number)) / 2);
+    const values = [...y.data.subarray(row * y.width + Math.round(left), row * y.width + Math.round(right))];
+    expect(Math.max(...values) - Math.min(...values)).toBeLessThan(60);
   });
 
   it('keeps the background where it is, whatever the head does, and the border of the picture', () => {

@@ -1,5 +1,6 @@
 import { LEFT_EYE, LIPS_INNER, LIPS_OUTER, RIGHT_EYE } from '@semblance/vision/face-regions';
 import { MOUTH_TRIANGLES } from '@semblance/vision/plane/warp-map';
+import { paintBackground, wayOf } from './background.ts';
 import { type Covered, shownPose } from './covered.ts';
 import { type Expression, ExpressionRig } from './expression.ts';
 import type { FaceFrame } from './face-frame.ts';
@@ -138,9 +139,8 @@ export function drawPortrait(portrait: Portrait, wanted: Pose, into?: Uint8Array
   const planes = planesOf(out, width, height);
   const placed = placeVertices(portrait, pose);
   const still = planesOf(portrait.still, width, height);
-  copyBox(planes.y, background.y, box, 1);
-  copyBox(planes.u, background.u, box, 2);
-  copyBox(planes.v, background.v, box, 2);
+  const away = wayOf(placed.turned, shape.texture, portrait.frame.iod);
+  paintBackground(planes, { still, background, box, away });
   const skin = farthestFirst(shape.skin, placed.depth);
   const layers = [
     { triangles: surround.soft, transparent: true },
@@ -245,13 +245,6 @@ function placeVertices(portrait: Portrait, pose: Pose): Placed {
     depth[v] = at(r, 6) * px + at(r, 7) * py + at(r, 8) * pz;
   }
   return { moved, turned, depth, jaw };
-}
-
-function copyBox(to: Planes['y'], from: Planes['y'], box: Portrait['box'], per: number): void {
-  for (let y = box.top / per; y < box.bottom / per; y++) {
-    const row = y * to.width;
-    to.data.set(from.data.subarray(row + box.left / per, row + box.right / per), row + box.left / per);
-  }
 }
 
 /** A lid closes over the eyeball, so the visible eye is not compressed. */

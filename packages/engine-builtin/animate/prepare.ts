@@ -4,6 +4,7 @@ import { withFlatObject } from './covered.ts';
 import { faceFrame } from './face-frame.ts';
 import { type HeadShape, mobility } from './head-shape.ts';
 import type { Seen } from './look.ts';
+import type { Planes } from './openings.ts';
 import { separate } from './plate.ts';
 import { type Portrait, withRig } from './portrait.ts';
 import { type BytePlane, scanTriangles } from './raster.ts';
@@ -24,13 +25,11 @@ export function preparePortrait(picture: Picture, face: Face, seen: Seen = {}): 
   const points = withFlatObject(face.points, covered);
   const { shape, box, background, alpha } = separate(picture, points, frame, person);
   const still = rgbToYuv(data, width, height);
-  const whole = data.slice();
-  // Outside the box nothing moves into it.
+  // Outside the box nothing moves.
   const luma = new Uint8Array(width * height);
   const boxWidth = box.right - box.left;
   for (let y = box.top; y < box.bottom; y++) {
     const row = (y - box.top) * boxWidth;
-    whole.set(background.subarray(row * 3, (row + boxWidth) * 3), (y * width + box.left) * 3);
     luma.set(alpha.subarray(row, row + boxWidth), y * width + box.left);
   }
   const chroma = new Uint8Array((width * height) / 4);
@@ -52,11 +51,35 @@ export function preparePortrait(picture: Picture, face: Face, seen: Seen = {}): 
     shape,
     still,
     box,
-    background: planesOf(rgbToYuv(whole, width, height), width, height),
+    background: withinStill({ width, height, data: still }, box, background),
     alpha: { luma, chroma },
     ...(covered ? { covered } : {}),
     surround: sortSurround(shape, { width, height, data: luma }),
   });
+}
+
+/** Returns the planes of a still with other content in a box. */
+function withinStill(
+  { width, height, data }: BytePlane,
+  { left, top, right, bottom }: Portrait['box'],
+  content: Uint8Array,
+): Planes {
+  const planes = planesOf(data.slice(), width, height);
+  const [w, h] = [right - left, bottom - top];
+  const inside = planesOf(rgbToYuv(content, w, h), w, h);
+  for (const [plane, per] of [
+    ['y', 1],
+    ['u', 2],
+    ['v', 2],
+  ] as const) {
+    const from = inside[plane];
+    const to = planes[plane];
+    for (let y = 0; y < from.height; y++) {
+      const row = from.data.subarray(y * from.width, (y + 1) * from.width);
+      to.data.set(row, (top / per + y) * to.width + left / per);
+    }
+  }
+  return planes;
 }
 
 /** Drops triangles that never move or are never visible. */

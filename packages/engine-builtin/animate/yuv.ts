@@ -17,17 +17,19 @@ export function rgbToYuv(rgb: Uint8Array, width: number, height: number): Uint8A
   const { y, u, v } = planesOf(out, width, height);
   for (let row = 0; row < height; row += 2) {
     for (let column = 0; column < width; column += 2) {
-      let [r, g, b] = [0, 0, 0];
-      for (const i of [row * width + column, row * width + column + 1]) {
-        for (const k of [i, i + width]) {
-          const red = rgb[k * 3] as number;
-          const green = rgb[k * 3 + 1] as number;
-          const blue = rgb[k * 3 + 2] as number;
-          y.data[k] = 16.5 + 0.182586 * red + 0.614231 * green + 0.062007 * blue;
-          r += red;
-          g += green;
-          b += blue;
-        }
+      const first = row * width + column;
+      let r = 0;
+      let g = 0;
+      let b = 0;
+      for (let k = 0; k < 4; k++) {
+        const at = first + (k & 1) + (k >> 1) * width;
+        const red = rgb[at * 3] as number;
+        const green = rgb[at * 3 + 1] as number;
+        const blue = rgb[at * 3 + 2] as number;
+        y.data[at] = 16.5 + 0.182586 * red + 0.614231 * green + 0.062007 * blue;
+        r += red;
+        g += green;
+        b += blue;
       }
       const i = ((row >> 1) * width) / 2 + (column >> 1);
       u.data[i] = 128.5 + (-0.100644 * r - 0.338572 * g + 0.439216 * b) / 4;
