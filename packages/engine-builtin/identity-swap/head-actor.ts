@@ -7,13 +7,14 @@ import type { Character } from './character.ts';
 import type { CharacterFace } from './character-face.ts';
 import { ExpressionFollower, type HeadPose } from './expression-follow.ts';
 import { PointSmoother } from './follow.ts';
-import { type Affine, apply, length, sub } from './geometry.ts';
+import { type Affine, add, apply, length, sub } from './geometry.ts';
 import { HeadPainter, type HeadPatch } from './head.ts';
 import { cutOutHead } from './head-cutout.ts';
 import { headHole } from './head-hole.ts';
-import { type FaceLight, faceLight, litHead, tintNeck } from './head-light.ts';
+import { type FaceLight, faceLight, litHead } from './head-light.ts';
 import { eyesAndChin, fitFace, HeadPlacer, type HeadSpot, mapTo, spotOf } from './head-place.ts';
 import { HairFinder } from './long-hair.ts';
+import { tintNeck } from './neck-tint.ts';
 import { type Skeleton, skeletonOf } from './skeleton.ts';
 
 /** Ratio of the cut-out's eye distance to the drawn one, sizes at which it is made again, and its least and largest size. */
@@ -90,7 +91,9 @@ export class HeadActor implements Actor {
     if (face) this.#look(sighting, face);
     const edge = EDGE.map((share) => (share * spot.iod) / 2 + 1) as [number, number];
     const neck = [skeleton.shoulders, skeleton.head] as const;
-    const hole = headHole(distance, spot, { chin: toChin, neck, edge, keepsHair: cutAbove });
+    const { shoulders: middle, shoulderSide } = skeleton;
+    const shoulders = [add(middle, shoulderSide), sub(middle, shoulderSide)] as const;
+    const hole = headHole(distance, spot, { chin: toChin, neck, shoulders, edge, keepsHair: cutAbove });
     const hair = cutAbove
       ? undefined
       : this.#hair.look(planes, distance, {

@@ -12,6 +12,9 @@ const LOW_WIDE = [1.45, 1.8] as const;
 const NECK = [0.75, 0.95] as const;
 const NECK_TOP = [0.3, 0.5] as const;
 
+/** Distance from the line between the shoulders, in eye distances, within which clothes stay. */
+const SHOULDERS = [0.6, 0.9] as const;
+
 /** Height below the eyes, in eye distances, above which the person's hair stays where the new head has none. */
 const HAIR = [-0.6, 0] as const;
 
@@ -20,6 +23,7 @@ const HAIR = [-0.6, 0] as const;
  * @param distance of each chroma pixel from the person
  * @param chin distance of the chin from the eyes, in eye distances
  * @param neck from the shoulders to the middle of the head
+ * @param shoulders the joints
  * @param keepsHair whether the person's hair stays, for a head that has none
  * @param edge distances from the person up to which it is erased fully, and from which not
  */
@@ -29,11 +33,13 @@ export function headHole(
   {
     chin,
     neck,
+    shoulders,
     keepsHair,
     edge,
   }: {
     readonly chin: number;
     readonly neck: readonly [Vec, Vec];
+    readonly shoulders: readonly [Vec, Vec];
     readonly keepsHair: boolean;
     readonly edge: readonly [number, number];
   },
@@ -59,11 +65,14 @@ export function headHole(
       const inside =
         (1 - smoothstep(LOW[0] * chin, LOW[1] * chin, down)) *
         (1 - smoothstep(wide[0] as number, wide[1] as number, across));
-      const beside = toSegment({ x: 2 * x + 1, y: 2 * y + 1 }, neck[0], neck[1]).distance / iod;
+      const at = { x: 2 * x + 1, y: 2 * y + 1 };
+      const beside = toSegment(at, neck[0], neck[1]).distance / iod;
       const behind =
         (1 - smoothstep(NECK[0], NECK[1], beside)) * smoothstep(NECK_TOP[0] * chin, NECK_TOP[1] * chin, down);
       const hair = keepsHair ? smoothstep(HAIR[0], HAIR[1], down) : 1;
-      hole.data[i] = near * inside * hair * (1 - behind);
+      const away = toSegment(at, shoulders[0], shoulders[1]).distance / iod;
+      const bare = smoothstep(SHOULDERS[0], SHOULDERS[1], away);
+      hole.data[i] = near * inside * hair * (1 - behind) * bare;
     }
   }
   return hole;
