@@ -10,6 +10,7 @@ import { PointSmoother } from './follow.ts';
 import { type Affine, add, apply, length, sub } from './geometry.ts';
 import { HeadPainter, type HeadPatch } from './head.ts';
 import { cutOutHead } from './head-cutout.ts';
+import { faceDetail, withDetail } from './head-detail.ts';
 import { headHole } from './head-hole.ts';
 import { type FaceLight, faceLight, litHead } from './head-light.ts';
 import { eyesAndChin, fitFace, HeadPlacer, type HeadSpot, mapTo, spotOf } from './head-place.ts';
@@ -164,7 +165,15 @@ export class HeadActor implements Actor {
     const spot = spotOfFace(cutout.points);
     const own = faceLight(cutout.armless, points, spot);
     const seen = face ? faceLight(sighting.planes, flat(face), spotOfFace(face)) : this.#seen;
-    const armless = own && seen ? litHead(cutout.armless, own, seen, spot) : cutout.armless;
+    const lit = own && seen ? litHead(cutout.armless, own, seen, spot) : cutout.armless;
+    const armless = face
+      ? withDetail(
+          lit,
+          faceDetail(lit.y, points, spot.iod),
+          faceDetail(sighting.planes.y, flat(face), spotOfFace(face).iod),
+          spot.iod,
+        )
+      : lit;
     checkpoint();
     const painter = HeadPainter.of({ ...cutout, armless }, cutout.points);
     if (!painter) throw new Error('a face whose head cannot be drawn');

@@ -3,7 +3,7 @@ import { toSegment, type Vec } from './geometry.ts';
 import type { HeadSpot } from './head-place.ts';
 
 /** Height of the chin below the eyes at which the head ends downwards, in shares of the way to the chin. */
-const LOW = [0.62, 0.82] as const;
+const LOW = [0.7, 0.9] as const;
 /** Largest distance from the middle line at which a head reaches, in eye distances: above the ears, and below. */
 const WIDE = [2.2, 2.7] as const;
 const LOW_WIDE = [1.45, 1.8] as const;
@@ -11,6 +11,8 @@ const LOW_WIDE = [1.45, 1.8] as const;
 /** Half the width of a neck, in eye distances, and where on the way to the chin it begins behind the jaw. */
 const NECK = [0.75, 0.95] as const;
 const NECK_TOP = [0.3, 0.5] as const;
+/** Heights on that way between which it widens from half of this, because the new jaw may be narrower. */
+const NECK_WIDENS = [0.45, 0.95] as const;
 
 /** Distance from the line between the shoulders, in eye distances, within which clothes stay. */
 const SHOULDERS = [0.6, 0.9] as const;
@@ -67,8 +69,10 @@ export function headHole(
         (1 - smoothstep(wide[0] as number, wide[1] as number, across));
       const at = { x: 2 * x + 1, y: 2 * y + 1 };
       const beside = toSegment(at, neck[0], neck[1]).distance / iod;
+      const widened = 0.5 + 0.5 * smoothstep(NECK_WIDENS[0] * chin, NECK_WIDENS[1] * chin, down);
       const behind =
-        (1 - smoothstep(NECK[0], NECK[1], beside)) * smoothstep(NECK_TOP[0] * chin, NECK_TOP[1] * chin, down);
+        (1 - smoothstep(NECK[0] * widened, NECK[1] * widened, beside)) *
+        smoothstep(NECK_TOP[0] * chin, NECK_TOP[1] * chin, down);
       const hair = keepsHair ? smoothstep(HAIR[0], HAIR[1], down) : 1;
       const away = toSegment(at, shoulders[0], shoulders[1]).distance / iod;
       const bare = smoothstep(SHOULDERS[0], SHOULDERS[1], away);

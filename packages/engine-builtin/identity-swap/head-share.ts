@@ -29,6 +29,8 @@ const HAIR_SIDE = [2.4, 3.1] as const;
 /** Band beside the cheek, above the chin, that long hair crosses, and how much of it, in squared eye distances. */
 const CHEEK = [-1, -0.5] as const;
 const BESIDE = [0.09, 0.18] as const;
+/** Deviation of the hue of skin, in levels. */
+const HUE = 11;
 /** Half the width of a line that is too thin for skin, in eye distances. */
 const LINE = 0.1;
 /** Fewest pixels that show how hair looks, in squared eye distances. */
@@ -121,12 +123,23 @@ function bareSkin(
   const face = histogram(cells, (i) => (at(outside, i) === 0 ? 1 : 0));
   const clothes = histogram(cells, (i) => (at(below, i) > 1.2 && at(matte, i) > 0.8 ? 1 : 0));
   const out = plane(image.width, image.height);
+  const { y, cb, cr } = opponent(image);
+  let [faceCb, faceCr, count] = [0, 0, 1e-6];
+  for (let i = 0; i < cells.length; i++) {
+    if (at(outside, i) > 0) continue;
+    faceCb += at(cb, i);
+    faceCr += at(cr, i);
+    count++;
+  }
   for (let i = 0; i < cells.length; i++) {
     const cell = cells[i] as number;
-    const [skin, cloth] = [(face[cell] as number) + 1e-4, (clothes[cell] as number) + 3e-5];
+    const far = Math.hypot(at(cb, i) - faceCb / count, at(cr, i) - faceCr / count);
+    // A colour of neither is skin in the shade when its hue is that of the face; white collars are grey.
+    const unknown = 1e-4 * Math.exp(-((far / HUE) ** 2) / 2);
+    const [skin, cloth] = [(face[cell] as number) + unknown, (clothes[cell] as number) + 3e-5];
     out.data[i] = skin / (skin + cloth);
   }
-  const smooth = guided(opponent(image).y, out, Math.max(2, 0.08 * iod), 60);
+  const smooth = guided(y, out, Math.max(2, 0.08 * iod), 60);
   // A line between clothes and background has mixed colours, which may be those of skin.
   const broad = grow(grow(above(smooth, 0.4), -LINE * iod), 1.5 * LINE * iod);
   return {
