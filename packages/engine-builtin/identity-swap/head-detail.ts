@@ -10,9 +10,9 @@ const SCALE = 0.03;
 /** Ratio of edges up to which two faces are as sharp as each other. */
 const ALIKE = 1.2;
 /** Strongest and weakest sharpening, and the most that it changes a pixel, in levels. */
-const MOST = 1.6;
+const MOST = 1.1;
 const LEAST = -0.7;
-const LIMIT = 26;
+const LIMIT = 20;
 
 /** Mesh points in the middle of both cheeks, and half the side of the measured squares, in eye distances. */
 const CHEEKS = [50, 280] as const;

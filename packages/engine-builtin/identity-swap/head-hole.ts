@@ -3,10 +3,11 @@ import { toSegment, type Vec } from './geometry.ts';
 import type { HeadSpot } from './head-place.ts';
 
 /** Height of the chin below the eyes at which the head ends downwards, in shares of the way to the chin. */
-const LOW = [0.7, 0.9] as const;
-/** Largest distance from the middle line at which a head reaches, in eye distances: above the ears, and below. */
+const LOW = [0.66, 0.86] as const;
+/** Largest distance from the middle line at which a head reaches, in eye distances: above the ears, below them, and at the jaw. */
 const WIDE = [2.2, 2.7] as const;
 const LOW_WIDE = [1.45, 1.8] as const;
+const JAW_WIDE = [1, 1.3] as const;
 
 /** Half the width of a neck, in eye distances, and where on the way to the chin it begins behind the jaw. */
 const NECK = [0.75, 0.95] as const;
@@ -61,9 +62,11 @@ export function headHole(
       const down = (dx * cos + dy * sin) / iod;
       const across = Math.abs(dy * cos - dx * sin) / iod;
       const low = smoothstep(0.25 * chin, 0.6 * chin, down);
-      const wide = [0, 1].map(
-        (k) => (WIDE[k] as number) + ((LOW_WIDE[k] as number) - (WIDE[k] as number)) * low,
-      );
+      const jaw = smoothstep(0.6 * chin, 0.75 * chin, down);
+      const wide = [0, 1].map((k) => {
+        const above = (WIDE[k] as number) + ((LOW_WIDE[k] as number) - (WIDE[k] as number)) * low;
+        return above + ((JAW_WIDE[k] as number) - above) * jaw;
+      });
       const inside =
         (1 - smoothstep(LOW[0] * chin, LOW[1] * chin, down)) *
         (1 - smoothstep(wide[0] as number, wide[1] as number, across));

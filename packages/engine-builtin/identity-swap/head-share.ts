@@ -29,6 +29,8 @@ const HAIR_SIDE = [2.4, 3.1] as const;
 /** Band beside the cheek, above the chin, that long hair crosses, and how much of it, in squared eye distances. */
 const CHEEK = [-1, -0.5] as const;
 const BESIDE = [0.09, 0.18] as const;
+/** Width of the thinnest strand over the shoulders, in eye distances. */
+const STRAND = 0.12;
 /** Deviation of the hue of skin, in levels. */
 const HUE = 11;
 /** Half the width of a line that is too thin for skin, in eye distances. */
@@ -202,6 +204,11 @@ function longHair(
       (1 - smoothstep(HAIR_END[0], HAIR_END[1], at(below, i))) *
       (1 - smoothstep(HAIR_SIDE[0], HAIR_SIDE[1], wide(i)));
     out.data[i] = joined[i] ? ends * smoothstep(0.4, 0.7, at(smooth, i)) : 0;
+  }
+  // A strand too thin to show as hair is a scrap of clothes, or would look like one.
+  const broad = blur(out, STRAND * iod);
+  for (let i = 0; i < cells.length; i++) {
+    if (at(below, i) > -JAW[1]) out.data[i] = at(out, i) * smoothstep(0.25, 0.45, at(broad, i));
   }
   return out;
 }
