@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/stack/media';
 import { type Account, sharedStack } from '@semblance/testkit/stack/stack';
+import sharp from 'sharp';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 /** Tests each capability that makes a video, through the whole system: uploads, a job, its output and its price. */
@@ -84,6 +85,33 @@ test.each([
   // The charge must match the length of the output to the millisecond.
   const price = Math.max(rates?.minimum_usd ?? Number.NaN, rate * seconds);
   expect(Math.abs((job.charged_usd ?? Number.NaN) - price)).toBeLessThanOrEqual(rate * 0.001);
+});
+
+test('character-swap with a character that would be a blur says so, and costs nothing', async () => {
+  const { api } = account;
+  const close = join(dir, 'close.mp4');
+  const near = ['-vf', 'crop=256:256:96:0,scale=960:960,fps=15,format=yuv420p', '-t', '0.4', close];
+  await run('ffmpeg', ['-v', 'error', '-nostdin', '-loop', '1', '-i', join(dir, 'portrait.png'), ...near]);
+  const video_key = await api.upload({
+    filename: 'close.mp4',
+    contentType: 'video/mp4',
+    bytes: await readFile(close),
+  });
+  const small = await sharp(Buffer.from(ADMIRAL.bytes)).resize({ height: 150 }).png().toBuffer();
+  const character_key = await api.upload({ filename: 'a.png', contentType: 'image/png', bytes: small });
+  const before = await api.balance();
+  const { body } = await api.post('/character-swap', { video_key, character_key });
+  const job = await api.finished((body as { id: string }).id);
+  expect(job).toMatchObject({
+    status: 'failed',
+    charged_usd: 0,
+    output_url: null,
+    error: {
+      code: 'processing_failed',
+      message: expect.stringMatching(/character_key.*too small for this video/),
+    },
+  });
+  expect((await api.balance()).balance_usd).toBe(before.balance_usd);
 });
 
 interface Rate {

@@ -2,11 +2,14 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Picture } from '@semblance/engine-api/picture';
+import { openPortraits } from '@semblance/testkit/engine-builtin/portraits';
+import { ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
 import type { FaceFinder } from '@semblance/vision/face-finder';
 import type { Person, PersonFinder } from '@semblance/vision/person';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { fittedTo, readCharacter } from './character.ts';
+import { type Character, fittedTo, readCharacter, refuseBlur, refuseUnplaceable } from './character.ts';
+import type { CharacterFace } from './character-face.ts';
 
 const SIDE = 100;
 let directory: string;
@@ -90,5 +93,53 @@ describe('the picture of a character', () => {
       if (y / height > 0.35) expect(value, `row ${y}`).toBe(255);
     }
     expect([...picture.data.slice(0, 3)]).toEqual([200, 30, 30]);
+  });
+});
+
+describe('a portrait', () => {
+  let portrait: Character;
+
+  beforeAll(async () => {
+    const [found] = await openPortraits(ASTRONAUT);
+    if (!found) throw new Error('no face');
+    const { character } = await read(2);
+    const { picture, face } = found;
+    const points = character.person.points.map((point) => ({ ...point, y: picture.height + point.y }));
+    const person = { ...character.person, points };
+    portrait = { picture, person, face: { points: face.points, mouth: [] } };
+  });
+
+  /** Returns the face turned about its own vertical axis. */
+  const turned = (points: Float32Array, yaw: number): Float32Array => {
+    const out = points.slice();
+    const [x, z] = [points[3 * 168] as number, points[3 * 168 + 2] as number];
+    for (let i = 0; i < out.length; i += 3) {
+      const [dx, dz] = [(points[i] as number) - x, (points[i + 2] as number) - z];
+      out[i] = x + Math.cos(yaw) * dx - Math.sin(yaw) * dz;
+      out[i + 2] = z + Math.sin(yaw) * dx + Math.cos(yaw) * dz;
+    }
+    return out;
+  };
+  const refusal = (yaw: number) => () => {
+    const points = turned((portrait.face as CharacterFace).points, yaw);
+    refuseUnplaceable({ ...portrait, face: { points, mouth: [] } });
+  };
+
+  it('that is turned far is refused with its turn', () => {
+    for (const yaw of [0, 0.4, -0.4]) expect(refusal(yaw)).not.toThrow();
+    for (const yaw of [1.1, -1.1])
+      expect(refusal(yaw)).toThrow(/character_key.*turned by about [5-7]0 degrees/);
+  });
+
+  it('that is much smaller than the person is refused with the size it needs', () => {
+    const { points } = portrait.face as CharacterFace;
+    const times = (by: number) => () =>
+      refuseBlur(
+        portrait,
+        points.map((value) => value * by),
+      );
+    expect(times(5)).not.toThrow();
+    expect(times(8)).toThrow(/character_key.*too small for this video.*at least \d+ are needed/);
+    expect(times(8)).toThrow(expect.objectContaining({ code: 'processing_failed' }));
   });
 });

@@ -6,6 +6,7 @@ import type { Person, PersonFinder } from '@semblance/vision/person';
 import { shrink } from '@semblance/vision/picture';
 import sharp from 'sharp';
 import { faceFrame } from '../animate/face-frame.ts';
+import { anglesOf } from '../animate/rotation.ts';
 import { type CharacterFace, readCharacterFace } from './character-face.ts';
 import { scaledPerson } from './follow.ts';
 import { findPerson } from './search.ts';
@@ -23,6 +24,10 @@ export const MAX_OF_FRAME = 0.7;
 const MAX_EYES = 0.35;
 /** Least eye distance, in pixels, of a head that is drawn alone. */
 const LEAST_EYES = 12;
+/** Largest turn of a head that is drawn alone, in radians. Its picture shows too little of the far side. */
+const MOST_TURN = 0.75;
+/** Most that a head is enlarged. */
+const MOST_ENLARGED = 6;
 /** Ratio of picture size to drawn size above which the picture is scaled down. */
 const LEAST_SHRUNK = 1.3;
 
@@ -77,15 +82,22 @@ export async function readCharacter(
 }
 
 /** Refuses a picture that shows too little: neither a whole trunk nor a face that can be drawn. */
-function refuseUnplaceable(character: Character): void {
+export function refuseUnplaceable(character: Character): void {
   const { person, picture, face } = character;
   if (showsHips(skeletonOf(person.points), picture.height)) return;
   const refused = (message: string): RenderError => new RenderError('face_not_detected', message);
   if (!face) {
     throw refused('The character picture (character_key) ends above the hips and shows no face.');
   }
-  const { iod, origin } = faceFrame(face.points);
+  const { iod, origin, axes } = faceFrame(face.points);
   const [x, y] = origin;
+  const { yaw } = anglesOf(axes);
+  if (Math.abs(yaw) > MOST_TURN) {
+    throw refused(
+      `The face in the character picture (character_key) is turned by about ${Math.round((Math.abs(yaw) * 18) / Math.PI) * 10} degrees. ` +
+        'A picture from the front can be drawn.',
+    );
+  }
   if (x < 0.8 * iod || x > picture.width - 0.8 * iod || y < 0.65 * iod || y > picture.height - 1.5 * iod) {
     throw refused(
       'The face in the character picture (character_key) is cut off by the border of the picture.',
@@ -97,6 +109,22 @@ function refuseUnplaceable(character: Character): void {
         `at least ${LEAST_EYES} are needed.`,
     );
   }
+}
+
+/**
+ * Refuses a head that would be a blur on the person.
+ * @param face points of the person's face, in pixels of the frame
+ * @throws RenderError `processing_failed`
+ */
+export function refuseBlur(character: Character, face: Float32Array): void {
+  if (!showsHead(character)) return;
+  const [own, drawn] = [faceFrame(character.face.points).iod, faceFrame(face).iod];
+  if (drawn <= MOST_ENLARGED * own) return;
+  throw new RenderError(
+    'processing_failed',
+    `The face in the character picture (character_key) is too small for this video: ${Math.round(own)} pixels ` +
+      `between the eyes, at least ${Math.ceil(drawn / MOST_ENLARGED)} are needed.`,
+  );
 }
 
 /**

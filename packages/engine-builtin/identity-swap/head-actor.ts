@@ -7,13 +7,15 @@ import type { Character } from './character.ts';
 import type { CharacterFace } from './character-face.ts';
 import { ExpressionFollower, type HeadPose } from './expression-follow.ts';
 import { PointSmoother } from './follow.ts';
-import { type Affine, apply, length, sub } from './geometry.ts';
+import { type Affine, add, apply, length, sub } from './geometry.ts';
 import { HeadPainter, type HeadPatch } from './head.ts';
 import { cutOutHead } from './head-cutout.ts';
+import { faceDetail, withDetail } from './head-detail.ts';
 import { headHole } from './head-hole.ts';
-import { type FaceLight, faceLight, litHead, tintNeck } from './head-light.ts';
+import { type FaceLight, faceLight, litHead } from './head-light.ts';
 import { eyesAndChin, fitFace, HeadPlacer, type HeadSpot, mapTo, spotOf } from './head-place.ts';
 import { HairFinder } from './long-hair.ts';
+import { tintNeck } from './neck-tint.ts';
 import { type Skeleton, skeletonOf } from './skeleton.ts';
 
 /** Ratio of the cut-out's eye distance to the drawn one, sizes at which it is made again, and its least and largest size. */
@@ -90,7 +92,9 @@ export class HeadActor implements Actor {
     if (face) this.#look(sighting, face);
     const edge = EDGE.map((share) => (share * spot.iod) / 2 + 1) as [number, number];
     const neck = [skeleton.shoulders, skeleton.head] as const;
-    const hole = headHole(distance, spot, { chin: toChin, neck, edge, keepsHair: cutAbove });
+    const { shoulders: middle, shoulderSide } = skeleton;
+    const shoulders = [add(middle, shoulderSide), sub(middle, shoulderSide)] as const;
+    const hole = headHole(distance, spot, { chin: toChin, neck, shoulders, edge, keepsHair: cutAbove });
     const hair = cutAbove
       ? undefined
       : this.#hair.look(planes, distance, {
@@ -161,7 +165,15 @@ export class HeadActor implements Actor {
     const spot = spotOfFace(cutout.points);
     const own = faceLight(cutout.armless, points, spot);
     const seen = face ? faceLight(sighting.planes, flat(face), spotOfFace(face)) : this.#seen;
-    const armless = own && seen ? litHead(cutout.armless, own, seen, spot) : cutout.armless;
+    const lit = own && seen ? litHead(cutout.armless, own, seen, spot) : cutout.armless;
+    const armless = face
+      ? withDetail(
+          lit,
+          faceDetail(lit.y, points, spot.iod),
+          faceDetail(sighting.planes.y, flat(face), spotOfFace(face).iod),
+          spot.iod,
+        )
+      : lit;
     checkpoint();
     const painter = HeadPainter.of({ ...cutout, armless }, cutout.points);
     if (!painter) throw new Error('a face whose head cannot be drawn');

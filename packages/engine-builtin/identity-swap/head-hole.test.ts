@@ -6,12 +6,17 @@ const [W, H, IOD] = [240, 320, 40];
 const SPOT = { x: 120, y: 120, iod: IOD, angle: Math.PI / 2 };
 const CHIN = 1.75;
 
-function hole(keepsHair: boolean) {
+/** @param height of the shoulders */
+function hole(keepsHair: boolean, height = 280) {
   const neck = [
-    { x: 120, y: 280 },
+    { x: 120, y: height },
     { x: 120, y: 125 },
   ] as const;
-  const out = headHole(plane(W / 2, H / 2), SPOT, { chin: CHIN, neck, keepsHair, edge: [2, 5] });
+  const shoulders = [
+    { x: 200, y: height },
+    { x: 40, y: height },
+  ] as const;
+  const out = headHole(plane(W / 2, H / 2), SPOT, { chin: CHIN, neck, shoulders, keepsHair, edge: [2, 5] });
   return (right: number, down: number): number => {
     const [x, y] = [SPOT.x + right * IOD, SPOT.y + down * IOD];
     return out.data[(y >> 1) * (W / 2) + (x >> 1)] as number;
@@ -42,4 +47,10 @@ it('leaves the hair to a head that has none', () => {
   const at = hole(true);
   expect(at(0, -1.5)).toBe(0);
   expect(at(1.4, 0.2)).toBeGreaterThan(0.9);
+});
+
+it('leaves raised shoulders whole', () => {
+  const at = hole(false, SPOT.y + 1.4 * IOD);
+  expect(at(1.4, 0)).toBeGreaterThan(0.9);
+  for (const right of [1.2, -1.2]) expect(at(right, 0.9)).toBeLessThan(0.05);
 });

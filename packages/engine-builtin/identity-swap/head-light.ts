@@ -1,4 +1,3 @@
-import { type Plane, plane, smoothstep } from '@semblance/vision/plane/plane';
 import type { Planes } from '../animate/openings.ts';
 import { sampleByte } from '../animate/raster.ts';
 import type { HeadSpot } from './head-place.ts';
@@ -111,75 +110,4 @@ export function litHead(planes: Planes, own: FaceLight, seen: FaceLight, spot: H
     u: { ...planes.u, data: cast(planes.u.data, bounded(CAST_SHARE * (seen.u - own.u), MAX_CAST)) },
     v: { ...planes.v, data: cast(planes.v.data, bounded(CAST_SHARE * (seen.v - own.v), MAX_CAST)) },
   };
-}
-
-/** Chroma distance from the person's skin within which a pixel is skin, and beyond which it is not. */
-const LIKE = [9, 16] as const;
-
-/**
- * Gives the person's bare neck and chest the complexion of the new head.
- * @param spot of the head in the frame
- * @param chin distance of the chin from the eyes, in eye distances
- */
-export function tintNeck(
-  frame: Planes,
-  distance: Plane,
-  colours: { readonly from: FaceLight; readonly to: FaceLight },
-  spot: HeadSpot,
-  chin: number,
-): void {
-  const { from, to } = colours;
-  const share = neckSkin(frame, distance, from, spot, chin);
-  const gain = Math.min(2, Math.max(0.5, (to.y - 16) / Math.max(8, from.y - 16)));
-  const { width, height, data } = share;
-  for (let y = 0; y < height; y++) {
-    for (let x = 0; x < width; x++) {
-      const i = y * width + x;
-      const part = data[i] as number;
-      if (part < 0.01) continue;
-      frame.u.data[i] = (frame.u.data[i] as number) + part * (to.u - from.u) + 0.5;
-      frame.v.data[i] = (frame.v.data[i] as number) + part * (to.v - from.v) + 0.5;
-      const o = 2 * (y * frame.y.width + x);
-      for (const at of [o, o + 1, o + frame.y.width, o + frame.y.width + 1]) {
-        const was = frame.y.data[at] as number;
-        const lit = Math.min(235, 16 + (was - 16) * gain);
-        frame.y.data[at] = was + part * (lit - was) + 0.5;
-      }
-    }
-  }
-}
-
-/** Returns the share of each chroma pixel that is skin of the person's neck. */
-function neckSkin(frame: Planes, distance: Plane, skin: FaceLight, spot: HeadSpot, chin: number): Plane {
-  const { width, height } = distance;
-  const out = plane(width, height);
-  const { iod } = spot;
-  const [cos, sin] = [Math.cos(spot.angle), Math.sin(spot.angle)];
-  const reach = (chin + 3) * iod;
-  const bound = (value: number, most: number): number => Math.min(most, Math.max(0, Math.floor(value / 2)));
-  for (let y = bound(spot.y - iod, height); y < bound(spot.y + reach, height); y++) {
-    for (let x = bound(spot.x - reach, width); x < bound(spot.x + reach, width); x++) {
-      const i = y * width + x;
-      if ((distance.data[i] as number) > 2) continue;
-      const [dx, dy] = [2 * x + 1 - spot.x, 2 * y + 1 - spot.y];
-      const down = (dx * cos + dy * sin) / iod;
-      const across = Math.abs(dy * cos - dx * sin) / iod;
-      const where =
-        smoothstep(0.4 * chin, 0.7 * chin, down) *
-        (1 - smoothstep(chin + 1.8, chin + 2.8, down)) *
-        (1 - smoothstep(1.5, 2.2, across - 0.5 * Math.max(0, down - chin)));
-      if (where === 0) continue;
-      const light = frame.y.data[2 * (y * frame.y.width + x)] as number;
-      const shade = Math.log(Math.max(1, light - 16) / Math.max(8, skin.y - 16));
-      // In the shade under a chin colours are weaker.
-      const pale = Math.min(1, Math.max(0.35, Math.exp(shade)));
-      const far = Math.hypot(
-        (frame.u.data[i] as number) - 128 - pale * (skin.u - 128),
-        (frame.v.data[i] as number) - 128 - pale * (skin.v - 128),
-      );
-      const bright = 1 - smoothstep(1.1, 1.7, Math.abs(shade));
-      out.data[i] = where * bright * (1 - smoothstep(LIKE[0], LIKE[1], far / Math.max(0.6, pale)));
-    }
-  }
-  return out;
 }

@@ -5,6 +5,7 @@ import {
   blur,
   distanceInside,
   fillPolygon,
+  grow,
   type Plane,
   plane,
   smoothstep,
@@ -15,6 +16,11 @@ import { opponent } from '../swap/skin.ts';
 
 /** Height above the chin from which the head ends at the outline of the face, and at which it does fully. */
 const JAW = [0.75, 0.35] as const;
+/** Heights above the chin between which shoulders and collars can begin beside the face. */
+const SHOULDERS = [1.3, 0.95] as const;
+/** Distance from the outline of the face within which ears lie, and cheeks below them. */
+const EARS = [0.3, 0.5] as const;
+const CHEEKS = [0.15, 0.3] as const;
 /** Distance below the outline of the face over which the neck fades, in eye distances. */
 const NECK = [0.12, 0.5] as const;
 /** Distance below the chin over which long hair fades, and its largest distance from the middle. */
@@ -23,12 +29,18 @@ const HAIR_SIDE = [2.4, 3.1] as const;
 /** Band beside the cheek, above the chin, that long hair crosses, and how much of it, in squared eye distances. */
 const CHEEK = [-1, -0.5] as const;
 const BESIDE = [0.09, 0.18] as const;
+/** Width of the thinnest strand over the shoulders, in eye distances. */
+const STRAND = 0.12;
+/** Deviation of the hue of skin, in levels. */
+const HUE = 11;
+/** Half the width of a line that is too thin for skin, in eye distances. */
+const LINE = 0.1;
 /** Fewest pixels that show how hair looks, in squared eye distances. */
 const LEAST_HAIR = 0.25;
 
 /**
- * Returns the share of each pixel that belongs to the head: all above the jaw; below it the beginning of the neck,
- * which fades, and long hair.
+ * Returns the share of each pixel that belongs to the head: all above the mouth; beside the mouth ears and hair; below
+ * the jaw the beginning of the neck, which fades, and long hair.
  * @param matte share of the person in each pixel
  */
 export function headShare(
@@ -50,7 +62,15 @@ export function headShare(
     const neck =
       (1 - smoothstep(NECK[0] * narrow, NECK[1] * narrow, far)) *
       (1 - smoothstep(0, 0.06, far) * (1 - (skin.data[i] as number)));
-    out.data[i] = Math.max(1 - under * (1 - neck), hair.data[i] as number);
+    const cloth = smoothstep(0.03, 0.1, far) * (1 - (skin.data[i] as number));
+    const beside =
+      smoothstep(-SHOULDERS[0], -SHOULDERS[1], below.data[i] as number) *
+      Math.max(
+        cloth,
+        smoothstep(CHEEKS[0], CHEEKS[1], far) * smoothstep(-1.1, -0.9, below.data[i] as number),
+        smoothstep(EARS[0], EARS[1], far),
+      );
+    out.data[i] = Math.max(Math.min(1 - under * (1 - neck), 1 - beside), hair.data[i] as number);
   }
   return blur(out, 0.03 * iod);
 }
@@ -105,13 +125,33 @@ function bareSkin(
   const face = histogram(cells, (i) => (at(outside, i) === 0 ? 1 : 0));
   const clothes = histogram(cells, (i) => (at(below, i) > 1.2 && at(matte, i) > 0.8 ? 1 : 0));
   const out = plane(image.width, image.height);
+  const { y, cb, cr } = opponent(image);
+  let [faceCb, faceCr, count] = [0, 0, 1e-6];
+  for (let i = 0; i < cells.length; i++) {
+    if (at(outside, i) > 0) continue;
+    faceCb += at(cb, i);
+    faceCr += at(cr, i);
+    count++;
+  }
   for (let i = 0; i < cells.length; i++) {
     const cell = cells[i] as number;
-    const [skin, cloth] = [(face[cell] as number) + 1e-4, (clothes[cell] as number) + 3e-5];
+    const far = Math.hypot(at(cb, i) - faceCb / count, at(cr, i) - faceCr / count);
+    // A colour of neither is skin in the shade when its hue is that of the face; white collars are grey.
+    const unknown = 1e-4 * Math.exp(-((far / HUE) ** 2) / 2);
+    const [skin, cloth] = [(face[cell] as number) + unknown, (clothes[cell] as number) + 3e-5];
     out.data[i] = skin / (skin + cloth);
   }
-  const smooth = guided(opponent(image).y, out, Math.max(2, 0.08 * iod), 60);
-  return { ...smooth, data: smooth.data.map((value) => smoothstep(0.25, 0.6, value)) };
+  const smooth = guided(y, out, Math.max(2, 0.08 * iod), 60);
+  // A line between clothes and background has mixed colours, which may be those of skin.
+  const broad = grow(grow(above(smooth, 0.4), -LINE * iod), 1.5 * LINE * iod);
+  return {
+    ...smooth,
+    data: smooth.data.map((value, i) => smoothstep(0.25, 0.6, value) * (broad.data[i] as number)),
+  };
+}
+
+function above(values: Plane, least: number): Plane {
+  return { ...values, data: values.data.map((value) => (value > least ? 1 : 0)) };
 }
 
 /** Returns where hair falls beside the neck and over the shoulders, by its colour on the head. */
@@ -123,7 +163,8 @@ function longHair(
   const { width, height } = image;
   const at = (field: Plane, i: number): number => field.data[i] as number;
   const wide = (i: number): number => Math.abs(at(across, i));
-  const isHead = (i: number): boolean => at(below, i) < -JAW[0] && at(outside, i) > 0.1 && at(matte, i) > 0.8;
+  const isHead = (i: number): boolean =>
+    at(below, i) < -SHOULDERS[0] && at(outside, i) > 0.1 && at(matte, i) > 0.8;
   const isBody = (i: number): boolean => at(below, i) > (wide(i) < 0.9 ? 0.6 : 2.2) && at(matte, i) > 0.8;
   const isFace = (i: number): boolean => at(outside, i) === 0;
   const cells = colourCells(image);
@@ -156,11 +197,18 @@ function longHair(
   }
   const falls = beside.map((count) => smoothstep(BESIDE[0], BESIDE[1], count / iod ** 2));
   for (let i = 0; i < cells.length; i++) {
+    // Hair beside the mouth needs not fall to the shoulders.
+    const above = 1 - smoothstep(-SHOULDERS[1], -JAW[0], at(below, i));
     const ends =
-      (falls[at(across, i) < 0 ? 0 : 1] as number) *
+      Math.max(above, falls[at(across, i) < 0 ? 0 : 1] as number) *
       (1 - smoothstep(HAIR_END[0], HAIR_END[1], at(below, i))) *
       (1 - smoothstep(HAIR_SIDE[0], HAIR_SIDE[1], wide(i)));
     out.data[i] = joined[i] ? ends * smoothstep(0.4, 0.7, at(smooth, i)) : 0;
+  }
+  // A strand too thin to show as hair is a scrap of clothes, or would look like one.
+  const broad = blur(out, STRAND * iod);
+  for (let i = 0; i < cells.length; i++) {
+    if (at(below, i) > -JAW[1]) out.data[i] = at(out, i) * smoothstep(0.25, 0.45, at(broad, i));
   }
   return out;
 }

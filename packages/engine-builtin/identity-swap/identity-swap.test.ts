@@ -282,6 +282,24 @@ describe('Identity Swap', { timeout: 120_000 }, () => {
     expect(await readdir(join(directory, `out-${count - 1}`))).toEqual([]);
   });
 
+  it('refuses a head that would be a blur, before it draws', async () => {
+    const video = await rig.make(
+      'close.mp4',
+      `-loop 1 -i ${ASTRONAUT} -vf crop=256:256:96:0,scale=960:960,fps=15 -t 0.4`,
+    );
+    const small = join(directory, 'small.png');
+    await sharp(ADMIRAL).resize({ height: 150 }).toFile(small);
+    const done: number[] = [];
+    await expect(
+      swap(video, small, { onProgress: (fraction) => void done.push(fraction) }),
+    ).rejects.toMatchObject({
+      code: 'processing_failed',
+      message: expect.stringMatching(/character_key.*too small for this video/),
+    });
+    expect(Math.max(...done)).toBeLessThan(0.1);
+    expect(await readdir(join(directory, `out-${count - 1}`))).toEqual([]);
+  });
+
   it('refuses a head for a person who shows no face', async () => {
     const video = rig.path('faceless.mp4');
     const skin = [196, 150, 128];

@@ -12,7 +12,7 @@ import type { Inspector, Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
 import { CutDetector } from '../video-swap/cuts.ts';
 import { shrunk } from '../video-swap/frame-part.ts';
-import { type Character, fittedTo, readCharacter } from './character.ts';
+import { type Character, fittedTo, readCharacter, refuseBlur } from './character.ts';
 import { PersonFaceFollower } from './face-follow.ts';
 import { FaceFront } from './face-front.ts';
 import { scaledPerson } from './follow.ts';
@@ -60,7 +60,7 @@ export interface IdentitySwapJob {
   readonly outputDir: string;
 }
 
-/** @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large` */
+/** @throws RenderError `face_not_detected`, `processing_failed`, `unsupported_format`, `input_too_large` */
 export async function identitySwap(
   job: IdentitySwapJob,
   media: Media,
@@ -115,7 +115,7 @@ export async function identitySwap(
       return person && scaledPerson(person, step);
     };
     const cuts = new CutDetector();
-    let found = 0;
+    let [found, seen] = [0, false];
     let [lastUs, gapUs] = [0, 1e6 / Math.max(1, video.frameRate)];
     const decoded = prefetch(
       each(media.decodeVideo(job.video, info, { signal, size, memory })),
@@ -136,6 +136,10 @@ export async function identitySwap(
       checkpoint();
       if (person) found++;
       const face = character.face && (await timed('face', () => follower.follow(frame, person)));
+      if (face && !seen) {
+        refuseBlur(character, face);
+        seen = true;
+      }
       const cover = face && (await timed('face', () => front.look(frame, face)));
       await timed('draw', () => scene.add(frame, person, face, cover));
       onProgress(0.02 + 0.95 * Math.min(1, (frame.index + 1 + scene.written) / 2 / expected), 'swap');

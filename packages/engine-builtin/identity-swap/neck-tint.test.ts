@@ -1,7 +1,8 @@
 import { plane } from '@semblance/vision/plane/plane';
 import { expect, it } from 'vitest';
 import { planesOf } from '../animate/yuv.ts';
-import { type FaceLight, tintNeck } from './head-light.ts';
+import type { FaceLight } from './head-light.ts';
+import { tintNeck } from './neck-tint.ts';
 
 const [W, H] = [200, 240];
 const SPOT = { x: 100, y: 60, iod: 30, angle: Math.PI / 2 };
@@ -32,4 +33,20 @@ it('gives the bare neck the complexion of the new head, not the clothes', () => 
   expect(planes.v.data[chroma + 12]).toBe(200);
   // The forehead lies under the head.
   expect(planes.y.data[40 * W + 97]).toBe(150);
+});
+
+it('tints a blotched neck as a whole', () => {
+  const planes = planesOf(new Uint8Array((W * H * 3) / 2), W, H);
+  const skin: FaceLight = { y: 170, u: 112, v: 150, right: 0, down: 0 };
+  const dark: FaceLight = { y: 90, u: 116, v: 146, right: 0, down: 0 };
+  planes.u.data.fill(skin.u);
+  planes.y.data.fill(160);
+  // Every few pixels the skin is redder, as at the edge of a collar.
+  for (let y = 0; y < H / 2; y++) {
+    for (let x = 0; x < W / 2; x++) planes.v.data[y * (W / 2) + x] = skin.v + ((x >> 1) % 3 === 0 ? 17 : 0);
+  }
+  tintNeck(planes, plane(W / 2, H / 2), { from: skin, to: dark }, SPOT, CHIN);
+  const row = Math.round(SPOT.y + (CHIN + 0.6) * SPOT.iod);
+  const line = planes.y.data.subarray(row * W + 85, row * W + 115);
+  expect(Math.max(...line)).toBeLessThan(100);
 });
