@@ -9,7 +9,7 @@ export interface JobRecord {
   readonly output_url: string | null;
   readonly charged_usd: number | null;
   readonly error: { readonly code: string; readonly message: string } | null;
-  /** What the engine found out about the inputs; absent when it found out nothing. */
+  /** What the engine found out about the inputs of an ended job; absent when it found out nothing. */
   readonly details?: JobDetails;
 }
 

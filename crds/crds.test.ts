@@ -183,6 +183,26 @@ describe('an output', () => {
   });
 });
 
+describe('what was found out', () => {
+  it('is recorded of an attempt without an output, within its bounds', async () => {
+    const { metadata } = await create(good);
+    const name = metadata.name as string;
+    const hint = { code: 'face_turned', message: 'The face is turned.', input: 'image' };
+    const findings = {
+      faces: { found: 1, changed: 0, left: [{ reason: 'turned_away', count: 1 }] },
+      hints: [hint],
+    };
+    await setStatus(name, { phase: 'Pending', findings });
+    const failure = { code: 'face_not_detected', message: 'No face.' } as const;
+    const { status } = await setStatus(name, { phase: 'Failed', failure });
+    expect(status).toMatchObject({ findings, failure });
+    for (const wrong of [{ message: 'm'.repeat(301) }, { code: 'No Code' }])
+      await expect(setStatus(name, { findings: { hints: [{ ...hint, ...wrong }] } })).rejects.toMatchObject({
+        code: 'invalid',
+      });
+  });
+});
+
 describe('kubectl', () => {
   it('shows jobs and agents, in brief and wide, by short name and category', async () => {
     const namespace = ['-n', rig.namespace];

@@ -89,11 +89,12 @@ it('swaps a face between two photographs, from link to link', async () => {
 });
 
 it.each([
-  ['blank.png', 'grace_hopper.jpg', 'face_not_detected'],
-  ['astronaut.png', 'blank.png', 'face_not_detected'],
-  ['text.png', 'grace_hopper.jpg', 'unsupported_format'],
-])('says why %s with the face of %s cannot be made', async (image, face, code) => {
+  ['blank.png', 'grace_hopper.jpg', 'face_not_detected', ['glasses']],
+  ['astronaut.png', 'blank.png', 'face_not_detected', []],
+  ['text.png', 'grace_hopper.jpg', 'unsupported_format', undefined],
+])('says why %s with the face of %s cannot be made, and what it found', async (image, face, code, hints) => {
   const ended = await swap(image, face);
   expect(ended).toMatchObject({ state: AttemptState.ATTEMPT_STATE_FAILED, failure: { code } });
+  expect(ended.failure?.findings?.hints.map((hint) => hint.code)).toEqual(hints);
   expect(output).toBeUndefined();
 });

@@ -114,7 +114,7 @@ test('the price in the database is the price of common/money, to the micro-dolla
   }
 });
 
-test('what the engine found out is kept with a success, with inputs in the words of callers', async () => {
+test('what the engine found out is kept with a success and with a failure, with inputs in the words of callers', async () => {
   const findings = {
     faces: { found: 2, changed: 1, left: [{ reason: 'bystander', count: 1 }] },
     hints: [
@@ -129,17 +129,28 @@ test('what the engine found out is kept with a success, with inputs in the words
     const [row] = await db.sql`select ${JOB_COLUMNS} from jobs j where j.id = ${jobId}`;
     return toJobRow(row ?? {}).findings;
   };
-  const { output, ...rest } = success();
-  expect(await kept({ ...rest, output: { ...(output as NonNullable<typeof output>), findings } })).toEqual({
+  const told = {
     faces: findings.faces,
     hints: [
       { code: 'face_small', message: 'The face is small.', input: 'face_key' },
       { code: 'feature_kept', message: 'The mouth stays as it was.' },
       { code: 'odd', message: 'Of an input that the capability has not.' },
     ],
-  });
+  };
+  const { output, ...rest } = success();
+  const found = { ...rest, output: { ...(output as NonNullable<typeof output>), findings } };
+  expect(await kept(found)).toEqual(told);
+  expect(await kept({ phase: 'Failed', findings })).toEqual(told);
   expect(await kept(success())).toBeNull();
   expect(await kept({ phase: 'Failed' })).toBeNull();
+});
+
+test('a job that its owner cancelled tells nothing of its inputs, whatever its RenderJob says', async () => {
+  const { jobId } = await submitted();
+  await db.sql`update jobs set cancel_requested_at = now() where id = ${jobId}`;
+  await settler().settleFrom(finished(jobId, { phase: 'Failed', findings: { hints: [] } }));
+  const [row] = await db.sql`select reason, findings from jobs where id = ${jobId}`;
+  expect(row).toEqual({ reason: 'cancelled', findings: null });
 });
 
 test('less than the minimum costs the minimum', async () => {

@@ -12,7 +12,7 @@ import { sqlState } from '../storage/sql.ts';
 export type Settlement = 'settled' | 'already' | 'fenced' | 'unknown';
 
 type ReportedOutput = NonNullable<RenderJobStatus['output']>;
-type ReportedFindings = NonNullable<ReportedOutput['findings']>;
+type ReportedFindings = NonNullable<RenderJobStatus['findings']>;
 type Capability = RenderJob['spec']['capability'];
 
 export interface Failure {
@@ -62,7 +62,12 @@ interface Output {
   readonly engine: string | null;
   readonly unit: string;
   readonly milli_units: number;
-  readonly findings: ReportedOutput['findings'] | null;
+}
+
+/** What a RenderJob says beside its outcome. */
+interface Known {
+  readonly capability?: Capability;
+  readonly findings?: ReportedFindings | undefined;
 }
 
 /** Parameter of `settle_jobs` for each job. */
@@ -73,6 +78,7 @@ interface Request {
   readonly error_code: string | null;
   readonly error_message: string | null;
   readonly reason: Failure['reason'] | null;
+  readonly findings: ReportedFindings | null;
   /** ISO 8601. */
   readonly at: string | null;
 }
@@ -108,7 +114,7 @@ export function createSettler({ database, objects, logger, onSettled, now }: Set
     jobId: string,
     uid: string | undefined,
     outcome: { output: Output } | { failure: Failure },
-    capability?: string,
+    { capability, findings }: Known = {},
   ): Promise<Row['outcome']> {
     const output = 'output' in outcome ? outcome.output : undefined;
     const failure = 'failure' in outcome ? outcome.failure : undefined;
@@ -119,6 +125,7 @@ export function createSettler({ database, objects, logger, onSettled, now }: Set
       error_code: failure?.code ?? null,
       error_message: failure ? storable(failure.message) : null,
       reason: failure?.reason ?? null,
+      findings: findings && capability ? storedFindings(findings, capability) : null,
       at: now?.().toISOString() ?? null,
     });
     if (row.outcome === 'settled' && row.event_task !== null && row.status !== null) {
@@ -142,8 +149,8 @@ export function createSettler({ database, objects, logger, onSettled, now }: Set
     return row.outcome;
   }
 
-  async function fail(jobId: string, uid: string | undefined, failure: Failure, capability?: string) {
-    const outcome = await settle(jobId, uid, { failure }, capability);
+  async function fail(jobId: string, uid: string | undefined, failure: Failure, known?: Known) {
+    const outcome = await settle(jobId, uid, { failure }, known);
     if (outcome === 'unbillable') throw new Error('a failure cannot be unbillable');
     return outcome;
   }
@@ -178,21 +185,23 @@ export function createSettler({ database, objects, logger, onSettled, now }: Set
       const { name = '', uid } = renderJob.metadata;
       const { capability } = renderJob.spec;
       const { status } = renderJob;
-      if (status?.phase !== 'Succeeded') return fail(name, uid, failureOf(renderJob), capability);
+      if (status?.phase !== 'Succeeded')
+        return fail(name, uid, failureOf(renderJob), { capability, findings: status?.findings });
       const { output } = status;
       let fault = output ? await faultOf(output) : 'it names no output';
       if (output && fault === undefined) {
-        const outcome = await settle(name, uid, { output: asStored(output, capability) }, capability);
+        const { findings } = output;
+        const outcome = await settle(name, uid, { output: asStored(output) }, { capability, findings });
         if (outcome !== 'unbillable') return outcome;
         fault = `its output is measured as ${output.milliUnits} thousandths of "${output.unit}"`;
       }
       logger.error({ jobId: name, fault }, 'failing a job although its RenderJob succeeded');
-      return fail(name, uid, UNUSABLE, capability);
+      return fail(name, uid, UNUSABLE, { capability });
     },
   };
 }
 
-function asStored(output: ReportedOutput, capability: Capability): Output {
+function asStored(output: ReportedOutput): Output {
   return {
     key: output.key,
     content_type: storable(output.contentType),
@@ -201,7 +210,6 @@ function asStored(output: ReportedOutput, capability: Capability): Output {
     engine: output.engine === undefined ? null : storable(output.engine),
     unit: storable(output.unit),
     milli_units: output.milliUnits,
-    findings: output.findings ? storedFindings(output.findings, capability) : null,
   };
 }
 

@@ -96,7 +96,8 @@ export function createJobWatcher(options: JobWatcherOptions) {
       return hasBegun(renderJob) ? begin(name, renderJob) : cancelDeleted(name, uid);
     // Cheaper than asking the object store and locking the job's row.
     let outcome: Settlement = 'already';
-    if (withdrawn) outcome = await settler.fail(name, uid, CANCELLED, renderJob.spec.capability);
+    if (withdrawn)
+      outcome = await settler.fail(name, uid, CANCELLED, { capability: renderJob.spec.capability });
     else if (!(await isSettled.submit(name))) outcome = await settler.settleFrom(renderJob);
     lastSeen.delete(name);
     if (withdrawn && outcome === 'settled') logger.info({ jobId: name }, DELETED);

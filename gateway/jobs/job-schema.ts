@@ -62,7 +62,7 @@ export const jobSchema = z
       .meta({ description: 'Of a failed job; otherwise null.' }),
     details: detailsSchema.optional().meta({
       description:
-        'What was found out about the inputs of a job that succeeded. Absent until then, and where nothing is known.',
+        'What was found out about the inputs of a job that succeeded or failed. Absent until then, and where nothing is known.',
     }),
   })
   .meta({ id: 'Job' });

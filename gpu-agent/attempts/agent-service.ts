@@ -147,7 +147,10 @@ function statusOf(attempt: Attempt): AttemptStatus {
             findings: findingsOf(outcome.output),
           }
         : undefined,
-    failure: outcome && outcome.state !== 'succeeded' ? outcome.failure : undefined,
+    failure:
+      outcome && outcome.state !== 'succeeded'
+        ? { ...outcome.failure, findings: findingsOf(outcome.failure) }
+        : undefined,
     startedAtMs: BigInt(attempt.startedAtMs),
   };
 }

@@ -24,6 +24,8 @@ export interface AttemptOutput {
 export interface AttemptFailure {
   readonly code: RenderErrorCode;
   readonly message: string;
+  /** What the engine found out before. */
+  readonly findings?: Findings | undefined;
 }
 
 /**

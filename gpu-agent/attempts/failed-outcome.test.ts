@@ -31,6 +31,14 @@ describe('what becomes of an attempt', () => {
     ['anything else', new TypeError('x is not a function'), 'failed'],
   ])('%s', (_what, error, state) => expect(of(error)[0]).toBe(state));
 
+  it('has what the engine found out before it refused', () => {
+    const findings = { hints: [{ code: 'face_turned', message: 'It is turned.', input: 'face' }] } as const;
+    const refused = (more: object) =>
+      failedOutcome(new RenderError('face_not_detected', 'No face.', more), quiet);
+    expect(refused({ findings })).toMatchObject({ failure: { code: 'face_not_detected', findings } });
+    expect(refused({})).not.toHaveProperty('failure.findings.hints');
+  });
+
   it.each(['EMFILE', 'ENFILE', 'EAGAIN', 'ENOMEM'])(
     'a program that could not be started for want of something (%s): it is tried again, and no path is told',
     (code) => {

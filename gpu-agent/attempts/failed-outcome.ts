@@ -25,7 +25,8 @@ export function failedOutcome(error: unknown, logger: Pick<Logger, 'info' | 'war
   const lack = exhausted(error);
   if (error instanceof RenderError && !lack) {
     logger.info({ code: error.code }, `the input cannot be rendered: ${error.message}`);
-    return { state: 'failed', failure: { code: error.code, message: error.message.slice(0, 1024) } };
+    const { code, message, findings } = error;
+    return { state: 'failed', failure: { code, message: message.slice(0, 1024), findings } };
   }
   if (error instanceof AssetError && error.code === 'input_too_large') {
     return { state: 'failed', failure: { code: 'input_too_large', message: error.message } };

@@ -34,7 +34,10 @@ export function createInspectionService(options: InspectionServiceOptions): Grpc
     inspect: timed('Inspect', async (request, { signal }) => {
       try {
         const { findings, refusal } = await inspections.inspect(parseInspect(request), signal);
-        return { findings: findingsOf({ findings }), refusal };
+        return {
+          findings: findingsOf({ findings }),
+          refusal: refusal && { ...refusal, findings: undefined },
+        };
       } catch (error) {
         if (error instanceof MalformedRequestError)
           throw new GrpcError(status.INVALID_ARGUMENT, error.message);

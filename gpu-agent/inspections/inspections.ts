@@ -37,7 +37,7 @@ export class NotInspectedError extends Error {
 /** What was found out, and why a render would fail. */
 export interface Inspected {
   readonly findings: Findings | undefined;
-  readonly refusal: AttemptFailure | undefined;
+  readonly refusal: Omit<AttemptFailure, 'findings'> | undefined;
 }
 
 export interface InspectionsOptions {
@@ -180,8 +180,8 @@ function refusedBy(error: unknown, logger: Logger): Inspected {
   const outcome = failedOutcome(error, logger);
   const byPicture = error instanceof RenderError || error instanceof AssetError;
   if (outcome.state === 'failed' && byPicture) {
-    const findings = error instanceof RenderError ? error.findings : undefined;
-    return { findings, refusal: outcome.failure };
+    const { findings, ...refusal } = outcome.failure;
+    return { findings, refusal };
   }
   throw new NotInspectedError('failed', 'the inspection did not work', { cause: error });
 }

@@ -1,7 +1,7 @@
 import { backoffMs } from '@semblance/common/async/backoff';
 import { AttemptState } from '@semblance/proto/semblance/agent/v1/agent';
 import type { JobSnapshot } from './job-snapshot.ts';
-import { began, etaOf, failureOf, isNewsOfTime, outputOf, percent } from './report.ts';
+import { began, etaOf, failureOf, foundBy, isNewsOfTime, outputOf, percent } from './report.ts';
 import { attemptOf, finish, PLACE, phaseOf, type StatusChange, statusWith } from './status.ts';
 import type { Action, Decision } from './types.ts';
 
@@ -31,7 +31,7 @@ export function decideActive(snapshot: JobSnapshot): Decision {
       return succeeded(snapshot, report);
     case AttemptState.ATTEMPT_STATE_FAILED: {
       const failure = failureOf(report);
-      const set = began(job, report, now);
+      const set = { ...began(job, report, now), ...foundBy(report) };
       const change = {
         phase: 'Failed',
         reason: 'WorkFailed',
@@ -69,7 +69,7 @@ function succeeded(snapshot: JobSnapshot, report: NonNullable<JobSnapshot['facts
   const set = { output, ...began(job, report, now) };
   return {
     actions: [
-      finish(job, now, { phase: 'Succeeded', reason: 'Succeeded', message, set }),
+      finish(job, now, { phase: 'Succeeded', reason: 'Succeeded', message, set, clear: ['findings'] }),
       { type: 'acknowledge' },
     ],
   };
@@ -89,7 +89,11 @@ function interrupted(snapshot: JobSnapshot, why: string): Decision {
           phase: 'Failed',
           reason: 'BackoffLimitExceeded',
           message,
-          set: { interruptions, ...(facts.report ? began(job, facts.report, now) : {}) },
+          set: {
+            interruptions,
+            ...(facts.report ? began(job, facts.report, now) : {}),
+            ...foundBy(facts.report),
+          },
           failure: UNCOMPLETED,
         }),
         { type: 'acknowledge' },
@@ -98,7 +102,8 @@ function interrupted(snapshot: JobSnapshot, why: string): Decision {
   }
   const wait = backoffMs(interruptions - 1, RETRY_BASE_MS, RETRY_MAX_MS);
   const message = `Attempt ${attemptOf(job)} on ${job.status?.agent} was interrupted (${interruptions} of ${limit} allowed), the next begins after ${Math.round(wait / 1000)} s: ${why}`;
-  return requeue(snapshot, wait, { reason: 'Interrupted', message, set: { interruptions } });
+  const set = { interruptions, ...foundBy(facts.report) };
+  return requeue(snapshot, wait, { reason: 'Interrupted', message, set });
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { RenderJob, RenderJobStatus } from '@semblance/crds/gen/renderjobs';
-import type { AttemptOutput } from '@semblance/proto/semblance/agent/v1/agent';
+import type { AttemptOutput, AttemptState } from '@semblance/proto/semblance/agent/v1/agent';
 import {
   ago,
   bound,
@@ -110,6 +110,54 @@ describe('an output', () => {
     expect(cut?.faces?.left).toEqual(left.slice(0, 8).map(({ reason }) => ({ reason, count: 0 })));
     expect(cut?.hints).toHaveLength(8);
     expect(cut?.hints[0]).toEqual({ code: 'a', message: `${'m'.repeat(299)}…`, input: `${'i'.repeat(31)}…` });
+  });
+
+  describe('that is not there', () => {
+    const of = (code: string) => ({ hints: [{ code, message: 'The face is turned.', input: 'face' }] });
+    const failure = (findings?: AttemptOutput['findings']) => ({
+      failure: { code: 'face_not_detected', message: 'No face.', findings },
+    });
+    const after = (
+      state: AttemptState,
+      findings: AttemptOutput['findings'],
+      { before, ...spec }: { before?: RenderJobStatus['findings']; backoffLimit?: number } = {},
+    ) => {
+      const facts = { report: report(state, failure(findings)) };
+      return decide(jobOf(bound('Running', { findings: before }), { spec }), { facts }).status;
+    };
+
+    it('leaves what the engine found out, cut to what the schema takes', () => {
+      const refused = after(FAILED, of('face_turned'));
+      expect(refused).toMatchObject({ phase: 'Failed', findings: of('face_turned') });
+      expect(refused?.failure).toEqual({ code: 'face_not_detected', message: 'No face.' });
+      expect(after(FAILED, of('No Code'))?.findings).toEqual({ hints: [] });
+      expect(after(FAILED, undefined)?.findings).toBeUndefined();
+    });
+
+    it('leaves what was found out in the last attempt that found out anything', () => {
+      const before = of('face_small');
+      expect(after(INTERRUPTED, of('face_turned'), { before })).toMatchObject({
+        phase: 'Pending',
+        findings: of('face_turned'),
+      });
+      expect(after(INTERRUPTED, undefined, { before })).toMatchObject({ phase: 'Pending', findings: before });
+      expect(after(INTERRUPTED, undefined, { before, backoffLimit: 0 })).toMatchObject({
+        phase: 'Failed',
+        findings: before,
+      });
+      expect(after(INTERRUPTED, of('face_turned'), { before, backoffLimit: 0 })).toMatchObject({
+        phase: 'Failed',
+        findings: of('face_turned'),
+      });
+      expect(after(FAILED, undefined, { before })?.findings).toEqual(before);
+    });
+
+    it('leaves nothing when a later attempt has one', () => {
+      const facts = { report: report(SUCCEEDED, { output }) };
+      const { status } = decide(jobOf(bound('Running', { findings: of('face_small') })), { facts });
+      expect(status?.phase).toBe('Succeeded');
+      expect(status).not.toHaveProperty('findings');
+    });
   });
 
   const second = { unit: 'second', milliUnits: 1_500n } as const;

@@ -73,6 +73,12 @@ export function failureOf(report: AttemptStatus): Failure {
   return { code, message: clip(report.failure?.message || 'The work failed.', 1_024) };
 }
 
+/** Returns what the engine found out in an attempt without an output, to be set; otherwise what was set before stays. */
+export function foundBy(report: AttemptStatus | undefined): Pick<RenderJobStatus, 'findings'> {
+  const said = report?.failure?.findings;
+  return said ? { findings: cutFindings(said) } : {};
+}
+
 /** Returns the progress as the resource shows it, such as `42%`; at most 99 % until it is done. */
 export function percent(report: AttemptStatus): string {
   const done = Number.isFinite(report.progress) ? report.progress : 0;

@@ -32,6 +32,7 @@ export interface Hint {
 /** Why a face was left alone. The codes are stable, and more may come. */
 export const LEFT_REASONS = {
   bystander: 'It is much smaller than the main face, or not the one that is changed.',
+  covered: 'Too much of it is hidden.',
   not_a_person: 'It looks like a face, but like none of a person: an animal, a pattern.',
   turned_away: 'It is turned so far away that too little of it can be seen.',
 } as const;

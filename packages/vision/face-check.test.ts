@@ -49,6 +49,22 @@ describe('what is no face', () => {
     expect([faces.length, left]).toEqual([1, ['bystander']]);
   });
 
+  it('a face that is too covered for a mesh is told as such, and nothing else is', async () => {
+    const astronaut = sharp(ASTRONAUT);
+    const box = { create: { width: 103, height: 48, channels: 3, background: '#3b6ea5' } } as const;
+    const covered = astronaut.clone().composite([{ input: box, left: 174, top: 97 }]);
+    const look = async (image: Sharp) => {
+      const { faces, left } = await checked.look(await pictureOf(image), proceed);
+      return [faces.length, left];
+    };
+    expect(await look(covered)).toEqual([0, ['covered']]);
+    expect(await look(astronaut.clone().extract({ left: 0, top: 250, width: 512, height: 262 }))).toEqual([
+      0,
+      [],
+    ]);
+    expect(await look(sharp(CAT))).toEqual([0, ['not_a_person']]);
+  });
+
   it('a face that is known is not checked again', async () => {
     const cat = await pictureOf(sharp(CAT).rotate(270));
     const known = await unchecked.findUpright(cat, 30, proceed);

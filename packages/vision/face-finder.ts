@@ -16,6 +16,8 @@ const MIN_FACE_LAST = 30;
 /** Faces narrower than this share of the most prominent one belong to bystanders. */
 export const SUITABLE_SHARE = 0.6;
 const MIN_MESH_SCORE = 0.5;
+/** Most places without a mesh that are looked at for hidden faces. */
+const MOST_HIDDEN = 8;
 /** Largest yaw of a usable face, in radians. Beyond it, too little of the face is visible. */
 export const MAX_YAW = (62 * Math.PI) / 180;
 
@@ -84,11 +86,8 @@ export class FaceFinder {
     if (first.faces.length > 0) return first;
     // Beside something large that is no face, a face may be small.
     const share = found.length > 0 ? 0 : SUITABLE_SHARE;
-    const small = await this.#fit(
-      picture,
-      await this.#detect(picture, MIN_FACE_LAST, checkpoint, share),
-      checkpoint,
-    );
+    const places = await this.#detect(picture, MIN_FACE_LAST, checkpoint, share);
+    const small = await this.#fit(picture, places, checkpoint);
     if (small.faces.length > 0) return small;
     const without = [first, small];
     for (const turns of [1, 3, 2] as const) {
@@ -103,7 +102,25 @@ export class FaceFinder {
       without.push(seen);
     }
     // The searches saw the same picture, so the fullest account counts.
-    return without.reduce((most, seen) => (seen.left.length > most.left.length ? seen : most));
+    const fullest = without.reduce((most, seen) => (seen.left.length > most.left.length ? seen : most));
+    if (fullest.left.length > 0) return fullest;
+    return { faces: [], left: await this.#hidden(picture, places, checkpoint) };
+  }
+
+  /** Returns a reason for each place at which no mesh lies, but which the check takes for a face. */
+  async #hidden(
+    picture: Picture,
+    places: readonly Detection[],
+    checkpoint: () => void,
+  ): Promise<LeftReason[]> {
+    const left: LeftReason[] = [];
+    for (const place of this.#check ? places.slice(0, MOST_HIDDEN) : []) {
+      checkpoint();
+      const face = await this.#mesher.fit(picture, place);
+      const likeness = await this.#check?.likeness(cropsOf(picture), face);
+      if (likeness !== undefined && likeness > 0) left.push('covered');
+    }
+    return left;
   }
 
   /**

@@ -21,7 +21,7 @@ beforeAll(async () => {
 }, 240_000);
 
 const FIELDS = ['id', 'status', 'output_url', 'charged_usd', 'error'];
-/** Shown of a job that succeeded, beyond the specification. */
+/** Shown of an ended job whose pictures were looked at, beyond the specification. */
 const DETAILS = 'details';
 const ORDER = ['queued', 'processing', 'succeeded'];
 
@@ -147,19 +147,40 @@ describe('details: what was found out about the inputs', () => {
   });
 });
 
+/** Paints over the nose and the lower lids of the astronaut. */
+async function hidden(): Promise<Upload> {
+  const input = { create: { width: 103, height: 48, channels: 3, background: '#3b6ea5' } } as const;
+  const bytes = await sharp(Buffer.from(ASTRONAUT.bytes))
+    .composite([{ input, left: 174, top: 97 }])
+    .png()
+    .toBuffer();
+  return { filename: 'hidden.png', contentType: 'image/png', bytes };
+}
+
 describe('A job that fails costs nothing', () => {
-  const failures: [string, string, RegExp, () => Promise<[Upload, Upload]>][] = [
+  const GLASSES = { code: 'glasses', message: expect.any(String), input: 'face_key' };
+  const COVERED = { code: 'face_covered', message: expect.any(String), input: 'image_key' };
+  const failures: [string, string, RegExp, () => Promise<[Upload, Upload]>, object?][] = [
     [
       'no face in image_key',
       'face_not_detected',
       /\bimage(_key)?\b/,
       async () => [await faceless(), ADMIRAL],
+      { faces: { found: 0, changed: 0, left: [] }, hints: [GLASSES] },
     ],
     [
       'no face in face_key',
       'face_not_detected',
       /\bface_key\b|\bface (picture|photo|image|input)\b/,
       async () => [ASTRONAUT, await faceless()],
+      { hints: [] },
+    ],
+    [
+      'a face in image_key that is hidden',
+      'face_not_detected',
+      /\bimage_key\b/,
+      async () => [await hidden(), ADMIRAL],
+      { faces: { found: 1, changed: 0, left: [{ reason: 'covered', count: 1 }] }, hints: [GLASSES, COVERED] },
     ],
     [
       'image_key cannot be decoded',
@@ -182,7 +203,7 @@ describe('A job that fails costs nothing', () => {
     ['more pixels than are taken', 'input_too_large', /./, async () => [await tooManyPixels(), ADMIRAL]],
   ];
 
-  test.each(failures)('%s: `%s`', async (_name, code, message, inputs) => {
+  test.each(failures)('%s: `%s`', async (_name, code, message, inputs, details) => {
     const before = await account.api.balance();
     const id = await submit(...(await inputs()));
     const job = await account.api.finished(id);
@@ -193,9 +214,11 @@ describe('A job that fails costs nothing', () => {
       output_url: null,
       charged_usd: 0,
       error: { code, message: expect.any(String) },
+      // What was found out before it failed
+      ...(details && { details }),
     });
     expect(job.error?.message).toMatch(message);
-    expect(Object.keys(job)).toEqual(FIELDS);
+    expect(Object.keys(job)).toEqual([...FIELDS, ...(details ? [DETAILS] : [])]);
     // A failed job is refunded in full.
     const after = await account.api.balance();
     expect([after.balance_usd, after.total_spent_usd]).toEqual([before.balance_usd, before.total_spent_usd]);

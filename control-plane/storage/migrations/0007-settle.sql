@@ -34,11 +34,13 @@ $$;
 -- Ends a job once, however often it is called: resolves its hold, records the outcome and owes the event.
 -- A job that its owner cancelled ends as cancelled, whatever the outcome.
 -- p_uid: RenderJob that brought the outcome; one that is not the job's own is fenced.
--- p_output: {key, content_type, size_bytes, sha256, engine, unit, milli_units, findings} of a success, otherwise null.
+-- p_output: {key, content_type, size_bytes, sha256, engine, unit, milli_units} of a success, otherwise null.
 -- p_at null: now.
+-- p_findings: {faces, hints} of the inputs; null: nothing was found out.
 -- Only with the outcome `settled` was anything written.
 create function settle_job(
-  p_job text, p_uid text, p_output jsonb, p_error_code text, p_error_message text, p_reason text, p_at timestamptz
+  p_job text, p_uid text, p_output jsonb, p_error_code text, p_error_message text, p_reason text, p_at timestamptz,
+  p_findings jsonb default null
 ) returns settle_outcome language plpgsql as $$
 declare
   v_job jobs;
@@ -62,6 +64,7 @@ begin
     p_error_code := 'processing_failed';
     p_error_message := 'The job was cancelled.';
     p_reason := 'cancelled';
+    p_findings := null;
   end if;
   if p_output is not null and ((p_output ->> 'unit') is distinct from v_job.unit
       or v_units is null or v_units not between 0 and most_milli_units(v_job.unit)) then
@@ -91,7 +94,8 @@ begin
     renderjob_uid = coalesce(j.renderjob_uid, p_uid), renderjob_at = coalesce(j.renderjob_at, v_at),
     milli_units = v_units, output_key = p_output ->> 'key', output_content_type = p_output ->> 'content_type',
     output_size_bytes = (p_output ->> 'size_bytes')::bigint, output_sha256 = p_output ->> 'sha256',
-    engine = p_output ->> 'engine', findings = nullif(p_output -> 'findings', 'null'), error_code = p_error_code, error_message = p_error_message, reason = p_reason
+    engine = p_output ->> 'engine', findings = p_findings, error_code = p_error_code, error_message = p_error_message,
+    reason = p_reason
   where j.id = p_job;
   insert into outbox (kind, job_id, status) values ('event', p_job, v_status) returning id into v_task;
   return row('settled', v_status, v_charge, greatest(v_charge - v_job.hold_micros, 0), v_task, p_reason)::settle_outcome;
@@ -100,7 +104,7 @@ end $$;
 -- Ends a batch of jobs in one transaction; see settle_job. First all jobs are locked in the order of ids, then the
 -- money of each moves in the order of accounts. So neither two batches, nor a batch and a single settlement, can
 -- deadlock.
--- p_requests: [{job, uid, output, error_code, error_message, reason, at}]
+-- p_requests: [{job, uid, output, error_code, error_message, reason, findings, at}]
 create function settle_jobs(p_requests jsonb) returns table (place bigint, result settle_outcome)
 language plpgsql as $$
 declare
@@ -113,13 +117,13 @@ begin
   for v_request in
     select q.* from rows from (
       jsonb_to_recordset(p_requests) as (job text, uid text, output jsonb, error_code text, error_message text,
-                                         reason text, at timestamptz)
-    ) with ordinality as q(job, uid, output, error_code, error_message, reason, at, place)
+                                         reason text, findings jsonb, at timestamptz)
+    ) with ordinality as q(job, uid, output, error_code, error_message, reason, findings, at, place)
     order by (select j.account_id from jobs j where j.id = q.job), q.place
   loop
     place := v_request.place;
     result := settle_job(v_request.job, v_request.uid, nullif(v_request.output, 'null'), v_request.error_code,
-                         v_request.error_message, v_request.reason, v_request.at);
+                         v_request.error_message, v_request.reason, v_request.at, nullif(v_request.findings, 'null'));
     return next;
   end loop;
 end $$;

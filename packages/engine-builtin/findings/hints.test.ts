@@ -9,6 +9,7 @@ import { faceCounts, withBystanders } from './face-counts.ts';
 import {
   faceHints,
   framesUnchanged,
+  hintsOfLeft,
   keptFeatures,
   severalFaces,
   sourceHints,
@@ -133,6 +134,17 @@ describe('frames that stay as they are', () => {
     const hints = (unchanged: number) => framesUnchanged({ unchanged, frames: 100 }, FACE, 'face');
     expect(hints(5)).toEqual([]);
     expect(hints(6)[0]?.message).toMatch(/^6 of 100 frames of the face picture show no face/);
+  });
+});
+
+describe('faces that cannot be used', () => {
+  it('are told where a better picture helps', () => {
+    expect(hintsOfLeft(['not_a_person', 'bystander'], FACE)).toEqual([]);
+    const hints = hintsOfLeft(['turned_away', 'covered', 'covered'], FACE);
+    expect(hints).toMatchObject([
+      { code: 'face_turned', message: expect.stringMatching(/^A face in the face picture/), input: 'face' },
+      { code: 'face_covered', input: 'face' },
+    ]);
   });
 });
 

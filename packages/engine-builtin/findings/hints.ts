@@ -1,4 +1,4 @@
-import type { Findings, Hint } from '@semblance/engine-api/findings';
+import type { Findings, Hint, LeftReason } from '@semblance/engine-api/findings';
 import { type Seen, yaw } from '@semblance/vision/face-finder';
 import { centroid, type Face } from '@semblance/vision/face-mesh';
 import { LEFT_EYE, RIGHT_EYE } from '@semblance/vision/face-regions';
@@ -14,6 +14,8 @@ export interface Input {
   readonly name: string;
 }
 
+/** Face width, in pixels, at which a source is looked at for hints alone. */
+export const LOOKED_AT = 96;
 /** Turn from which a face counts as turned, in degrees, and the step in which turns are told. */
 const TURNED = 20;
 const TURN_STEP = 5;
@@ -64,6 +66,29 @@ export function severalFaces(count: number, { role, name }: Input): Hint[] {
   return [{ code: 'several_faces', message, input: role }];
 }
 
+/**
+ * Returns hints about an input in which no face could be used.
+ * @param left why those that were found were left alone
+ */
+export function hintsOfLeft(left: readonly LeftReason[], { role, name }: Input): Hint[] {
+  const hints: Hint[] = [];
+  if (left.includes('turned_away')) {
+    const message = `A face in the ${name} is turned too far to the side to be used. A view from the front is needed.`;
+    hints.push({ code: 'face_turned', message, input: role });
+  }
+  if (left.includes('covered')) {
+    const message = `What looks like a face in the ${name} is hidden too much to be used. A view that shows the whole face from the front is needed.`;
+    hints.push({ code: 'face_covered', message, input: role });
+  }
+  return hints;
+}
+
+/** Returns the hint about a video in which something is in front of the mouth all the time. */
+export function mouthCovered({ role, name }: Input): Hint[] {
+  const message = `Something, such as a hand or a microphone, is always in front of the mouth in the ${name}. A ${name} that shows the whole face is needed.`;
+  return [{ code: 'face_covered', message, input: role }];
+}
+
 /** Returns what a search found in a still picture whose most prominent face is animated. */
 export function stillFindings({ faces, left }: Seen, input: Input, covered?: Covered): Findings {
   const [face] = faces;
@@ -71,7 +96,7 @@ export function stillFindings({ faces, left }: Seen, input: Input, covered?: Cov
     faces: faceCounts(Math.min(1, faces.length), withBystanders(left, Math.max(0, faces.length - 1))),
     hints: face
       ? [...severalFaces(faces.length, input), ...faceHints(face, input), ...coveredStill(covered, input)]
-      : [],
+      : hintsOfLeft(left, input),
   };
 }
 

@@ -308,6 +308,7 @@ describe('Identity Swap', { timeout: 120_000 }, () => {
     await expect(swap(video, ADMIRAL)).rejects.toMatchObject({
       code: 'face_not_detected',
       message: expect.stringContaining('video_key'),
+      findings: { hints: [] },
     });
     expect(await readdir(join(directory, `out-${count - 1}`))).toEqual([]);
   });

@@ -145,13 +145,15 @@ export async function identitySwap(
       onProgress(0.02 + 0.95 * Math.min(1, (frame.index + 1 + scene.written) / 2 / expected), 'swap');
     }
     if (found === 0) {
-      throw new RenderError('face_not_detected', 'No person was found in the reference video (video_key).');
+      const message = 'No person was found in the reference video (video_key).';
+      throw new RenderError('face_not_detected', message, { findings: { hints } });
     }
     await timed('draw', () => scene.finish());
     if (scene.drawn === 0) {
       throw new RenderError(
         'face_not_detected',
         'The character picture shows only a head, and the person in the reference video (video_key) shows no face.',
+        { findings: { hints } },
       );
     }
     onProgress(0.97, 'write');

@@ -22,6 +22,7 @@ const HEAD =
   `-loop 1 -i ${ASTRONAUT} -vf ` +
   '"scale=520:-2,rotate=0.05*sin(4*t):c=gray,crop=360:360:60:4*sin(3*t),setsar=1" -r 25 -c:v libx264 -crf 14 -pix_fmt yuv420p';
 
+const PORTRAIT = join(import.meta.dirname, '..', '..', '..', 'media', 'grace_hopper.jpg');
 let rig: MediaRig;
 let engine: Engine;
 let voice: string;
@@ -151,12 +152,28 @@ describe('Lip Sync', () => {
 
   it('refuses a video in which nobody is seen, and leaves nothing behind', async () => {
     const clip = await rig.make('nobody.mp4', '-f lavfi -i "testsrc=s=320x240:r=25:d=0.4" -pix_fmt yuv420p');
-    await expect(render({ video: clip, audio: voice })).rejects.toMatchObject({ code: 'face_not_detected' });
+    await expect(render({ video: clip, audio: voice })).rejects.toMatchObject({
+      code: 'face_not_detected',
+      findings: { faces: { found: 0, changed: 0, left: [] }, hints: [] },
+    });
     const outputs = (await rig.files())
       .filter((name) => name.startsWith('out-'))
       .map((name) => rig.path(name));
     const left = await Promise.all(outputs.map((dir) => readdir(dir)));
     expect(left.flat().filter((name) => name !== 'output.mp4')).toEqual([]);
+  }, 60_000);
+
+  it('refuses a video in which a board is always in front of the mouth, and tells so', async () => {
+    const board = 'drawbox=x=165:y=255:w=195:h=90:color=silver:t=fill,format=yuv420p';
+    const clip = await rig.make('board.mp4', `-loop 1 -framerate 25 -i ${PORTRAIT} -t 0.4 -vf ${board}`);
+    await expect(render({ video: clip, audio: voice })).rejects.toMatchObject({
+      code: 'face_not_detected',
+      message: expect.stringContaining('in front of the mouth'),
+      findings: {
+        faces: { found: 1, changed: 0, left: [{ reason: 'covered', count: 1 }] },
+        hints: [{ code: 'face_covered', input: 'video' }],
+      },
+    });
   }, 60_000);
 
   it('refuses a video without sound where the sound is asked for', async () => {

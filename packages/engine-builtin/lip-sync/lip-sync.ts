@@ -1,9 +1,10 @@
 import { join } from 'node:path';
 import { RenderError, type RenderStage } from '@semblance/engine-api/engine';
+import type { LeftReason } from '@semblance/engine-api/findings';
 import { outputSize } from '@semblance/media/size';
 import type { Media, VideoInfo } from '@semblance/media/types';
 import { faceCounts } from '../findings/face-counts.ts';
-import { framesUnchanged } from '../findings/hints.ts';
+import { framesUnchanged, hintsOfLeft, mouthCovered } from '../findings/hints.ts';
 import { renderMouth } from '../mouth/render-mouth.ts';
 import { MouthMemory } from '../mouth/rest-mouth.ts';
 import type { Renderer, RenderTools } from '../renderer.ts';
@@ -94,13 +95,7 @@ export const renderLipSync: Renderer = async ({ inputs, parameters, outputDir },
       shown++;
       onProgress(LISTENING + (0.99 - LISTENING) * Math.min(1, (startUs + frameUs) / untilUs), 'render');
     }
-    if (spoken === 0)
-      throw new RenderError(
-        'face_not_detected',
-        faces > 0
-          ? 'Something is in front of the mouth in every frame of the video (video_key) with a face.'
-          : 'No face was found in the video (video_key).',
-      );
+    if (spoken === 0) throw silent(main.left, faces > 0);
     onProgress(0.99, 'write');
     const written = await writer.finish(untilUs);
     onProgress(1, 'done');
@@ -126,6 +121,21 @@ export const renderLipSync: Renderer = async ({ inputs, parameters, outputDir },
     await poses.close();
   }
 };
+
+/**
+ * Returns the refusal of a video in which no mouth can be moved.
+ * @param covered whether it shows a face with something in front of its mouth
+ */
+function silent(left: readonly LeftReason[], covered: boolean): RenderError {
+  const findings = {
+    faces: faceCounts(0, covered ? [...left, 'covered'] : left),
+    hints: covered ? mouthCovered(VIDEO) : hintsOfLeft(left, VIDEO),
+  };
+  const message = covered
+    ? 'Something is in front of the mouth in every frame of the video (video_key) with a face.'
+    : 'No face was found in the video (video_key).';
+  return new RenderError('face_not_detected', message, { findings });
+}
 
 /** Returns the level and length of the sound. */
 async function listen(

@@ -161,6 +161,7 @@ describe('Motion Transfer', { timeout: 120_000 }, () => {
     await expect(transfer(ASTRONAUT, driver)).rejects.toMatchObject({
       code: 'face_not_detected',
       message: expect.stringContaining('motion_video_key'),
+      findings: { hints: [] },
     });
     expect(await readdir(join(directory, `out-${count - 1}`))).toEqual([]);
     const grey = join(directory, 'grey.png');

@@ -105,7 +105,8 @@ export async function transferMotion(
       await timed('draw', () => animation.add(frame, face?.points));
     }
     if (!animation.sawFace) {
-      throw new RenderError('face_not_detected', 'No face was found in the motion video (motion_video_key).');
+      const message = 'No face was found in the motion video (motion_video_key).';
+      throw new RenderError('face_not_detected', message, { findings: { hints: still.hints } });
     }
     await timed('draw', () => animation.finish());
     onProgress(0.96, 'write');

@@ -55,6 +55,31 @@ describe('refusals', () => {
     });
   });
 
+  /** Paints over the nose and the lower lids of the astronaut. */
+  const covered = () => {
+    const input = { create: { width: 103, height: 48, channels: 3, background: '#3b6ea5' } } as const;
+    return sharp(ASTRONAUT)
+      .composite([{ input, left: 174, top: 97 }])
+      .png()
+      .toBuffer();
+  };
+
+  it('tells that a face is hidden, in the base or in the face picture', async () => {
+    const hidden = await file('hidden.png', covered());
+    const hint = (input: string) => ({ code: 'face_covered', message: expect.any(String), input });
+    await expect(swap(hidden, ADMIRAL)).rejects.toMatchObject({
+      code: 'face_not_detected',
+      findings: {
+        faces: { found: 1, changed: 0, left: [{ reason: 'covered', count: 1 }] },
+        hints: [{ code: 'glasses', input: 'face' }, hint('image')],
+      },
+    });
+    await expect(swap(ADMIRAL, hidden)).rejects.toMatchObject({
+      code: 'face_not_detected',
+      findings: { hints: [hint('face')] },
+    });
+  });
+
   it('refuses what is not a whole JPEG, PNG or WebP', async () => {
     const jpeg = await readFile(ADMIRAL);
     const png = await readFile(ASTRONAUT);

@@ -13,7 +13,14 @@ import {
   readFace,
 } from '@semblance/vision/image/picture-file';
 import { faceCounts } from '../findings/face-counts.ts';
-import { faceHints, keptFeatures, severalFaces, sourceHints } from '../findings/hints.ts';
+import {
+  faceHints,
+  hintsOfLeft,
+  keptFeatures,
+  LOOKED_AT,
+  severalFaces,
+  sourceHints,
+} from '../findings/hints.ts';
 import type { Inspector, Renderer } from '../renderer.ts';
 import type { ShownFeatures } from '../swap/shown-features.ts';
 import { prepareSource } from '../swap/source-face.ts';
@@ -85,25 +92,32 @@ async function swapped(
   checkpoint();
   const base = await readBase(job.image);
   lap('decode', 0.15, 'detect');
-  const sources = (await finder.look(face, checkpoint)).faces;
+  const { faces: sources, left: others } = await finder.look(face, checkpoint);
   const [source] = sources;
-  if (!source)
-    throw new RenderError('face_not_detected', 'No face was found in the face picture (face_key).');
+  if (!source) {
+    const message = 'No face was found in the face picture (face_key).';
+    throw new RenderError('face_not_detected', message, { findings: { hints: hintsOfLeft(others, FACE) } });
+  }
   const { faces: targets, left } = await finder.look(base.picture, checkpoint);
   const [target] = targets;
-  if (!target) {
-    const findings = { faces: faceCounts(0, left), hints: [] };
-    const message = 'No face was found in the base image (image_key).';
-    throw new RenderError('face_not_detected', message, { findings });
-  }
   lap('detect', 0.4, 'swap');
   const times: Record<string, number> = {};
   // All faces share one patch, so it is as fine as the widest face needs.
-  const widest = Math.max(...targets.map(({ width }) => width));
+  const widest = target ? Math.max(...targets.map(({ width }) => width)) : LOOKED_AT;
   const start = performance.now();
   const cover = await finder.coverOf(cropsOf(face), source);
   const prepared = prepareSource(face, source, widest, { likeness, cover });
   times.source = performance.now() - start;
+  const ofSource = [
+    ...severalFaces(sources.length, FACE),
+    ...faceHints(source, FACE),
+    ...sourceHints(prepared, FACE),
+  ];
+  if (!target) {
+    const findings = { faces: faceCounts(0, left), hints: [...ofSource, ...hintsOfLeft(left, IMAGE)] };
+    const message = 'No face was found in the base image (image_key).';
+    throw new RenderError('face_not_detected', message, { findings });
+  }
   const taken: ShownFeatures[] = [];
   for (const [index, place] of targets.entries()) {
     checkpoint();
@@ -111,13 +125,7 @@ async function swapped(
     taken.push(swapFace(base.picture, place, prepared, { cover, times }));
     progress(0.4 + (0.4 * (index + 1)) / targets.length, 'swap');
   }
-  const hints = [
-    ...severalFaces(sources.length, FACE),
-    ...faceHints(source, FACE),
-    ...sourceHints(prepared, FACE),
-    ...faceHints(target, IMAGE),
-    ...keptFeatures(taken),
-  ];
+  const hints = [...ofSource, ...faceHints(target, IMAGE), ...keptFeatures(taken)];
   return { base, faces: targets.length, times, findings: { faces: faceCounts(targets.length, left), hints } };
 }
 

@@ -211,6 +211,7 @@ describe('Video Swap', () => {
     await expect(swap(video, ASTRONAUT)).rejects.toMatchObject({
       code: 'face_not_detected',
       message: expect.stringContaining('video_key'),
+      findings: { faces: { found: 0, changed: 0, left: [] }, hints: [] },
     });
     const sky = await rig.make('sky.png', '-f lavfi -i color=skyblue:s=320x240:d=1 -frames:v 1');
     await expect(swap(video, sky)).rejects.toMatchObject({

@@ -8,7 +8,14 @@ import type { Media, VideoFrame, VideoWriter } from '@semblance/media/types';
 import { cropsOf } from '@semblance/vision/face-mesh';
 import { readFace } from '@semblance/vision/image/picture-file';
 import { faceCounts } from '../findings/face-counts.ts';
-import { faceHints, framesUnchanged, severalFaces, sourceHints } from '../findings/hints.ts';
+import {
+  faceHints,
+  framesUnchanged,
+  hintsOfLeft,
+  LOOKED_AT,
+  severalFaces,
+  sourceHints,
+} from '../findings/hints.ts';
 import type { Inspector, Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
 import { prepareSource } from '../swap/source-face.ts';
@@ -28,8 +35,6 @@ const MAX_HELD = 1920 * 1088;
 /** Frames that may be decoded while others are tracked. */
 const DECODED_AHEAD = 8;
 
-/** Face width, in pixels, at which the source is looked at for hints. */
-const LOOKED_AT = 96;
 const VIDEO = { role: 'video', name: 'video' };
 const FACE = { role: 'face', name: 'face picture' };
 
@@ -55,9 +60,12 @@ async function readSource(
   { finder, likeness, checkpoint }: Pick<RenderTools, 'finder' | 'likeness' | 'checkpoint'>,
 ): Promise<{ readonly source: SwapSource; readonly hints: readonly Hint[] }> {
   const picture = await readFace(path);
-  const faces = await finder.find(picture, checkpoint);
+  const { faces, left } = await finder.look(picture, checkpoint);
   const [face] = faces;
-  if (!face) throw new RenderError('face_not_detected', 'No face was found in the face picture (face_key).');
+  if (!face) {
+    const message = 'No face was found in the face picture (face_key).';
+    throw new RenderError('face_not_detected', message, { findings: { hints: hintsOfLeft(left, FACE) } });
+  }
   const options = { likeness, cover: await finder.coverOf(cropsOf(picture), face) };
   return {
     source: { picture, points: face.points, score: face.score, options },
@@ -142,7 +150,10 @@ export async function videoSwap(
       await swap?.finish();
     });
     if (tracker.found === 0) {
-      throw new RenderError('face_not_detected', 'No face was found in the video (video_key).');
+      const { left } = tracker;
+      const findings = { faces: faceCounts(0, left), hints: [...hints, ...hintsOfLeft(left, VIDEO)] };
+      const message = 'No face was found in the video (video_key).';
+      throw new RenderError('face_not_detected', message, { findings });
     }
     onProgress(0.97, 'write');
     const written = await timed('write', () => writer.finish(video.endUs ?? lastUs + gapUs));
