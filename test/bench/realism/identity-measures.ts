@@ -33,7 +33,7 @@ export interface IdentityMeasures {
 }
 
 /** A case is good within these limits. */
-export const IDENTITY_LIMITS: { readonly [key in keyof IdentityMeasures]: readonly [number, number] } = {
+const IDENTITY_LIMITS: { readonly [key in keyof IdentityMeasures]: readonly [number, number] } = {
   found: [0.95, 1],
   landmarks: [0, 5],
   neck: [0, 14],
