@@ -7,7 +7,8 @@ import { openSession } from '@semblance/vision/models/session';
 import { BODY } from '@semblance/vision/person';
 import sharp from 'sharp';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { rgbToYuv } from '../animate/yuv.ts';
+import { rgbToYuv, yuvToRgb } from '../animate/yuv.ts';
+import { cropsOfFrame } from '../video-swap/mesh-crop.ts';
 import { FaceFront, frontInFrame, handIsNear } from './face-front.ts';
 
 const COLOR = { range: 'tv', space: 'bt709' } as const;
@@ -64,6 +65,30 @@ describe('what is in front of a face in a frame', () => {
     expect(at(lips.x, lips.y - 0.35 * lips.iod)).toBeGreaterThan(0.9);
     expect(at(lips.x + 0.8 * lips.iod, lips.y)).toBeLessThan(0.1);
     expect(at(lips.x, lips.y - 1.1 * lips.iod)).toBeLessThan(0.1);
+  });
+
+  it('is nothing that the person wears: glasses and a cap', async () => {
+    const at = (i: number): [number, number] => [
+      face.points[i * 3] as number,
+      face.points[i * 3 + 1] as number,
+    ];
+    const { width, height } = SIZE;
+    const [r, top] = [0.36 * lips.iod, at(10)[1]];
+    const glass = ([x, y]: [number, number]): string =>
+      `<ellipse cx="${x}" cy="${y}" rx="${r}" ry="${0.8 * r}" fill="#201810" fill-opacity="0.8" stroke="#000" stroke-width="${0.25 * r}"/>`;
+    const cap = `<rect x="${at(10)[0] - 1.3 * lips.iod}" y="0" width="${2.6 * lips.iod}" height="${top + 0.35 * lips.iod}" fill="#101010"/>`;
+    const drawn = `<svg width="${width}" height="${height}">${glass(at(159))}${glass(at(386))}${cap}</svg>`;
+    const image = await sharp(Buffer.from(yuvToRgb(bare, width, height)), {
+      raw: { width, height, channels: 3 },
+    })
+      .composite([{ input: Buffer.from(drawn) }])
+      .removeAlpha()
+      .raw()
+      .toBuffer();
+    const worn = frame(rgbToYuv(new Uint8Array(image), width, height));
+    const seen = await finder.coverOf(cropsOfFrame(worn, COLOR), face);
+    expect(seen?.data.some((share) => share > 0.9)).toBe(true);
+    expect(await new FaceFront(finder, COLOR).look(worn, face.points)).toBeUndefined();
   });
 
   it('fades out over some frames after it is gone, and at once in another shot', async () => {

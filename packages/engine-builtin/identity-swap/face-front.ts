@@ -2,13 +2,19 @@ import type { ColorTags, VideoFrame } from '@semblance/media/types';
 import { coverAt, coverCrop, shareCovered } from '@semblance/vision/face-cover';
 import type { FaceFinder } from '@semblance/vision/face-finder';
 import { type Face, faceFromPoints } from '@semblance/vision/face-mesh';
+import { FACE_OVAL } from '@semblance/vision/face-regions';
 import { BODY, type Person } from '@semblance/vision/person';
-import { toPicture } from '@semblance/vision/picture';
-import { type Plane, plane } from '@semblance/vision/plane/plane';
+import { toCrop, toPicture } from '@semblance/vision/picture';
+import { fillPolygon, type Plane, plane } from '@semblance/vision/plane/plane';
+import { flood } from '../animate/matte.ts';
 import { cropsOfFrame } from '../video-swap/mesh-crop.ts';
 
 /** Weight of the present frame in what is in front of a face. */
 const PRESENT = 0.6;
+/** Share of an object on the face that lies below the tip of the nose; what the person wears lies higher: glasses, a hat. */
+const LOW = 0.3;
+/** Least share of the face that an object in front covers. */
+const LEAST = 0.03;
 /** Distance from the middle of a face, in face widths, within which a hand counts as in front of it. */
 const HAND_NEAR = 0.9;
 const HANDS = [
@@ -41,8 +47,46 @@ export class FaceFront {
     const seen = face && (await this.#finder.coverOf(cropsOfFrame(frame, this.#color), face));
     const before = this.#before;
     this.#before = seen && { ...seen, data: mixed(seen.data, before?.data) };
-    return this.#before?.data.some((share) => shareCovered(share) > 0) ? this.#before : undefined;
+    return this.#before && face && withoutWorn(this.#before, face);
   }
+}
+
+/**
+ * Returns what is in front without glasses and hats, which go with the person, and without what only borders on the
+ * face: hair and room. Returns undefined when nothing is left.
+ */
+function withoutWorn(cover: Plane, face: Face): Plane | undefined {
+  const { width, height } = cover;
+  const crop = coverCrop(face);
+  const at = (i: number): { x: number; y: number } =>
+    toCrop(crop, face.points[i * 3] as number, face.points[i * 3 + 1] as number);
+  const oval = plane(width, height);
+  fillPolygon(
+    oval,
+    FACE_OVAL.flatMap((i) => [at(i).x, at(i).y]),
+  );
+  const least = LEAST * oval.data.reduce((sum, value) => sum + value, 0);
+  const nose = at(4).y;
+  const covers = (i: number): boolean => shareCovered(cover.data[i] as number) > 0;
+  const out = plane(width, height);
+  const done = new Uint8Array(width * height);
+  let some = false;
+  for (let i = 0; i < done.length; i++) {
+    if (done[i] || !covers(i)) continue;
+    const object = flood(width, height, [i], covers);
+    let [all, low] = [0, 0];
+    for (let k = 0; k < object.length; k++) {
+      if (!object[k]) continue;
+      done[k] = 1;
+      const inside = oval.data[k] as number;
+      all += inside;
+      if (Math.floor(k / width) > nose) low += inside;
+    }
+    if (all < least || low < LOW * all) continue;
+    some = true;
+    for (let k = 0; k < object.length; k++) if (object[k]) out.data[k] = cover.data[k] as number;
+  }
+  return some ? out : undefined;
 }
 
 /** Both are of crops around the same face, so they lie on each other however it moves. */

@@ -135,7 +135,7 @@ function stepsOf(frames: readonly Picture[], faces: readonly Face[]): number[][]
  * Returns the mesh in each frame, without jitter that would count as flicker. Under a moving camera it is the mesh of
  * the first frame, moved as the camera; else each is a mean over up to five frames.
  */
-async function meshes(
+export async function meshes(
   frames: readonly Picture[],
   scenes: readonly Scene[],
   { finder }: Judges,
@@ -174,7 +174,7 @@ function placed({ points, score }: Face, from: CropTransform, to: CropTransform)
   return faceFromPoints(moved, score);
 }
 
-async function framesOf(media: Media, path: string): Promise<Picture[]> {
+export async function framesOf(media: Media, path: string): Promise<Picture[]> {
   const signal = new AbortController().signal;
   const info = await media.probe(path, 'video', signal);
   const frames: Picture[] = [];

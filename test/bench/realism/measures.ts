@@ -147,7 +147,7 @@ export function failures(measures: Measures): { readonly name: keyof typeof FLOO
     .toSorted((x, y) => y.by - x.by);
 }
 
-function areaOf(picture: Picture, { points }: Face, groups: readonly (readonly number[])[]): Plane {
+export function areaOf(picture: Picture, { points }: Face, groups: readonly (readonly number[])[]): Plane {
   const mask = plane(picture.width, picture.height);
   for (const group of groups)
     fillPolygon(
@@ -164,7 +164,7 @@ function without(mask: Plane, occluder: Plane): Plane {
   return out;
 }
 
-function meanLab(picture: Picture, mask: Plane): number[] {
+export function meanLab(picture: Picture, mask: Plane): number[] {
   const sum = [0, 0, 0];
   let count = 0;
   for (let i = 0; i < mask.data.length; i++) {

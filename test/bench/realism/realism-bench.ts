@@ -13,6 +13,7 @@ import { film, MOTIONS, type MotionName } from './cases/motions.ts';
 import { OCCLUDERS, occlude } from './cases/occlude.ts';
 import { choosePairs, type Pair } from './cases/pairs.ts';
 import { heldOut, type Portrait, readPortraits } from './cases/portrait.ts';
+import { identityCases } from './identity-cases.ts';
 import { type Judges, judgeNobody, judgeSwap, openJudges, type Swap } from './judged-case.ts';
 import { judgeClip, MOST_FLICKER } from './judged-clip.ts';
 import { FLOORS } from './measures.ts';
@@ -21,6 +22,8 @@ import { writeSheets } from './sheets.ts';
 const SEED = 20;
 /** Cases of each object in front, of each bad picture, of each expression and of each motion. */
 const EACH = 8;
+/** Portraits that replace the person in a clip. */
+const PORTRAIT_CHARACTERS = 12;
 /** Cases in which an object is in front of the source. */
 const ON_SOURCE = 2;
 
@@ -111,6 +114,10 @@ async function* everyCase(
     if (!isWanted(name)) continue;
     for (const pair of await expressionPairs(name, portraits, { count: EACH, seed: SEED + 2 }))
       yield judged(name, pair, { source: pair.sourcePicture, target: pair.targetPicture });
+  }
+  if (isWanted('identity')) {
+    const characters = choosePairs(unknown, PORTRAIT_CHARACTERS, SEED + 4).map(({ source }) => source);
+    yield* identityCases(characters, judges, say);
   }
   yield* everyClip(choosePairs(unknown, EACH * MOTIONS.length, SEED + 3), judges, say);
 }
@@ -208,6 +215,7 @@ function notes(portraits: number): string[] {
   return [
     `${portraits} portraits in the public domain, which are not part of this repository; each is once the source and once the target.`,
     'tone: Lab distance of the cheeks before and after; patch: largest change of skin beside a feature against the cheeks; texture and sharpness: edges after to before, on the cheeks and on eyes, brows and lips; seam: levels per pixel; drift: outline, % of the eye distance; mouth, eyes: openings, shares of it; teeth: their area, after to before; kept: pixels of an object in front that stay; stained: share of the face where an object in front of the source shows; landmarks: rise of the distance between the mesh and the landmarks of another detector, % of the face width; flicker: how much more a region’s colour steps between frames than in the clip, Lab.',
+    'identity: a portrait replaces the person of a clip, by the whole of Identity Swap; its measures are those of identity-measures.ts.',
     'Likeness is no goal of its own: a real face that resembles the source is.',
   ];
 }
