@@ -46,7 +46,7 @@ export const HINT_CODES = {
   face_small: 'The face has few pixels.',
   face_turned: 'The face is turned to the side.',
   feature_kept:
-    'A mouth, a nose or an eye stays as it was, because it is hidden or unclear in one of the pictures.',
+    'A mouth, a nose or an eye stays as it was (in a video in most frames), because it is hidden or unclear in one of the pictures.',
   frames_unchanged: 'Some frames of the video stay as they are, because they show no face or person.',
   glasses: 'The person of the face picture wears glasses, which are left out.',
   language_unknown: 'The language is none that can be spoken; the letters of the script decided.',

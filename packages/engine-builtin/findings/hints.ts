@@ -31,6 +31,8 @@ const COVERED = 0.2;
 const COLOURED = 0.15;
 /** Certainty of a beard above which what looks covered may be the beard. */
 const BEARDED = 0.5;
+/** Share of the changed frames from which a face counts as seen for some time. */
+const SEEN_LONG = 0.2;
 /** Share of frames without a change from which it is told. */
 const UNCHANGED = 0.05;
 
@@ -142,16 +144,38 @@ const FEATURES = [
   ['left', 'left eye'],
 ] as const;
 
+/** Where features were kept, in words. */
+const PICTURES = { often: '', where: 'in one of the two pictures' };
+const FRAMES = { often: ' in most frames', where: 'there or in the face picture' };
+
 /** Returns the hint about features that were not taken from the source, for one or more changed faces. */
-export function keptFeatures(taken: readonly ShownFeatures[]): Hint[] {
+export function keptFeatures(taken: readonly ShownFeatures[], { often, where } = PICTURES): Hint[] {
   const kept = FEATURES.flatMap(([feature, name]) =>
     taken.some((shares) => shares[feature] < 0.5) ? [name] : [],
   );
   if (kept.length === 0) return [];
   const names = kept.length === 1 ? kept[0] : `${kept.slice(0, -1).join(', ')} and ${kept.at(-1)}`;
-  const verb = kept.length === 1 ? 'stays as it was, because it is' : 'stay as they were, because they are';
-  const message = `The ${names} of a face ${verb} hidden or unclear in one of the two pictures. Pictures in which nothing is in front of the face give a better result.`;
+  const [verb, why] =
+    kept.length === 1 ? ['stays as it was', 'because it is'] : ['stay as they were', 'because they are'];
+  const message = `The ${names} of a face ${verb}${often}, ${why} hidden or unclear ${where}. Pictures in which nothing is in front of the face give a better result.`;
   return [{ code: 'feature_kept', message }];
+}
+
+/**
+ * Returns the same hint about a video: a feature counts as kept if it is in most frames of a face that is seen for some
+ * time. What passes in front of a face, a blink or a turn does not count.
+ * @param tracks the changed faces, with the mean of what was taken in their frames
+ * @param frames number of frames with a changed face
+ */
+export function keptInFrames(
+  tracks: readonly { readonly frames: number; readonly taken: ShownFeatures }[],
+  frames: number,
+): Hint[] {
+  const long = tracks.filter((track) => track.frames >= SEEN_LONG * frames);
+  return keptFeatures(
+    long.map(({ taken }) => taken),
+    FRAMES,
+  );
 }
 
 /**

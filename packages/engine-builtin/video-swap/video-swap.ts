@@ -12,6 +12,7 @@ import {
   faceHints,
   framesUnchanged,
   hintsOfLeft,
+  keptInFrames,
   LOOKED_AT,
   severalFaces,
   sourceHints,
@@ -174,6 +175,7 @@ export async function videoSwap(
         faces: faceCounts(swap.mostFaces, tracker.left),
         hints: [
           ...hints,
+          ...keptInFrames(swap.tracks, swap.swapped),
           ...framesUnchanged(
             { unchanged: written.frames - swap.swapped, frames: written.frames },
             VIDEO,
