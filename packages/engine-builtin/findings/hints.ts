@@ -1,11 +1,12 @@
 import type { Findings, Hint, LeftReason } from '@semblance/engine-api/findings';
 import { type Seen, yaw } from '@semblance/vision/face-finder';
-import { centroid, type Face } from '@semblance/vision/face-mesh';
+import { type CropSource, centroid, type Face } from '@semblance/vision/face-mesh';
 import { LEFT_EYE, RIGHT_EYE } from '@semblance/vision/face-regions';
 import { COVERED_FACE, type Covered } from '../animate/covered.ts';
 import { TURN_GAIN } from '../motion-transfer/measure.ts';
 import type { ShownFeatures } from '../swap/shown-features.ts';
 import type { SourceFace } from '../swap/source-face.ts';
+import { looksDrawn } from './drawn.ts';
 import { faceCounts, withBystanders } from './face-counts.ts';
 
 /** An input by its role, and as a sentence names it. */
@@ -36,8 +37,11 @@ const SEEN_LONG = 0.2;
 /** Share of frames without a change from which it is told. */
 const UNCHANGED = 0.05;
 
-/** Returns hints about the one face that a render takes from an input. */
-export function faceHints(face: Face, { role, name }: Input): Hint[] {
+/**
+ * Returns hints about the one face that a render takes from an input.
+ * @param crops its pixels; undefined: only its mesh is looked at
+ */
+export function faceHints(face: Face, { role, name }: Input, crops?: CropSource): Hint[] {
   const hints: Hint[] = [];
   const degrees = (Math.abs(TURN_GAIN.yaw * yaw(face)) * 180) / Math.PI;
   if (degrees >= TURNED) {
@@ -57,6 +61,10 @@ export function faceHints(face: Face, { role, name }: Input): Hint[] {
       message: `The face in the ${name} is small, with ${Math.round(apart)} pixels between the eyes. From ${CLEAR} pixels on its features are clear.`,
       input: role,
     });
+  }
+  if (crops && looksDrawn(crops, face)) {
+    const message = `The face in the ${name} looks drawn. A photograph gives a better result.`;
+    hints.push({ code: 'face_drawn', message, input: role });
   }
   return hints;
 }
@@ -92,12 +100,20 @@ export function mouthCovered({ role, name }: Input): Hint[] {
 }
 
 /** Returns what a search found in a still picture whose most prominent face is animated. */
-export function stillFindings({ faces, left }: Seen, input: Input, covered?: Covered): Findings {
+export function stillFindings(
+  { faces, left }: Seen,
+  input: Input,
+  { covered, crops }: { readonly covered?: Covered | undefined; readonly crops?: CropSource } = {},
+): Findings {
   const [face] = faces;
   return {
     faces: faceCounts(Math.min(1, faces.length), withBystanders(left, Math.max(0, faces.length - 1))),
     hints: face
-      ? [...severalFaces(faces.length, input), ...faceHints(face, input), ...coveredStill(covered, input)]
+      ? [
+          ...severalFaces(faces.length, input),
+          ...faceHints(face, input, crops),
+          ...coveredStill(covered, input),
+        ]
       : hintsOfLeft(left, input),
   };
 }

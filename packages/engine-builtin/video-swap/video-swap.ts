@@ -72,7 +72,7 @@ async function readSource(
     source: { picture, points: face.points, score: face.score, options },
     hints: [
       ...severalFaces(faces.length, FACE),
-      ...faceHints(face, FACE),
+      ...faceHints(face, FACE, cropsOf(picture)),
       ...sourceHints(prepareSource(picture, face, LOOKED_AT, options), FACE),
     ],
   };
