@@ -43,10 +43,11 @@ export type LeftReason = keyof typeof LEFT_REASONS;
 export const HINT_CODES = {
   coloured_light: 'A part of the face has another colour, as of coloured light or a mask.',
   face_covered: 'Hair, a hand or the like covers a part of the face.',
+  face_drawn: 'The face is drawn in even colours, as in a cartoon.',
   face_small: 'The face has few pixels.',
   face_turned: 'The face is turned to the side.',
   feature_kept:
-    'A mouth, a nose or an eye stays as it was, because it is hidden or unclear in one of the pictures.',
+    'A mouth, a nose or an eye stays as it was (in a video in most frames), because it is hidden or unclear in one of the pictures.',
   frames_unchanged: 'Some frames of the video stay as they are, because they show no face or person.',
   glasses: 'The person of the face picture wears glasses, which are left out.',
   language_unknown: 'The language is none that can be spoken; the letters of the script decided.',

@@ -52,7 +52,7 @@ describe('something in front of the face of a still', () => {
     expect(seen.covered).toMatchObject({ mouth: true, eyes: [false, false] });
     const input = { role: 'image', name: 'portrait' };
     const found = (covered: Seen['covered']) =>
-      stillFindings({ faces: [face], left: [] }, input, covered).hints.filter(
+      stillFindings({ faces: [face], left: [] }, input, { covered }).hints.filter(
         ({ code }) => code === 'face_covered',
       );
     expect(found(bare.covered)).toEqual([]);

@@ -69,7 +69,12 @@ export async function lookAtStill(
     throw new RenderError('face_not_detected', message, { findings: stillFindings(seen, input) });
   }
   const around = await lookAround(picture, face, finder, checkpoint);
-  return { picture, face, around, still: stillFindings(seen, input, around.covered) };
+  return {
+    picture,
+    face,
+    around,
+    still: stillFindings(seen, input, { covered: around.covered, crops: cropsOf(picture) }),
+  };
 }
 
 /** Whether a mask has the outline of a face: it may be that of somebody else. */

@@ -11,6 +11,7 @@ import {
   framesUnchanged,
   hintsOfLeft,
   keptFeatures,
+  keptInFrames,
   severalFaces,
   sourceHints,
   stillFindings,
@@ -126,6 +127,20 @@ describe('features that are not taken', () => {
       { ...ALL_SHOWN, nose: 0.4, left: 0.6 },
     ]);
     expect(more?.message).toMatch(/^The mouth, nose and right eye of a face stay as they were/);
+  });
+});
+
+describe('features that are not taken in a video', () => {
+  const masked = { ...ALL_SHOWN, mouth: 0.4 };
+  it('are told of a face that is seen for some time, if they stay in most of its frames', () => {
+    expect(keptInFrames([], 0)).toEqual([]);
+    expect(keptInFrames([{ frames: 100, taken: { ...ALL_SHOWN, mouth: 0.6 } }], 100)).toEqual([]);
+    expect(keptInFrames([{ frames: 19, taken: masked }], 100)).toEqual([]);
+    const [hint] = keptInFrames([{ frames: 20, taken: masked }], 100);
+    expect(hint?.code).toBe('feature_kept');
+    expect(hint?.message).toMatch(
+      /^The mouth of a face stays as it was in most frames, because it is hidden/,
+    );
   });
 });
 

@@ -1,11 +1,12 @@
 import type { Findings, Hint, LeftReason } from '@semblance/engine-api/findings';
 import { type Seen, yaw } from '@semblance/vision/face-finder';
-import { centroid, type Face } from '@semblance/vision/face-mesh';
+import { type CropSource, centroid, type Face } from '@semblance/vision/face-mesh';
 import { LEFT_EYE, RIGHT_EYE } from '@semblance/vision/face-regions';
 import { COVERED_FACE, type Covered } from '../animate/covered.ts';
 import { TURN_GAIN } from '../motion-transfer/measure.ts';
 import type { ShownFeatures } from '../swap/shown-features.ts';
 import type { SourceFace } from '../swap/source-face.ts';
+import { looksDrawn } from './drawn.ts';
 import { faceCounts, withBystanders } from './face-counts.ts';
 
 /** An input by its role, and as a sentence names it. */
@@ -31,11 +32,16 @@ const COVERED = 0.2;
 const COLOURED = 0.15;
 /** Certainty of a beard above which what looks covered may be the beard. */
 const BEARDED = 0.5;
+/** Share of the changed frames from which a face counts as seen for some time. */
+const SEEN_LONG = 0.2;
 /** Share of frames without a change from which it is told. */
 const UNCHANGED = 0.05;
 
-/** Returns hints about the one face that a render takes from an input. */
-export function faceHints(face: Face, { role, name }: Input): Hint[] {
+/**
+ * Returns hints about the one face that a render takes from an input.
+ * @param crops its pixels; undefined: only its mesh is looked at
+ */
+export function faceHints(face: Face, { role, name }: Input, crops?: CropSource): Hint[] {
   const hints: Hint[] = [];
   const degrees = (Math.abs(TURN_GAIN.yaw * yaw(face)) * 180) / Math.PI;
   if (degrees >= TURNED) {
@@ -55,6 +61,10 @@ export function faceHints(face: Face, { role, name }: Input): Hint[] {
       message: `The face in the ${name} is small, with ${Math.round(apart)} pixels between the eyes. From ${CLEAR} pixels on its features are clear.`,
       input: role,
     });
+  }
+  if (crops && looksDrawn(crops, face)) {
+    const message = `The face in the ${name} looks drawn. A photograph gives a better result.`;
+    hints.push({ code: 'face_drawn', message, input: role });
   }
   return hints;
 }
@@ -90,12 +100,20 @@ export function mouthCovered({ role, name }: Input): Hint[] {
 }
 
 /** Returns what a search found in a still picture whose most prominent face is animated. */
-export function stillFindings({ faces, left }: Seen, input: Input, covered?: Covered): Findings {
+export function stillFindings(
+  { faces, left }: Seen,
+  input: Input,
+  { covered, crops }: { readonly covered?: Covered | undefined; readonly crops?: CropSource } = {},
+): Findings {
   const [face] = faces;
   return {
     faces: faceCounts(Math.min(1, faces.length), withBystanders(left, Math.max(0, faces.length - 1))),
     hints: face
-      ? [...severalFaces(faces.length, input), ...faceHints(face, input), ...coveredStill(covered, input)]
+      ? [
+          ...severalFaces(faces.length, input),
+          ...faceHints(face, input, crops),
+          ...coveredStill(covered, input),
+        ]
       : hintsOfLeft(left, input),
   };
 }
@@ -142,16 +160,38 @@ const FEATURES = [
   ['left', 'left eye'],
 ] as const;
 
+/** Where features were kept, in words. */
+const PICTURES = { often: '', where: 'in one of the two pictures' };
+const FRAMES = { often: ' in most frames', where: 'there or in the face picture' };
+
 /** Returns the hint about features that were not taken from the source, for one or more changed faces. */
-export function keptFeatures(taken: readonly ShownFeatures[]): Hint[] {
+export function keptFeatures(taken: readonly ShownFeatures[], { often, where } = PICTURES): Hint[] {
   const kept = FEATURES.flatMap(([feature, name]) =>
     taken.some((shares) => shares[feature] < 0.5) ? [name] : [],
   );
   if (kept.length === 0) return [];
   const names = kept.length === 1 ? kept[0] : `${kept.slice(0, -1).join(', ')} and ${kept.at(-1)}`;
-  const verb = kept.length === 1 ? 'stays as it was, because it is' : 'stay as they were, because they are';
-  const message = `The ${names} of a face ${verb} hidden or unclear in one of the two pictures. Pictures in which nothing is in front of the face give a better result.`;
+  const [verb, why] =
+    kept.length === 1 ? ['stays as it was', 'because it is'] : ['stay as they were', 'because they are'];
+  const message = `The ${names} of a face ${verb}${often}, ${why} hidden or unclear ${where}. Pictures in which nothing is in front of the face give a better result.`;
   return [{ code: 'feature_kept', message }];
+}
+
+/**
+ * Returns the same hint about a video: a feature counts as kept if it is in most frames of a face that is seen for some
+ * time. What passes in front of a face, a blink or a turn does not count.
+ * @param tracks the changed faces, with the mean of what was taken in their frames
+ * @param frames number of frames with a changed face
+ */
+export function keptInFrames(
+  tracks: readonly { readonly frames: number; readonly taken: ShownFeatures }[],
+  frames: number,
+): Hint[] {
+  const long = tracks.filter((track) => track.frames >= SEEN_LONG * frames);
+  return keptFeatures(
+    long.map(({ taken }) => taken),
+    FRAMES,
+  );
 }
 
 /**

@@ -4,7 +4,7 @@ import type { Hint } from '@semblance/engine-api/findings';
 import { FrameMemory } from '@semblance/media/frame-memory';
 import { prefetch } from '@semblance/media/prefetch';
 import type { Media, Size, VideoFrame } from '@semblance/media/types';
-import { faceFromPoints } from '@semblance/vision/face-mesh';
+import { cropsOf, faceFromPoints } from '@semblance/vision/face-mesh';
 import type { Person, PersonFinder } from '@semblance/vision/person';
 import { peopleOf } from '../animate/look.ts';
 import { faceHints, framesUnchanged } from '../findings/hints.ts';
@@ -49,8 +49,8 @@ export const inspectIdentitySwap: Inspector = async ({ inputs: { character } }, 
   return { hints: characterHints(await readCharacter(character, tools, checkpoint)) };
 };
 
-function characterHints({ face }: Character): Hint[] {
-  return face ? faceHints(faceFromPoints(face.points, 1), CHARACTER) : [];
+function characterHints({ face, picture }: Character): Hint[] {
+  return face ? faceHints(faceFromPoints(face.points, 1), CHARACTER, cropsOf(picture)) : [];
 }
 
 export interface IdentitySwapJob {

@@ -110,7 +110,7 @@ async function swapped(
   times.source = performance.now() - start;
   const ofSource = [
     ...severalFaces(sources.length, FACE),
-    ...faceHints(source, FACE),
+    ...faceHints(source, FACE, cropsOf(face)),
     ...sourceHints(prepared, FACE),
   ];
   if (!target) {
@@ -118,6 +118,8 @@ async function swapped(
     const message = 'No face was found in the base image (image_key).';
     throw new RenderError('face_not_detected', message, { findings });
   }
+  // Soon it is painted over.
+  const ofTarget = faceHints(target, IMAGE, cropsOf(base.picture));
   const taken: ShownFeatures[] = [];
   for (const [index, place] of targets.entries()) {
     checkpoint();
@@ -125,7 +127,7 @@ async function swapped(
     taken.push(swapFace(base.picture, place, prepared, { cover, times }));
     progress(0.4 + (0.4 * (index + 1)) / targets.length, 'swap');
   }
-  const hints = [...ofSource, ...faceHints(target, IMAGE), ...keptFeatures(taken)];
+  const hints = [...ofSource, ...ofTarget, ...keptFeatures(taken)];
   return { base, faces: targets.length, times, findings: { faces: faceCounts(targets.length, left), hints } };
 }
 

@@ -44,6 +44,7 @@ async function swap(frames: readonly VideoFrame[]) {
         ...emptyTexture(16),
         points,
         shape: ALL_SHOWN,
+        taken: ALL_SHOWN,
         gaze: UNKNOWN_GAZE,
         grain: { share: 0, limit: 0 },
         level: analysed.push(analysed.length),

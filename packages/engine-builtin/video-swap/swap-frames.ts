@@ -1,6 +1,7 @@
 import type { VideoFrame, VideoWriter } from '@semblance/media/types';
 import type { FaceFinder } from '@semblance/vision/face-finder';
 import type { Face } from '@semblance/vision/face-mesh';
+import type { ShownFeatures } from '../swap/shown-features.ts';
 import { cutOut } from './cut-out.ts';
 import type { Openness } from './eyelids.ts';
 import { type FrameEyes, FrameEyesReader } from './frame-eyes.ts';
@@ -34,6 +35,13 @@ interface Key {
   texture(patch: number): Promise<FaceTexture>;
 }
 
+/** A face through its frames. */
+export interface TrackSwap {
+  readonly frames: number;
+  /** How much of each feature was taken from the source, in the mean of the frames. */
+  readonly taken: ShownFeatures;
+}
+
 /** Frames after which an unchanged face is analysed again. */
 const LONGEST_ALIKE = 120;
 /** Runs of frames that may be with the threads or the encoder while the next run is tracked. */
@@ -49,6 +57,7 @@ export class SwapFrames {
   readonly #render: number;
   #keys = new Map<number, Key>();
   #readers = new Map<number, FrameEyesReader>();
+  readonly #taken = new Map<number, { frames: number; taken: ShownFeatures }>();
   #written: Promise<void> = Promise.resolve();
   readonly #runs: Promise<void>[] = [];
   /** Number of frames with a swap, the most faces swapped in one frame, and the number of analyses. */
@@ -84,6 +93,20 @@ export class SwapFrames {
 
   async finish(): Promise<void> {
     await this.#written;
+  }
+
+  /** The faces that were drawn. */
+  get tracks(): readonly TrackSwap[] {
+    return [...this.#taken.values()];
+  }
+
+  #note(track: number, here: ShownFeatures): void {
+    const { frames, taken } = this.#taken.get(track) ?? { frames: 0, taken: here };
+    const mean = (of: keyof ShownFeatures) => taken[of] + (here[of] - taken[of]) / (frames + 1);
+    this.#taken.set(track, {
+      frames: frames + 1,
+      taken: { mouth: mean('mouth'), nose: mean('nose'), right: mean('right'), left: mean('left') },
+    });
   }
 
   close(): void {
@@ -199,6 +222,7 @@ export class SwapFrames {
         const after = all.find(({ index }) => index >= frame.index) ?? before;
         const [from, to] = await Promise.all([before.texture(before.patch), after.texture(before.patch)]);
         const share = after === before ? 0 : (frame.index - before.index) / (after.index - before.index);
+        this.#note(track, share < 0.5 ? from.taken : to.taken);
         const { points, width } = face;
         return { points, width, opacity, ...(eyes.get(placedFace) as FrameEyes), from, to, share };
       }),

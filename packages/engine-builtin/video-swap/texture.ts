@@ -45,6 +45,8 @@ export interface FaceTexture extends SizedTexture {
   readonly grain: Grain;
   /** Share of the source in the place and shape of each feature. */
   readonly shape: ShownFeatures;
+  /** Share of each feature that is taken from the source, in any shape. */
+  readonly taken: ShownFeatures;
   /** Where the source looks. */
   readonly gaze: Gaze;
   /** Brightness of the skin that was there. */
@@ -83,6 +85,7 @@ export function makeTexture(
       grain,
       level,
       shape: plan.shape,
+      taken: plan.skin.features,
       gaze: source.gaze,
     };
   });
@@ -104,7 +107,7 @@ function facePart(frame: Frame, face: Face, color: Colors): FramePart {
   return { picture: regionToRgb(frame, rect, color), x: rect.x, y: rect.y, step: 1 };
 }
 
-type Laid = Omit<FaceTexture, 'grain' | 'level' | 'shape' | 'gaze'>;
+type Laid = Omit<FaceTexture, 'grain' | 'level' | 'shape' | 'taken' | 'gaze'>;
 
 /** Lights every pixel of the source's patch as the plan says for its place. */
 function lay(plan: SwapPlan, source: SourceFace, color: Colors, frame: Frame, faceWidth: number): Laid {

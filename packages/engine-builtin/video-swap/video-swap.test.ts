@@ -206,6 +206,22 @@ describe('Video Swap', () => {
     expect(findings?.faces).toEqual({ found: 2, changed: 1, left: [{ reason: 'bystander', count: 1 }] });
   });
 
+  it('tells of a feature that stays in most frames, and not of what passes in front of it', async () => {
+    const board = admiral.data.slice();
+    for (let y = 268; y < 330; y++)
+      for (let x = 200; x < 330; x++) board.set([60, 110, 165], (y * admiral.width + x) * 3);
+    const covered = { ...portrait(16), picture: { ...admiral, data: board } };
+    const hints = async (name: string, scenes: readonly Scene[]) =>
+      (await swap(await clip(name, scenes), ASTRONAUT)).findings?.hints;
+    expect(await hints('covered.mp4', [portrait(8), covered])).toMatchObject([
+      {
+        code: 'feature_kept',
+        message: expect.stringMatching(/^The mouth of a face stays as it was in most/),
+      },
+    ]);
+    expect(await hints('passing.mp4', [portrait(16), { ...covered, frames: 4 }])).toEqual([]);
+  });
+
   it('says whether the video or the picture shows no face', async () => {
     const video = await clip('nobody.mp4', [uniform(3)]);
     await expect(swap(video, ASTRONAUT)).rejects.toMatchObject({

@@ -12,6 +12,7 @@ import {
   faceHints,
   framesUnchanged,
   hintsOfLeft,
+  keptInFrames,
   LOOKED_AT,
   severalFaces,
   sourceHints,
@@ -71,7 +72,7 @@ async function readSource(
     source: { picture, points: face.points, score: face.score, options },
     hints: [
       ...severalFaces(faces.length, FACE),
-      ...faceHints(face, FACE),
+      ...faceHints(face, FACE, cropsOf(picture)),
       ...sourceHints(prepareSource(picture, face, LOOKED_AT, options), FACE),
     ],
   };
@@ -174,6 +175,7 @@ export async function videoSwap(
         faces: faceCounts(swap.mostFaces, tracker.left),
         hints: [
           ...hints,
+          ...keptInFrames(swap.tracks, swap.swapped),
           ...framesUnchanged(
             { unchanged: written.frames - swap.swapped, frames: written.frames },
             VIDEO,

@@ -27,6 +27,7 @@ function threads(draw: SwapThreads['draw']) {
         ...emptyTexture(16),
         points,
         shape: ALL_SHOWN,
+        taken: ALL_SHOWN,
         gaze: UNKNOWN_GAZE,
         grain: { share: 0, limit: 0 },
         level: 100,
