@@ -3,6 +3,7 @@ import { pushPull } from '@semblance/vision/plane/fill';
 import { blur, type Plane, plane, sample, shrinkPlane, smoothstep } from '@semblance/vision/plane/plane';
 import type { WarpMap } from '@semblance/vision/plane/warp-map';
 import { type Lighting, litSource, ownPixels } from './aligned.ts';
+import { browsTaken, wholeBrows } from './brows.ts';
 import { featureMask, type Wearing } from './feature-mask.ts';
 import { type Channels, luma } from './light.ts';
 import { type EyesKnown, type ShownFeatures, shownFeatures } from './shown-features.ts';
@@ -30,7 +31,7 @@ export interface SkinBlendParts extends Lighting {
   readonly own: WarpMap;
   /** x and y of each mesh point, stride 2. */
   readonly points: Float32Array;
-  readonly wearing: Wearing;
+  readonly wearing: Omit<Wearing, 'brows'>;
   /** Share of each feature that is taken; undefined: it is to be found out. */
   readonly features: ShownFeatures | undefined;
   /** Share of each pixel that must stay the target's because the source does not show it. */
@@ -100,12 +101,23 @@ export function blendSkin(
       parts.points,
       faceWidth,
     );
-  const mask = featureMask(parts.points, parts.keep, faceWidth, parts.wearing, features);
+  const missing = smoothstep(ENLARGED[0], ENLARGED[1], parts.targetWidth / source.resolved);
+  const brows = browsTaken(bands, parts.points, missing);
+  const mask = featureMask(parts.points, parts.keep, faceWidth, { ...parts.wearing, brows }, features);
+  // Where the source's brows are taken, nothing of the target's own ones may remain beside them.
+  const replaced = parts.wearing.glasses ? 0 : brows * Math.min(features.right, features.left);
+  const ownBrows = wholeBrows(bands[0], parts.points, freeOf(parts), faceWidth);
+  const dark = plane(mask.width, mask.height);
+  for (let i = 0; i < mask.data.length; i++) {
+    const gone = replaced * (ownBrows.data[i] as number);
+    mask.data[i] = Math.max(mask.data[i] as number, gone);
+    dark.data[i] = Math.max(parts.dark.data[i] as number, gone);
+  }
   const share = blur(mask, SOFT * faceWidth);
   for (let i = 0; i < share.data.length; i++)
     share.data[i] = (share.data[i] as number) * (1 - (parts.keep.data[i] as number));
   const masks = masksOf(share, faceWidth);
-  const bare = withoutFeatures(own, share, parts.dark);
+  const bare = withoutFeatures(own, share, dark);
   const detail = skinDetail(bands, parts, { share, likeness: source.likeness });
   const correction = [0, 1, 2].map((c) => {
     const apart = plane(share.width, share.height);
@@ -127,7 +139,8 @@ export function blendSkin(
   for (let i = 0; i < free.data.length; i++)
     free.data[i] = (share.data[i] as number) * (1 - (parts.mouth.data[i] as number));
   const blend = { share: free, sharpness, features, correction: correction as unknown as Channels };
-  return withOwnDetail(blend, { own, lit }, { ...parts, faceWidth, sourceWidth: source.resolved });
+  if (missing === 0) return blend;
+  return withOwnDetail(blend, { own, lit }, { missing, scale: (RESOLVED * faceWidth) / source.resolved });
 }
 
 /**
@@ -137,15 +150,13 @@ export function blendSkin(
 function withOwnDetail(
   blend: SkinBlend,
   { own, lit }: { readonly own: Channels; readonly lit: Channels },
-  { faceWidth, sourceWidth, targetWidth }: { faceWidth: number; sourceWidth: number; targetWidth: number },
+  { missing, scale }: { missing: number; scale: number },
 ): SkinBlend {
-  const missing = smoothstep(ENLARGED[0], ENLARGED[1], targetWidth / sourceWidth);
-  if (missing === 0) return blend;
   const { width, height } = blend.share;
   const share = plane(width, height);
   for (let i = 0; i < share.data.length; i++) share.data[i] = (1 - missing) * (blend.share.data[i] as number);
   const correction = blend.correction.map((channel, c) => {
-    const coarse = blur(own[c] as Plane, (RESOLVED * faceWidth) / sourceWidth);
+    const coarse = blur(own[c] as Plane, scale);
     const out = plane(width, height);
     for (let i = 0; i < out.data.length; i++) {
       const exchanged = missing * (blend.share.data[i] as number);
