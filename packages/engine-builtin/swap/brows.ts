@@ -1,23 +1,43 @@
 import { LEFT_BROW, RIGHT_BROW } from '@semblance/vision/face-regions';
 import { fillPolygon, grow, type Plane, plane, smoothstep } from '@semblance/vision/plane/plane';
 import { convexHull } from './convex-hull.ts';
-import { hysteresis } from './cover.ts';
 
-/** Distance from a brow's mesh to which its hairs are followed, as a share of the face width. */
-const REACH = 0.12;
-/** Darkness from which a pixel belongs to a brow, as a share of that brow's mean, and in levels. */
-const HAIR = 0.35;
-const LEAST_HAIR = 6;
-/** Width of the margin around a brow that holds its single hairs, as a share of the face width. */
-const MARGIN = 0.02;
-/** Ratios of the second face's brows to the first's, in darkness, at which none and all of them is taken. */
-const PALE = [0.4, 0.75] as const;
+/** Ratios of soft brows to those they replace, in darkness, up to which none and from which all of them is taken. */
+const DARKER = [1.25, 2] as const;
 
-/** The brows of one face, on the work grid. */
+/** Rings around a brow in which hair that hangs over it is seen, as shares of the face width. */
+const RING = [0.025, 0.06] as const;
+/** Mesh points at the ends of the brows, beside which hair grows on the temples of many. */
+const TAILS: readonly number[] = [46, 70, 276, 300];
+/** Share of that ring from which hair hangs over the brow. */
+const UNDER_HAIR = 0.4;
+
+/** Returns 1 on the brows of a mesh. */
 function browsOf(points: Float32Array, size: Plane): Plane {
   const out = plane(size.width, size.height);
   for (const brow of [RIGHT_BROW, LEFT_BROW]) fillPolygon(out, convexHull(points, brow));
   return out;
+}
+
+/**
+ * Returns whether both brows are free of a fringe. The hairs of a brow and those over it look alike, so what surrounds
+ * the brow decides.
+ * @param visible 1 where the face shows, on the grid of `points`
+ */
+export function browsFree(visible: Plane, points: Float32Array, faceWidth: number): boolean {
+  return [RIGHT_BROW, LEFT_BROW].every((brow) => {
+    const shape = plane(visible.width, visible.height);
+    const body = brow.filter((index) => !TAILS.includes(index));
+    fillPolygon(shape, convexHull(points, body));
+    const [inner, outer] = RING.map((width) => grow(shape, width * faceWidth)) as [Plane, Plane];
+    let [hidden, all] = [0, 1e-6];
+    for (let i = 0; i < shape.data.length; i++) {
+      const ring = (outer.data[i] as number) - (inner.data[i] as number);
+      hidden += ring * (1 - (visible.data[i] as number));
+      all += ring;
+    }
+    return hidden / all < UNDER_HAIR;
+  });
 }
 
 /** Returns how much darker brows are than the skin around them, in levels. @param detail of the brightness */
@@ -31,8 +51,9 @@ function darkness(detail: Plane, brows: Plane): number {
 }
 
 /**
- * Returns the share in which a second face's brows replace those of a first one, 0–1. Soft brows that are paler get
- * their hairs from the first face; two brows of such different darkness make neither the one nor the other.
+ * Returns the share in which a second face's brows replace those of a first one, 0–1. Brows that lack detail get
+ * hairs from the first face. Unless they are clearly darker than those hairs they would look washed out, so the first
+ * face keeps its brows.
  * @param details detail of the brightness of both faces
  * @param missing how much of its finest detail the second face lacks, 0–1
  */
@@ -44,23 +65,5 @@ export function browsTaken(
   if (missing === 0) return 1;
   const brows = browsOf(points, own);
   const ratio = (darkness(other, brows) + 1) / (darkness(own, brows) + 1);
-  return 1 - missing * (1 - smoothstep(PALE[0], PALE[1], ratio));
-}
-
-/**
- * Returns 1 on the hairs of a face's brows and close to them. A mesh often ends before a brow does, or runs beside
- * a painted one.
- * @param detail of the brightness
- * @param open share of each pixel that nothing covers
- */
-export function wholeBrows(detail: Plane, points: Float32Array, open: Plane, faceWidth: number): Plane {
-  const brows = browsOf(points, detail);
-  const near = grow(brows, REACH * faceWidth);
-  const hair = Math.max(LEAST_HAIR, HAIR * darkness(detail, brows));
-  for (let i = 0; i < near.data.length; i++)
-    if (-(detail.data[i] as number) < hair || (open.data[i] as number) < 0.5) near.data[i] = 0;
-  return grow(
-    hysteresis(near, (i) => brows.data[i] === 1),
-    MARGIN * faceWidth,
-  );
+  return 1 - missing * (1 - smoothstep(DARKER[0], DARKER[1], ratio));
 }

@@ -3,7 +3,7 @@ import { pushPull } from '@semblance/vision/plane/fill';
 import { blur, type Plane, plane, sample, shrinkPlane, smoothstep } from '@semblance/vision/plane/plane';
 import type { WarpMap } from '@semblance/vision/plane/warp-map';
 import { type Lighting, litSource, ownPixels } from './aligned.ts';
-import { browsTaken, wholeBrows } from './brows.ts';
+import { browsTaken } from './brows.ts';
 import { featureMask, type Wearing } from './feature-mask.ts';
 import { type Channels, luma } from './light.ts';
 import { type EyesKnown, type ShownFeatures, shownFeatures } from './shown-features.ts';
@@ -102,22 +102,13 @@ export function blendSkin(
       faceWidth,
     );
   const missing = smoothstep(ENLARGED[0], ENLARGED[1], parts.targetWidth / source.resolved);
-  const brows = browsTaken(bands, parts.points, missing);
+  const brows = source.browsFree ? browsTaken(bands, parts.points, missing) : 0;
   const mask = featureMask(parts.points, parts.keep, faceWidth, { ...parts.wearing, brows }, features);
-  // Where the source's brows are taken, nothing of the target's own ones may remain beside them.
-  const replaced = parts.wearing.glasses ? 0 : brows * Math.min(features.right, features.left);
-  const ownBrows = wholeBrows(bands[0], parts.points, freeOf(parts), faceWidth);
-  const dark = plane(mask.width, mask.height);
-  for (let i = 0; i < mask.data.length; i++) {
-    const gone = replaced * (ownBrows.data[i] as number);
-    mask.data[i] = Math.max(mask.data[i] as number, gone);
-    dark.data[i] = Math.max(parts.dark.data[i] as number, gone);
-  }
   const share = blur(mask, SOFT * faceWidth);
   for (let i = 0; i < share.data.length; i++)
     share.data[i] = (share.data[i] as number) * (1 - (parts.keep.data[i] as number));
   const masks = masksOf(share, faceWidth);
-  const bare = withoutFeatures(own, share, dark);
+  const bare = withoutFeatures(own, share, parts.dark);
   const detail = skinDetail(bands, parts, { share, likeness: source.likeness });
   const correction = [0, 1, 2].map((c) => {
     const apart = plane(share.width, share.height);
