@@ -9,8 +9,8 @@ const DARKER = [1.25, 2] as const;
 const RING = [0.025, 0.06] as const;
 /** Mesh points at the ends of the brows, beside which hair grows on the temples of many. */
 const TAILS: readonly number[] = [46, 70, 276, 300];
-/** Share of that ring from which hair hangs over the brow. */
-const UNDER_HAIR = 0.4;
+/** Share of that ring, as the root mean square of both brows, from which a fringe hangs over them. */
+const UNDER_HAIR = 0.315;
 
 /** Returns 1 on the brows of a mesh. */
 function browsOf(points: Float32Array, size: Plane): Plane {
@@ -25,7 +25,7 @@ function browsOf(points: Float32Array, size: Plane): Plane {
  * @param visible 1 where the face shows, on the grid of `points`
  */
 export function browsFree(visible: Plane, points: Float32Array, faceWidth: number): boolean {
-  return [RIGHT_BROW, LEFT_BROW].every((brow) => {
+  const shares = [RIGHT_BROW, LEFT_BROW].map((brow) => {
     const shape = plane(visible.width, visible.height);
     const body = brow.filter((index) => !TAILS.includes(index));
     fillPolygon(shape, convexHull(points, body));
@@ -36,8 +36,9 @@ export function browsFree(visible: Plane, points: Float32Array, faceWidth: numbe
       hidden += ring * (1 - (visible.data[i] as number));
       all += ring;
     }
-    return hidden / all < UNDER_HAIR;
+    return hidden / all;
   });
+  return Math.hypot(...shares) / Math.SQRT2 < UNDER_HAIR;
 }
 
 /** Returns how much darker brows are than the skin around them, in levels. @param detail of the brightness */

@@ -41,7 +41,7 @@ export interface SourceFace {
   /** Pixels of `visible` per pixel of `image`. */
   readonly visibleScale: number;
   readonly glasses: boolean;
-  /** Whether no hair hangs over its brows. */
+  /** Whether no fringe hangs over its brows; behind glasses this is not known. */
   readonly browsFree: boolean;
   readonly gaze: Gaze;
   /** How surely it wears a beard, 0–1. */
@@ -131,6 +131,7 @@ function analyse(
   const beard = beardOf(coarse.image, flat, analysisWidth);
   const covered = shareHidden(visible, zones.face);
   const whole = makeWhole(cut, analysisWidth);
+  const glasses = cover.hasGlasses || framed;
   return {
     image,
     coarse: coarse.image,
@@ -140,8 +141,8 @@ function analyse(
     visible: whole.visible,
     clean: cover.clean,
     visibleScale,
-    glasses: cover.hasGlasses || framed,
-    browsFree: browsFree(visible, flat, analysisWidth),
+    glasses,
+    browsFree: glasses || browsFree(visible, flat, analysisWidth),
     gaze: gazeOf(cropsOf(picture), face.points),
     beard,
     grey,
