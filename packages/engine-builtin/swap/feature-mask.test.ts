@@ -34,7 +34,7 @@ const PHILTRUM = [164];
 const NASAL_ROOT = [6];
 
 describe('featureMask', () => {
-  const plain = { glasses: false, beard: 0 };
+  const plain = { glasses: false, beard: 0, brows: 1 };
 
   it('takes eyes, brows, nose and lips with the skin beside them, and no cheeks', () => {
     for (const group of [LEFT_EYE, LEFT_BROW, LIPS_OUTER, PHILTRUM, NASAL_ROOT])
@@ -46,6 +46,13 @@ describe('featureMask', () => {
     const glasses = { ...plain, glasses: true };
     expect(all(at([...LEFT_BROW, ...NASAL_ROOT], glasses), 0)).toBe(true);
     expect(all(at([...LEFT_EYE, ...LIPS_OUTER], glasses), 1)).toBe(true);
+  });
+
+  it('keeps the eyes without their brows', () => {
+    const browless = { ...plain, brows: 0 };
+    expect(all(at([63, 105, 66, 293, 334, 296], browless), 0)).toBe(true);
+    expect(all(at([...LEFT_EYE, ...LIPS_OUTER, ...NASAL_ROOT], browless), 1)).toBe(true);
+    expect(at([334], { ...plain, brows: 0.5 })).toEqual([0.5]);
   });
 
   it('leaves out what is hidden', () => {

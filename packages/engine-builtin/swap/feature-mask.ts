@@ -13,14 +13,17 @@ const LOWER_NOSE = NOSE.slice(NOSE.indexOf(3));
 
 /** Widths by which the features are grown, as shares of the face width: what belongs to them lies around them. */
 const GROWN = 0.08;
-/** The same where hair or a frame lies close by. */
+/** The same where hair or a frame lies close by, and around eyes without their brows. */
 const TIGHT = 0.02;
+const LIDS = 0.04;
 
 export interface Wearing {
   /** Whether the source wears glasses. */
   readonly glasses: boolean;
   /** How surely either face wears a beard, 0–1. */
   readonly beard: number;
+  /** Share of the source's brows that is taken, 0–1. */
+  readonly brows: number;
 }
 
 /**
@@ -35,7 +38,7 @@ export function featureMask(
   points: Float32Array,
   size: { readonly width: number; readonly height: number },
   faceWidth: number,
-  { glasses, beard }: Wearing,
+  { glasses, beard, brows }: Wearing,
   shown: ShownFeatures,
 ): Plane {
   const draw = (group: readonly number[], grown: number): Plane => {
@@ -61,7 +64,13 @@ export function featureMask(
   for (const [eye, brow, share] of [
     [RIGHT_EYE, RIGHT_BROW, shown.right],
     [LEFT_EYE, LEFT_BROW, shown.left],
-  ] as const)
-    if (share > 0) add(glasses ? draw(eye, TIGHT) : draw([...eye, ...brow], GROWN), share);
+  ] as const) {
+    if (share === 0) continue;
+    if (glasses) add(draw(eye, TIGHT), share);
+    else {
+      if (brows > 0) add(draw([...eye, ...brow], GROWN), share * brows);
+      if (brows < 1) add(draw(eye, LIDS), share);
+    }
+  }
   return out;
 }

@@ -165,6 +165,7 @@ function neighbours(): { points: Uint16Array; starts: Uint16Array } {
  * eyes also take the source's shape, but keep the target's openings (its expression).
  * @param width of the face
  * @param shown share of each feature that moves
+ * @param browsMove whether the brows are among them
  * @returns x and y of each point, stride 2
  */
 export function mixShape(
@@ -172,6 +173,7 @@ export function mixShape(
   source: Float32Array,
   width: number,
   shown: ShownFeatures = ALL_SHOWN,
+  browsMove = true,
 ): Float32Array {
   const weights = new Float32Array(POINTS);
   for (const index of RIGID) weights[index] = 1;
@@ -196,7 +198,7 @@ export function mixShape(
   shapeLips(target, posed, set);
   for (const [side, brow] of [RIGHT_BROW, LEFT_BROW].entries()) {
     share = side === 0 ? shown.right : shown.left;
-    for (const index of brow) set(index, dx(index), dy(index));
+    for (const index of brow) set(index, browsMove ? dx(index) : 0, browsMove ? dy(index) : 0);
     shapeEye(target, posed, EYES[side] as (typeof EYES)[number], set);
   }
   relax(move, fixed);

@@ -3,9 +3,11 @@ import { pushPull } from '@semblance/vision/plane/fill';
 import { blur, type Plane, plane, sample, shrinkPlane, smoothstep } from '@semblance/vision/plane/plane';
 import type { WarpMap } from '@semblance/vision/plane/warp-map';
 import { type Lighting, litSource, ownPixels } from './aligned.ts';
+import { browsTaken } from './brows.ts';
 import { eyeTone } from './eye-tone.ts';
 import { featureMask, type Wearing } from './feature-mask.ts';
 import { type Channels, luma } from './light.ts';
+import { withOwnDetail } from './own-detail.ts';
 import { type EyesKnown, type ShownFeatures, shownFeatures } from './shown-features.ts';
 import type { SourceFace } from './source-face.ts';
 
@@ -31,7 +33,7 @@ export interface SkinBlendParts extends Lighting {
   readonly own: WarpMap;
   /** x and y of each mesh point, stride 2. */
   readonly points: Float32Array;
-  readonly wearing: Wearing;
+  readonly wearing: Omit<Wearing, 'brows'>;
   /** Share of each feature that is taken; undefined: it is to be found out. */
   readonly features: ShownFeatures | undefined;
   /** Share of each pixel that must stay the target's because the source does not show it. */
@@ -105,7 +107,9 @@ export function blendSkin(
       parts.points,
       faceWidth,
     );
-  const mask = featureMask(parts.points, parts.keep, faceWidth, parts.wearing, features);
+  const missing = smoothstep(ENLARGED[0], ENLARGED[1], parts.targetWidth / source.resolved);
+  const brows = source.browsFree ? browsTaken(bands, parts.points, missing) : 0;
+  const mask = featureMask(parts.points, parts.keep, faceWidth, { ...parts.wearing, brows }, features);
   const share = blur(mask, SOFT * faceWidth);
   for (let i = 0; i < share.data.length; i++)
     share.data[i] = (share.data[i] as number) * (1 - (parts.keep.data[i] as number));
@@ -135,44 +139,10 @@ export function blendSkin(
   for (let i = 0; i < free.data.length; i++)
     free.data[i] = (share.data[i] as number) * (1 - (parts.mouth.data[i] as number));
   const blend = { share: free, sharpness, features, correction: correction as unknown as Channels };
-  return withOwnDetail(blend, { own, lit: plain }, { ...parts, faceWidth, sourceWidth: source.resolved });
-}
-
-/**
- * Gives the features the target's own detail where the source has none, because its picture shows it smaller: lashes,
- * hairs of a brow. Shape, brightness and colour stay the source's. Its eyes are the target's in the source's shape,
- * because detail of one iris does not fit another.
- */
-function withOwnDetail(
-  blend: SkinBlend,
-  { own, lit }: { readonly own: Channels; readonly lit: Channels },
-  {
-    eyes,
-    faceWidth,
-    sourceWidth,
-    targetWidth,
-  }: { eyes: Plane; faceWidth: number; sourceWidth: number; targetWidth: number },
-): SkinBlend {
-  const missing = smoothstep(ENLARGED[0], ENLARGED[1], targetWidth / sourceWidth);
   if (missing === 0) return blend;
-  const { width, height } = blend.share;
-  const share = plane(width, height);
-  const blobs = smoothstep(BLURRED[0], BLURRED[1], targetWidth / sourceWidth);
-  const other = (i: number): number => 1 - blobs * (eyes.data[i] as number);
-  for (let i = 0; i < share.data.length; i++)
-    share.data[i] = other(i) * (1 - missing) * (blend.share.data[i] as number);
-  const correction = blend.correction.map((channel, c) => {
-    const coarse = blur(own[c] as Plane, (RESOLVED * faceWidth) / sourceWidth);
-    const out = plane(width, height);
-    for (let i = 0; i < out.data.length; i++) {
-      const exchanged = missing * (blend.share.data[i] as number);
-      const source = blend.sharpness * ((lit[c] as Plane).data[i] as number);
-      out.data[i] =
-        other(i) * ((channel.data[i] as number) + exchanged * (source - (coarse.data[i] as number)));
-    }
-    return out;
-  });
-  return { ...blend, share, correction: correction as unknown as Channels };
+  const blobs = smoothstep(BLURRED[0], BLURRED[1], parts.targetWidth / source.resolved);
+  const scale = (RESOLVED * faceWidth) / source.resolved;
+  return withOwnDetail(blend, { own, lit: plain }, { missing, scale, eyes: parts.eyes, blobs });
 }
 
 function sum(a: Plane, b: Plane): Plane {

@@ -8,6 +8,7 @@ import { blur, grow, type Plane, plane, sample } from '@semblance/vision/plane/p
 import { withScratch } from '@semblance/vision/plane/scratch';
 import { LIKENESS } from '../settings.ts';
 import { beardOf } from './beard.ts';
+import { browsFree } from './brows.ts';
 import { findCover, SOURCE_COVER } from './cover.ts';
 import { faceZones } from './face-zones.ts';
 import { findFringe } from './fringe.ts';
@@ -40,6 +41,8 @@ export interface SourceFace {
   /** Pixels of `visible` per pixel of `image`. */
   readonly visibleScale: number;
   readonly glasses: boolean;
+  /** Whether no fringe hangs over its brows; behind glasses this is not known. */
+  readonly browsFree: boolean;
   readonly gaze: Gaze;
   /** How surely it wears a beard, 0–1. */
   readonly beard: number;
@@ -128,6 +131,7 @@ function analyse(
   const beard = beardOf(coarse.image, flat, analysisWidth);
   const covered = shareHidden(visible, zones.face);
   const whole = makeWhole(cut, analysisWidth);
+  const glasses = cover.hasGlasses || framed;
   return {
     image,
     coarse: coarse.image,
@@ -137,7 +141,8 @@ function analyse(
     visible: whole.visible,
     clean: cover.clean,
     visibleScale,
-    glasses: cover.hasGlasses || framed,
+    glasses,
+    browsFree: glasses || browsFree(visible, flat, analysisWidth),
     gaze: gazeOf(cropsOf(picture), face.points),
     beard,
     grey,

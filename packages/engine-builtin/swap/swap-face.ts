@@ -134,7 +134,7 @@ export function planSwap(
   lap('mask');
   // Behind glasses only what is seen through the lenses changes, so that frame, brows and lids stay whole.
   const shape = framed ? { ...(known ?? ALL_SHOWN), right: 0, left: 0 } : (known ?? ALL_SHOWN);
-  const mixed = mixShape(points, source.points, faceWidth, shape);
+  const mixed = mixShape(points, source.points, faceWidth, shape, source.browsFree);
   const depth = Float32Array.from({ length: POINTS }, (_, i) => points[i * 3 + 2] as number);
   const from = flatten(source.points);
   const direct = emptyMap(width, height);
