@@ -13,19 +13,22 @@ import { preparePortrait } from '../animate/prepare.ts';
 import { framesUnchanged } from '../findings/hints.ts';
 import type { Inspector, Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
+import { DriverMotion } from './driver-motion.ts';
 import { FaceTracker } from './face-tracker.ts';
-import { DriverReference, type Motion } from './measure.ts';
 import { type MouthScale, measureMouth } from './mouth-scale.ts';
-import { neutralOf, Retargeter } from './retarget.ts';
+import { Retargeter } from './retarget.ts';
 
 /** Largest shorter side of the output, in pixels. */
 const SHORTER_SIDE = 1080;
 /** Largest shorter side, in pixels, at which a driver is decoded; it is never shown, so more pixels are useless. */
 export const DRIVER_SIDE = 720;
-/** Number of frames with a face from which the driver's rest is determined before the first frame is drawn. */
-const NEUTRAL_FRAMES = 15;
-/** Number of frames without a face that wait for one; further frames show the still. */
-const MAX_WAITING = 240;
+/**
+ * Number of frames from which the driver's rest is determined before the first one is drawn: a minute or two, which
+ * is most clips as a whole. The beginning alone may be a smile, a blink or a word.
+ */
+const REST_FRAMES = 3000;
+/** Share of the progress that the tracking makes. */
+const TRACKED = 0.6;
 
 const IMAGE = { role: 'image', name: 'character picture' };
 const DRIVER = { role: 'motion_video', name: 'motion video' };
@@ -86,11 +89,16 @@ export async function transferMotion(
     frameRate: video.frameRate,
     ...(info.audio ? { audio: { path: job.driver } } : {}),
   });
+  const done = { tracked: 0, drawn: 0 };
+  const advance = (part: keyof typeof done, frames: number): void => {
+    done[part] = Math.min(1, frames / Math.max(1, video.frameCount));
+    onProgress(0.03 + 0.92 * (TRACKED * done.tracked + (1 - TRACKED) * done.drawn), 'animate');
+  };
   const drawn = new PortraitVideo(portrait, { threads: drawThreads(), writer }, (frames) => {
-    onProgress(0.03 + 0.92 * Math.min(1, frames / Math.max(1, video.frameCount)), 'animate');
+    advance('drawn', frames);
   });
   try {
-    const animation = new Animation({ portrait, mouth }, drawn);
+    const animation = new Animation({ portrait, mouth }, drawn, checkpoint);
     const tracker = new FaceTracker(finder, checkpoint, 'both-ways');
     const size = outputSize(video, DRIVER_SIDE);
     const frames = media.decodeVideo(job.driver, info, { signal, size });
@@ -101,8 +109,8 @@ export async function transferMotion(
       if (frame.index > 0) gapUs = frame.ptsUs - lastUs;
       lastUs = frame.ptsUs;
       const face = await timed('track', () => tracker.track(frame));
-      // Other threads draw the waiting frames while the next ones are tracked here.
       await timed('draw', () => animation.add(frame, face?.points));
+      advance('tracked', frame.index + 1);
     }
     if (!animation.sawFace) {
       const message = 'No face was found in the motion video (motion_video_key).';
@@ -153,32 +161,34 @@ class Animation {
   readonly #portrait: Portrait;
   readonly #mouth: MouthScale;
   readonly #video: PortraitVideo;
-  readonly #waiting: { readonly ptsUs: number; readonly motion: Motion | undefined }[] = [];
-  #reference: DriverReference | undefined;
-  #retargeter: Retargeter | undefined;
-  #seen = 0;
+  readonly #waiting: { readonly ptsUs: number; readonly points: Float32Array | undefined }[] = [];
+  readonly #checkpoint: () => void;
+  #driver: { readonly motion: DriverMotion; readonly retargeter: Retargeter } | undefined;
+  #seen = false;
   /** Number of frames without the driver's face. */
   unseen = 0;
 
-  constructor({ portrait, mouth }: { portrait: Portrait; mouth: MouthScale }, video: PortraitVideo) {
+  constructor(
+    { portrait, mouth }: { portrait: Portrait; mouth: MouthScale },
+    video: PortraitVideo,
+    checkpoint: () => void,
+  ) {
     this.#portrait = portrait;
     this.#mouth = mouth;
     this.#video = video;
+    this.#checkpoint = checkpoint;
   }
 
   get sawFace(): boolean {
-    return this.#reference !== undefined;
+    return this.#seen;
   }
 
-  /** Takes the next frame, and draws all frames that do not need the driver's rest. */
+  /** Takes the next frame, and draws those that wait once enough is known of the driver's rest. */
   async add({ ptsUs }: VideoFrame, points: Float32Array | undefined): Promise<void> {
-    if (points) {
-      this.#reference ??= new DriverReference(points);
-      this.#seen++;
-    } else this.unseen++;
-    this.#waiting.push({ ptsUs, motion: points ? this.#reference?.measure(points) : undefined });
-    const known = this.#retargeter !== undefined || this.#seen >= NEUTRAL_FRAMES;
-    if (known || this.#waiting.length >= MAX_WAITING) await this.#drawAll();
+    if (points) this.#seen = true;
+    else this.unseen++;
+    this.#waiting.push({ ptsUs, points });
+    if (this.#driver || this.#waiting.length >= REST_FRAMES) await this.#drawAll();
   }
 
   /** Draws the remaining frames and waits until all are written. */
@@ -188,12 +198,15 @@ class Animation {
   }
 
   async #drawAll(): Promise<void> {
-    if (!this.#retargeter && this.#seen > 0) {
-      const motions = this.#waiting.flatMap(({ motion }) => (motion ? [motion] : []));
-      this.#retargeter = new Retargeter(this.#portrait, neutralOf(motions), this.#mouth);
+    const seen = this.#waiting.flatMap(({ points }) => (points ? [points] : []));
+    if (!this.#driver && seen.length > 0) {
+      const motion = new DriverMotion(seen);
+      this.#driver = { motion, retargeter: new Retargeter(this.#portrait, motion.neutral, this.#mouth) };
     }
-    for (const { ptsUs, motion } of this.#waiting.splice(0)) {
-      await this.#video.add(this.#retargeter?.pose(motion, ptsUs) ?? REST, ptsUs);
+    for (const { ptsUs, points } of this.#waiting.splice(0)) {
+      this.#checkpoint();
+      const motion = points && this.#driver?.motion.measure(points);
+      await this.#video.add(this.#driver?.retargeter.pose(motion, ptsUs) ?? REST, ptsUs);
     }
   }
 }

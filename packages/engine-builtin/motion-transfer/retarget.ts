@@ -38,23 +38,31 @@ export interface Neutral {
   readonly brows: readonly [number, number, number, number];
 }
 
+/** Share of a clip's frames, those with the most closed lips, in which a mouth counts as at rest. */
+const AT_REST = 0.1;
+/** Rank of an eye's openness among all frames that counts as open: eyes are shut for less than the rest of a clip. */
+const OPEN_RANK = 0.8;
+
 /**
- * Determines the rest from the first frames: the most frequent openness of the eyes, the most closed lips, the
- * median of the brows.
+ * Determines the rest from all frames, in whatever state they begin: eyes as open as they mostly are, the median of
+ * the brows, and the median of the lips where they are most closed.
  */
 export function neutralOf(motions: readonly Motion[]): Neutral {
-  const rank = (values: readonly number[], share: number): number => {
-    const sorted = [...values].sort((a, b) => a - b);
+  const each = (from: readonly Motion[], share: number, pick: (motion: Motion) => number): number => {
+    const sorted = Float64Array.from(from, pick).sort();
     return sorted[Math.round((sorted.length - 1) * share)] as number;
   };
-  const opening = ({ lips }: Motion): number => lipGaps(lips).reduce((sum, gap) => sum + gap, 0);
-  const closed = motions.reduce((best, motion) => (opening(motion) < opening(best) ? motion : best));
-  const each = (share: number, pick: (motion: Motion) => number): number => rank(motions.map(pick), share);
+  const openings = new Map(
+    motions.map((motion) => [motion, lipGaps(motion.lips).reduce((sum, gap) => sum + gap, 0)]),
+  );
+  const closed = [...motions]
+    .sort((a, b) => (openings.get(a) as number) - (openings.get(b) as number))
+    .slice(0, Math.max(1, Math.round(AT_REST * motions.length)));
   return {
-    lips: closed.lips,
-    eyes: [each(0.7, ({ eyes }) => eyes[0]), each(0.7, ({ eyes }) => eyes[1])],
+    lips: (closed[0] as Motion).lips.map((_, i) => each(closed, 0.5, ({ lips }) => lips[i] as number)),
+    eyes: [each(motions, OPEN_RANK, ({ eyes }) => eyes[0]), each(motions, OPEN_RANK, ({ eyes }) => eyes[1])],
     brows: [0, 1, 2, 3].map((k) =>
-      each(0.5, ({ brows }) => brows[k] as number),
+      each(motions, 0.5, ({ brows }) => brows[k] as number),
     ) as unknown as Neutral['brows'],
   };
 }
