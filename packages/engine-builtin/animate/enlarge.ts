@@ -2,7 +2,7 @@ import type { Picture } from '@semblance/engine-api/picture';
 import type { CropTransform, RgbImage } from '@semblance/vision/picture';
 import { type Plane, smoothstep } from '@semblance/vision/plane/plane';
 import { type Copies, type Corners, copied } from './copies.ts';
-import type { Layers } from './plate.ts';
+import type { ClipBox } from './raster.ts';
 
 /** What is known of each pixel of a small picture. */
 interface Fields {
@@ -17,10 +17,10 @@ interface Fields {
 /** Returns background and opacity over a box of the picture, from those of a small picture of it. */
 export function enlarge(
   picture: Picture,
-  box: Layers['box'],
+  box: ClipBox,
   { scale }: CropTransform,
   { smooth, copies, hidden, alpha }: Fields,
-): Pick<Layers, 'background' | 'alpha'> {
+): { background: Uint8Array; alpha: Uint8Array } {
   const width = box.right - box.left;
   const height = box.bottom - box.top;
   const background = new Uint8ClampedArray(width * height * 3);
@@ -147,7 +147,7 @@ function nearest({ width, height }: Plane, x: number, y: number): number {
  * Returns the typical difference of a background pixel from its neighbours, in levels; made-up background gets the
  * same grain.
  */
-function grainOf(picture: Picture, box: Layers['box'], isSeen: (x: number, y: number) => boolean): number {
+function grainOf(picture: Picture, box: ClipBox, isSeen: (x: number, y: number) => boolean): number {
   const { width, channels, data } = picture;
   const differences: number[] = [];
   const step = Math.max(3, Math.round((box.right - box.left) / 80));

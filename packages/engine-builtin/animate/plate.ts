@@ -19,7 +19,7 @@ import { fuse } from './fuse.ts';
 import { type HeadShape, headShape, mobility } from './head-shape.ts';
 import { KIND } from './kinds.ts';
 import { personMatte } from './matte.ts';
-import { sampleByte, scanTriangles } from './raster.ts';
+import { type ClipBox, sampleByte, scanTriangles } from './raster.ts';
 
 /** Eye distance, in pixels, at which head and background are separated. */
 const WORK_IOD = 28;
@@ -39,12 +39,7 @@ const UNSURE = 0.65;
 export interface Layers {
   readonly shape: HeadShape;
   /** Part of the picture that can change; even. */
-  readonly box: {
-    readonly left: number;
-    readonly top: number;
-    readonly right: number;
-    readonly bottom: number;
-  };
+  readonly box: ClipBox;
   /** Red, green, blue of the background without the person, over the box. */
   readonly background: Uint8Array;
   /** Opacity of the moving layer, 0–255, over the box. */

@@ -1,6 +1,6 @@
 import { blur, type Plane, plane } from '@semblance/vision/plane/plane';
 import type { Channels } from './light.ts';
-import type { SkinBlend } from './skin-blend.ts';
+import type { SkinBlend } from './swap-plan.ts';
 
 /**
  * Gives the features the target's own detail where the source has none, because its picture shows it smaller: lashes,

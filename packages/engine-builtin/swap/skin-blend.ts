@@ -10,21 +10,7 @@ import { type Channels, luma } from './light.ts';
 import { withOwnDetail } from './own-detail.ts';
 import { type EyesKnown, type ShownFeatures, shownFeatures } from './shown-features.ts';
 import type { SourceFace } from './source-face.ts';
-
-/**
- * How the source's features lie in the target's own skin. A pixel of the result is
- * `share · sharpness · source + (1 − share) · target + correction`.
- */
-export interface SkinBlend {
-  /** Share of the source's own pixels, 1 on its features. */
-  readonly share: Plane;
-  /** Factor on the source's finest detail, so that it is as sharp as the target's. */
-  readonly sharpness: number;
-  /** Share of each feature that is taken. */
-  readonly features: ShownFeatures;
-  /** Red, green and blue that join the two without a seam at any scale. */
-  readonly correction: Channels;
-}
+import type { SkinBlend } from './swap-plan.ts';
 
 /** What {@link blendSkin} needs, all on the work grid. */
 export interface SkinBlendParts extends Lighting {

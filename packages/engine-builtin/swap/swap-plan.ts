@@ -1,8 +1,7 @@
 import type { Plane } from '@semblance/vision/plane/plane';
 import type { WarpMap } from '@semblance/vision/plane/warp-map';
-import type { LightField } from './light.ts';
+import type { Channels, LightField } from './light.ts';
 import type { ShownFeatures } from './shown-features.ts';
-import type { SkinBlend } from './skin-blend.ts';
 import type { Tone } from './tone.ts';
 
 /** The picture's own fine texture that the new face gets. */
@@ -11,6 +10,21 @@ export interface Grain {
   readonly share: number;
   /** Largest amplitude, in levels. */
   readonly limit: number;
+}
+
+/**
+ * How the source's features lie in the target's own skin. A pixel of the result is
+ * `share · sharpness · source + (1 − share) · target + correction`.
+ */
+export interface SkinBlend {
+  /** Share of the source's own pixels, 1 on its features. */
+  readonly share: Plane;
+  /** Factor on the source's finest detail, so that it is as sharp as the target's. */
+  readonly sharpness: number;
+  /** Share of each feature that is taken. */
+  readonly features: ShownFeatures;
+  /** Red, green and blue that join the two without a seam at any scale. */
+  readonly correction: Channels;
 }
 
 /** A swap on the work grid, ready to be composed. */
