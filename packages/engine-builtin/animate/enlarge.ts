@@ -2,6 +2,7 @@ import type { Picture } from '@semblance/engine-api/picture';
 import type { CropTransform, RgbImage } from '@semblance/vision/picture';
 import { type Plane, smoothstep } from '@semblance/vision/plane/plane';
 import { type Copies, type Corners, copied } from './copies.ts';
+import { roughness } from './grain.ts';
 import type { ClipBox } from './raster.ts';
 
 /** What is known of each pixel of a small picture. */
@@ -162,15 +163,4 @@ function grainOf(picture: Picture, box: ClipBox, isSeen: (x: number, y: number) 
   // The median, because edges are not grain.
   differences.sort((a, b) => a - b);
   return 1.3 * (differences[differences.length >> 1] ?? 0);
-}
-
-/** Returns noise that is the same in every frame and run, about normal with deviation 1. */
-function roughness(x: number, y: number): number {
-  let sum = 0;
-  let h = (x * 374_761_393 + y * 668_265_263) | 0;
-  for (let k = 0; k < 3; k++) {
-    h = Math.imul(h ^ (h >>> 13), 1_274_126_177);
-    sum += ((h >>> 8) & 0xffff) / 0xffff - 0.5;
-  }
-  return sum * 2;
 }

@@ -11,11 +11,15 @@ const WHITES = 190;
 const Y = 1;
 
 /** Returns Y, U and V on the middle line of a mouth that was closed in the still, from the upper lip to the lower one. */
-function line(open: number, skin: readonly [number, number, number] = SKIN): number[][] {
+function line(open: number, skin: readonly [number, number, number] = SKIN, grain = 0): number[][] {
   const still = new Uint8Array(SIZE * SIZE * 1.5).fill(skin[0], 0, SIZE * SIZE).fill(128, SIZE * SIZE);
   const rest = drawnLips(0.85, 0);
   const toTexture = (x: number, y: number) => [100 + 60 * x, 100 + 60 * (y - Y)] as const;
-  const inside = new MouthInside(planesOf(still, SIZE, SIZE), rest, toTexture, { skin, whites: WHITES });
+  const inside = new MouthInside(planesOf(still, SIZE, SIZE), rest, toTexture, {
+    skin,
+    whites: WHITES,
+    grain,
+  });
   const offsets = new Float32Array(rest.length);
   setGaps(rest, offsets, new Float32Array(9).fill(open));
   const lips = rest.map((value, i) => value + (offsets[i] as number));
@@ -56,5 +60,13 @@ describe('a mouth that opens in a still with closed lips', () => {
       expect(u).toBeCloseTo(128, 3);
       expect(v).toBeCloseTo(128, 3);
     }
+  });
+
+  it('has the grain of the still, the same in every frame', () => {
+    const [smooth, grainy] = [line(0.25), line(0.25, SKIN, 4)];
+    const by = grainy.map(([y], i) => (y as number) - (smooth[i]?.[0] as number));
+    expect(Math.max(...by.map(Math.abs))).toBeGreaterThan(1);
+    expect(Math.max(...by.map(Math.abs))).toBeLessThan(16);
+    expect(line(0.25, SKIN, 4)).toEqual(grainy);
   });
 });

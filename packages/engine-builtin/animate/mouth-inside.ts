@@ -1,4 +1,5 @@
 import { smoothstep } from '@semblance/vision/plane/plane';
+import { roughness } from './grain.ts';
 import { LIP_COLUMNS, LIP_CORNERS, lipColumn } from './lips.ts';
 import type { Planes, Shader } from './openings.ts';
 import { sampleByte } from './raster.ts';
@@ -31,19 +32,21 @@ export class MouthInside {
   readonly #rim: Yuv;
   /** Size of a pixel of the still in IOD: nothing finer is drawn. */
   readonly #pixel: number;
+  readonly #grain: number;
 
   /**
    * @param planes the still
    * @param lips the lips at rest, in the face's own frame
    * @param toTexture map from the plane of the mouth (the face's own frame) to the still
-   * @param colours of the cheeks, and luma of the whites of the eyes, which are as light as teeth
+   * @param colours of the cheeks, luma of the whites of the eyes, which are as light as teeth, and grain in levels
    */
   constructor(
     planes: Planes,
     lips: Float32Array,
     toTexture: (x: number, y: number) => readonly [number, number],
-    { skin, whites }: { readonly skin: Yuv; readonly whites: number },
+    { skin, whites, grain }: { readonly skin: Yuv; readonly whites: number; readonly grain: number },
   ) {
+    this.#grain = grain;
     this.#planes = planes;
     this.#restTop = new LipEdge(lips, 'upper');
     this.#restBottom = new LipEdge(lips, 'lower');
@@ -88,6 +91,7 @@ export class MouthInside {
       const lit = 0.72 + 0.28 * smoothstep(0.02, 0.12, gap);
       const shade = lit * (0.7 + 0.3 * smoothstep(0, 0.05, oy - topY)) * (1 - 0.6 * across ** 2.3);
       const fromBottom = bottomY - oy;
+      let drawn = 1;
       mixInto(out, this.#cavity, 1, true);
       // The tongue lies behind the lower teeth; its back is dark.
       const tongue =
@@ -110,6 +114,7 @@ export class MouthInside {
           (oy <= restTop + 0.004 ? 1 : 0);
         if (inside > 0) {
           this.#mixStill(out, ox, Math.max(oy, restTop + 0.012), Math.min(1, inside));
+          drawn = 1 - Math.min(1, inside);
         }
       } else {
         const high = tooth(ox - middle, UPPER_GAPS, 0.016);
@@ -123,12 +128,17 @@ export class MouthInside {
         const restGap = this.#restBottom.at(ox) - this.#restTop.at(ox);
         const line = 1 - smoothstep(restGap + 0.004, restGap + 0.045, gap);
         if (line > 0) this.#mixStill(out, ox, this.#restTop.at(ox) + depth * restGap, line);
+        drawn = 1 - line;
       }
       // Lips are thick: their inner edges show as a shaded rim of their own colour where they have parted.
       const parted = smoothstep(0.02, 0.06, gap - (this.#restBottom.at(ox) - this.#restTop.at(ox)));
       const near = this.#showsInside ? fromBottom : Math.min(fromBottom, oy - topY);
       const rim = 1 - smoothstep(0, Math.min(RIM, Math.max(RIM_OF_GAP * gap, this.#pixel)), near);
       mixInto(out, this.#rim, 0.7 * rim * parted);
+      if (this.#grain > 0 && drawn > 0) {
+        const noise = roughness(Math.round(ox / this.#pixel), Math.round(oy / this.#pixel));
+        out[0] = Math.max(16, (out[0] as number) + drawn * this.#grain * noise);
+      }
       if (!opened) return;
       // Shadow of the lips on the content behind them.
       const shadow = 1 - 0.35 * (1 - smoothstep(0, 0.25, depth)) * smoothstep(SHOWS_INSIDE, 0.12, gap);

@@ -4,6 +4,7 @@ import { paintBackground, wayOf } from './background.ts';
 import { type Covered, shownPose } from './covered.ts';
 import { type Expression, ExpressionRig } from './expression.ts';
 import type { FaceFrame } from './face-frame.ts';
+import { grainAround } from './grain.ts';
 import { farthestFirst, type HeadShape, NECK } from './head-shape.ts';
 import { MouthInside } from './mouth-inside.ts';
 import { fitAffine, type Planes, paintOpening, type Shader } from './openings.ts';
@@ -67,7 +68,7 @@ export function withRig(data: PortraitData): Portrait {
   const still = planesOf(data.still, data.width, data.height);
   const { shape, surround } = data;
   const edges = faceEdges(shape.skin, [surround.opaque, surround.soft]);
-  return { ...data, rig, edges, mouth: mouthOf(still, shape, rig) };
+  return { ...data, rig, edges, mouth: mouthOf(still, data, rig) };
 }
 
 /** The inverse of {@link withRig}. */
@@ -75,7 +76,7 @@ export function portraitData({ rig: _r, mouth: _m, edges: _e, ...data }: Portrai
   return data;
 }
 
-function mouthOf(still: Planes, shape: HeadShape, rig: ExpressionRig): MouthInside {
+function mouthOf(still: Planes, { shape, frame: { iod } }: PortraitData, rig: ExpressionRig): MouthInside {
   const own = xyOf(shape.own, MOUTH_PLANE);
   const texture = xyOf(shape.rest, MOUTH_PLANE);
   // The plane of the lips stands for the mouth: teeth lie behind it, lips in front.
@@ -89,7 +90,11 @@ function mouthOf(still: Planes, shape: HeadShape, rig: ExpressionRig): MouthInsi
     skin[1] += sampleByte(still.u, x / 2, y / 2) / cheeks.length;
     skin[2] += sampleByte(still.v, x / 2, y / 2) / cheeks.length;
   }
-  const colours = { skin, whites: whitesOf(still.y, shape.texture) };
+  const places = cheeks.map(
+    (i) => [shape.texture[i * 2] as number, shape.texture[i * 2 + 1] as number] as const,
+  );
+  const grain = grainAround(still.y, places, 0.06 * iod);
+  const colours = { skin, whites: whitesOf(still.y, shape.texture), grain };
   return new MouthInside(still, rig.lips, (x, y) => [a * x + b * y + c, d * x + e * y + f], colours);
 }
 
