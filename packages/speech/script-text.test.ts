@@ -4,12 +4,15 @@ import { toAscii } from './ascii.ts';
 import { asciiDigit, cleanText, passagesOf } from './script-text.ts';
 import { writingOf } from './writings.ts';
 
-/** Returns the visible letters and digits: digits as 0 to 9, all in their plain form. */
+/**
+ * Returns the visible letters and digits: digits as 0 to 9, all in their plain form. Pictures have none, but ™ is
+ * read as TM.
+ */
 const letters = (text: string): string =>
   [
     ...text
       .replace(/\p{Default_Ignorable_Code_Point}/gu, '')
-      .replace(/\p{Extended_Pictographic}/gu, ' ')
+      .replace(/(?![©®™])\p{Extended_Pictographic}/gu, ' ')
       .normalize('NFKC'),
   ]
     .filter((sign) => /[\p{L}\p{Nd}]/u.test(sign))
@@ -22,7 +25,7 @@ describe('a script', () => {
     ['halves of characters', 'a\ud800b\udc00', 'a b'],
     ['marks of direction', '\u202Eabc\u202C \u2066d\u2069\u200Fe', 'abc de'],
     ['emoji of a family, a flag, a tone of skin and a key', 'hi 👨‍👩‍👧 🇫🇷 👍🏽 #️⃣ ok 😀', 'hi # ok'],
-    ['signs that are emoji elsewhere', '5 * 3 # 1, ©', '5 * 3 # 1, ©'],
+    ['signs that are emoji elsewhere', '5 * 3 # 1, © A™', '5 * 3 # 1, © ATM'],
     ['soft hyphens and spaces of no width', 'hy\u00ADphen zero\u200Bwidth\uFEFF', 'hyphen zerowidth'],
     ['word joiners and marks of direction in words', 're\u2060ad co\u200Eop\uFEFFerate', 'read cooperate'],
     ['choices of glyphs and tags in words', 'f\uFE0Fun 葛\u{E0100}城 a\u{E0061}b ᠮ\u180Bᠣ', 'fun 葛城 ab ᠮᠣ'],
