@@ -56,15 +56,15 @@ function darkness(detail: Plane, brows: Plane): number {
  * hairs from the first face. Unless they are clearly darker than those hairs they would look washed out, so the first
  * face keeps its brows.
  * @param details detail of the brightness of both faces
- * @param missing how much of its finest detail the second face lacks, 0–1
+ * @param blurred how blurred the second face's brows are, 0–1
  */
 export function browsTaken(
   [own, other]: readonly [Plane, Plane],
   points: Float32Array,
-  missing: number,
+  blurred: number,
 ): number {
-  if (missing === 0) return 1;
+  if (blurred === 0) return 1;
   const brows = browsOf(points, own);
   const ratio = (darkness(other, brows) + 1) / (darkness(own, brows) + 1);
-  return 1 - missing * (1 - smoothstep(DARKER[0], DARKER[1], ratio));
+  return 1 - blurred * (1 - smoothstep(DARKER[0], DARKER[1], ratio));
 }

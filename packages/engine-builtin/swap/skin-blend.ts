@@ -53,8 +53,8 @@ const SHARPNESS_LIMITS = [0.3, 2] as const;
 
 /** Enlargements of a source from which it lacks detail, and above which it has none of the finest. */
 const ENLARGED = [1.2, 2] as const;
-/** Enlargements from which its irises are blurred, and above which they are blobs. */
-const BLURRED = [1.8, 2.4] as const;
+/** Enlargements from which its irises and brows are blurred, and above which they are blobs. */
+const BLURRED = [1.9, 2.2] as const;
 /** Finest scale that a picture shows, in its pixels. */
 const RESOLVED = 0.8;
 
@@ -93,8 +93,9 @@ export function blendSkin(
       parts.points,
       faceWidth,
     );
-  const missing = smoothstep(ENLARGED[0], ENLARGED[1], parts.targetWidth / source.resolved);
-  const brows = source.browsFree ? browsTaken(bands, parts.points, missing) : 0;
+  const enlargement = parts.targetWidth / source.resolved;
+  const blobs = smoothstep(BLURRED[0], BLURRED[1], enlargement);
+  const brows = source.browsFree ? browsTaken(bands, parts.points, blobs) : 0;
   const mask = featureMask(parts.points, parts.keep, faceWidth, { ...parts.wearing, brows }, features);
   const share = blur(mask, SOFT * faceWidth);
   for (let i = 0; i < share.data.length; i++)
@@ -125,8 +126,8 @@ export function blendSkin(
   for (let i = 0; i < free.data.length; i++)
     free.data[i] = (share.data[i] as number) * (1 - (parts.mouth.data[i] as number));
   const blend = { share: free, sharpness, features, correction: correction as unknown as Channels };
+  const missing = smoothstep(ENLARGED[0], ENLARGED[1], enlargement);
   if (missing === 0) return blend;
-  const blobs = smoothstep(BLURRED[0], BLURRED[1], parts.targetWidth / source.resolved);
   const scale = (RESOLVED * faceWidth) / source.resolved;
   return withOwnDetail(blend, { own, lit: plain }, { missing, scale, eyes: parts.eyes, blobs });
 }
