@@ -1,8 +1,8 @@
 import type { RgbImage } from '@semblance/vision/picture';
-import { pushPull } from '@semblance/vision/plane/fill';
 import { blur, type Plane, plane, sample, shrinkPlane, smoothstep } from '@semblance/vision/plane/plane';
 import type { WarpMap } from '@semblance/vision/plane/warp-map';
 import { type Lighting, litSource, ownPixels } from './aligned.ts';
+import { difference, withoutFeatures } from './bare-skin.ts';
 import { browsTaken } from './brows.ts';
 import { eyeTone } from './eye-tone.ts';
 import { featureMask, type Wearing } from './feature-mask.ts';
@@ -101,16 +101,11 @@ export function blendSkin(
   for (let i = 0; i < share.data.length; i++)
     share.data[i] = (share.data[i] as number) * (1 - (parts.keep.data[i] as number));
   const masks = masksOf(share, faceWidth);
-  const bare = withoutFeatures(own, share, parts.dark);
+  const bare = withoutFeatures(own, share, parts);
   const detail = skinDetail(bands, parts, { share, likeness: source.likeness });
+  const apart = difference(other, bare, parts);
   const correction = [0, 1, 2].map((c) => {
-    const apart = plane(share.width, share.height);
-    for (let i = 0; i < apart.data.length; i++) {
-      const open = 1 - (parts.mouth.data[i] as number);
-      apart.data[i] =
-        open * (((other[c] as Plane).data[i] as number) - ((bare[c] as Plane).data[i] as number));
-    }
-    const out = join(apart, share, masks, detail, faceWidth);
+    const out = join(apart[c] as Plane, share, masks, detail, faceWidth);
     for (let i = 0; i < out.data.length; i++) {
       const open = 1 - (parts.mouth.data[i] as number);
       const blurred =
@@ -147,13 +142,15 @@ function freeOf({ shown, covered }: SkinBlendParts): Plane {
 }
 
 /** Returns the ratio of the target's finest detail to the source's, on eyes, brows, lips and nostrils. */
-function sharpnessOf(own: Channels, other: Channels, { dark, mouth, shown, direct }: SkinBlendParts): number {
+function sharpnessOf(own: Channels, other: Channels, parts: SkinBlendParts): number {
+  const { dark, mouth, direct } = parts;
+  const free = freeOf(parts);
   const energy = (green: Plane): number => {
     const smooth = blur(green, 1);
     let squares = 0;
     for (let i = 0; i < green.data.length; i++) {
       if (!direct.covered.data[i]) continue;
-      const weight = (dark.data[i] as number) * (1 - (mouth.data[i] as number)) * (shown.data[i] as number);
+      const weight = (dark.data[i] as number) * (1 - (mouth.data[i] as number)) * (free.data[i] as number);
       squares += weight * ((green.data[i] as number) - (smooth.data[i] as number)) ** 2;
     }
     return Math.sqrt(squares);
@@ -169,27 +166,6 @@ function sharpened(channel: Plane, smooth: Plane, sharpness: number): Plane {
   for (let i = 0; i < out.data.length; i++)
     out.data[i] = sharpness * (channel.data[i] as number) + (1 - sharpness) * (smooth.data[i] as number);
   return out;
-}
-
-/** Returns the target with its features painted over by the skin around them, so that none shows through. */
-function withoutFeatures(own: Channels, share: Plane, dark: Plane): Channels {
-  const { width, height } = share;
-  const image = { width, height, data: new Float32Array(width * height * 3) };
-  const skin = plane(width, height);
-  for (let i = 0; i < width * height; i++) {
-    for (let c = 0; c < 3; c++) image.data[i * 3 + c] = (own[c] as Plane).data[i] as number;
-    skin.data[i] = 1 - smoothstep(0.02, 0.2, dark.data[i] as number);
-  }
-  const smooth = pushPull(image, skin);
-  return own.map((channel, c) => {
-    const out = plane(width, height);
-    for (let i = 0; i < out.data.length; i++) {
-      const here = channel.data[i] as number;
-      const gone = smoothstep(0.1, 0.6, dark.data[i] as number) * (share.data[i] as number);
-      out.data[i] = here + gone * ((smooth.data[i * 3 + c] as number) - here);
-    }
-    return out;
-  }) as unknown as Channels;
 }
 
 /** Shares of the source at each scale: softer the coarser the scale. */
@@ -251,14 +227,14 @@ function joinCoarse(fine: Plane, masks: readonly Plane[], faceWidth: number): Pl
 /** Returns the brightness that the source's detail adds to the skin. @param likeness its strength */
 function skinDetail(
   [ownBand, otherBand]: readonly [Plane, Plane],
-  { shown, direct, keep, mouth }: SkinBlendParts,
+  { shown, covered, direct, keep, mouth }: SkinBlendParts,
   { share, likeness }: { readonly share: Plane; readonly likeness: number },
 ): Plane {
   let squares = 0;
   let total = 1e-6;
   for (let i = 0; i < ownBand.data.length; i++) {
     if (!direct.covered.data[i] || (mouth.data[i] as number) > 0) continue;
-    const weight = (1 - (share.data[i] as number)) ** 2;
+    const weight = (1 - (share.data[i] as number)) ** 2 * (1 - (covered.data[i] as number));
     squares += weight * (ownBand.data[i] as number) ** 2;
     total += weight;
   }
