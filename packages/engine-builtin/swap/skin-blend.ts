@@ -49,7 +49,7 @@ const COARSEST = 0.1;
 const SHARPENED = 0.018;
 /** Ratio of detail up to which two pictures are as sharp as each other, and the limits of the correction. */
 const ALIKE = 1.15;
-const SHARPNESS_LIMITS = [0.3, 2] as const;
+const SHARPNESS_LIMITS = [0.3, 1.4] as const;
 
 /** Enlargements of a source from which it lacks detail, and above which it has none of the finest. */
 const ENLARGED = [1.2, 2] as const;
