@@ -70,7 +70,8 @@ describe('the light of a swap', () => {
       const planes = skin.map(even) as unknown as readonly [Plane, Plane, Plane];
       const lighting = { weight: even(1), edge: even(0), rim: even(0), faceWidth: SIZE, relief: 1 };
       const { values } = matchLight({ own: planes, other: planes, ...lighting });
-      const at = (Math.floor(values.height / 2) * values.width + Math.floor(values.width / 2)) * values.fields;
+      const at =
+        (Math.floor(values.height / 2) * values.width + Math.floor(values.width / 2)) * values.fields;
       const rgb = Float32Array.from(skin, (value) => 0.7 * value);
       relight(values.data.slice(at, at + LIGHT.count), Float32Array.of(0, 0, 0), false, rgb);
       return rgb;

@@ -60,12 +60,16 @@ function withFrame({ picture, face }: Portrait): Portrait {
   const { width } = picture;
   const data = picture.data.slice();
   for (const eye of [RIGHT_EYE, LEFT_EYE]) {
-    const [x, y] = [0, 1].map((c) => mean(eye.map((i) => face.points[i * 3 + c] as number))) as [number, number];
+    const [x, y] = [0, 1].map((c) => mean(eye.map((i) => face.points[i * 3 + c] as number))) as [
+      number,
+      number,
+    ];
     const outside = 0.2 * face.width;
     for (let row = Math.floor(y - outside); row < y + outside; row++) {
       for (let column = Math.floor(x - outside); column < x + outside; column++) {
         const from = Math.hypot(column - x, row - y) / face.width;
-        if (from < 0.2 && from > 0.15) data.fill(12, (row * width + column) * 3, (row * width + column + 1) * 3);
+        if (from < 0.2 && from > 0.15)
+          data.fill(12, (row * width + column) * 3, (row * width + column + 1) * 3);
       }
     }
   }
