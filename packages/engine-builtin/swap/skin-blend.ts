@@ -37,6 +37,8 @@ export interface SkinBlendParts extends Lighting {
 
 /** Softness of the edge of the features, as a share of the face width. */
 const SOFT = 0.02;
+/** Width of the border beside a cover of the target in which its features stay, so that no edge shows there. */
+const BESIDE_COVER = 0.025;
 /** Scales that are blended on the work grid, and on a coarser grid, as shares of the face width. */
 const FINE_SCALES = [0.009, 0.018] as const;
 const COARSE_SCALES = [0.036, 0.072, 0.144] as const;
@@ -98,8 +100,11 @@ export function blendSkin(
   const brows = source.browsFree ? browsTaken(bands, parts.points, blobs) : 0;
   const mask = featureMask(parts.points, parts.keep, faceWidth, { ...parts.wearing, brows }, features);
   const share = blur(mask, SOFT * faceWidth);
-  for (let i = 0; i < share.data.length; i++)
-    share.data[i] = (share.data[i] as number) * (1 - (parts.keep.data[i] as number));
+  const beside = blur(parts.covered, BESIDE_COVER * faceWidth);
+  for (let i = 0; i < share.data.length; i++) {
+    const free = 1 - smoothstep(0.05, 0.5, beside.data[i] as number);
+    share.data[i] = (share.data[i] as number) * (1 - (parts.keep.data[i] as number)) * free;
+  }
   const masks = masksOf(share, faceWidth);
   const bare = withoutFeatures(own, share, parts);
   const detail = skinDetail(bands, parts, { share, likeness: source.likeness });
