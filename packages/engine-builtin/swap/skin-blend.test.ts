@@ -112,7 +112,8 @@ describe("a swap in the target's own skin", () => {
         number,
         number,
       ];
-      expect(Math.abs(beside - without), `at ${point}`).toBeLessThan(3);
+      // Without the care for covers it is 23 levels on the bridge.
+      expect(Math.abs(beside - without), `at ${point}`).toBeLessThan(6);
     }
   });
 
