@@ -1,5 +1,5 @@
 import type { RgbImage } from '@semblance/vision/picture';
-import { seededRandom } from '../avatar/random.ts';
+import { seededRandom } from '../random.ts';
 import { Level } from './level.ts';
 
 /** Side of the coarsest picture, in pixels, and passes over each picture from there on. */

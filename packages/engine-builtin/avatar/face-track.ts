@@ -1,5 +1,5 @@
 import type { Phone } from '@semblance/speech/sounds';
-import { seededRandom } from './random.ts';
+import { seededRandom } from '../random.ts';
 
 /** The motions of a speaker's face beside the mouth. Angles are in radians, lengths in IOD. */
 export interface FaceCommand {

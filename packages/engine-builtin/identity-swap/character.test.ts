@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { Picture } from '@semblance/engine-api/picture';
 import { openPortraits } from '@semblance/testkit/engine-builtin/portraits';
 import { ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
+import { turnedMesh } from '@semblance/testkit/vision/turned-mesh';
 import type { FaceFinder } from '@semblance/vision/face-finder';
 import type { Person, PersonFinder } from '@semblance/vision/person';
 import sharp from 'sharp';
@@ -109,19 +110,8 @@ describe('a portrait', () => {
     portrait = { picture, person, face: { points: face.points, mouth: [] } };
   });
 
-  /** Returns the face turned about its own vertical axis. */
-  const turned = (points: Float32Array, yaw: number): Float32Array => {
-    const out = points.slice();
-    const [x, z] = [points[3 * 168] as number, points[3 * 168 + 2] as number];
-    for (let i = 0; i < out.length; i += 3) {
-      const [dx, dz] = [(points[i] as number) - x, (points[i + 2] as number) - z];
-      out[i] = x + Math.cos(yaw) * dx - Math.sin(yaw) * dz;
-      out[i + 2] = z + Math.sin(yaw) * dx + Math.cos(yaw) * dz;
-    }
-    return out;
-  };
   const refusal = (yaw: number) => () => {
-    const points = turned((portrait.face as CharacterFace).points, yaw);
+    const points = turnedMesh((portrait.face as CharacterFace).points, yaw);
     refuseUnplaceable({ ...portrait, face: { points, mouth: [] } });
   };
 

@@ -2,6 +2,8 @@ import { LEFT_BROW, LEFT_EYE, LIPS_OUTER, RIGHT_BROW, RIGHT_EYE } from '@semblan
 import { blur, type Plane } from '@semblance/vision/plane/plane';
 import type { Planes } from '../animate/openings.ts';
 import { type BytePlane, sampleByte } from '../animate/raster.ts';
+import { seededRandom } from '../random.ts';
+import { noiseAround } from '../swap/noise.ts';
 
 /** Mesh points with edges in every face. */
 const FEATURES = [...LEFT_EYE, ...RIGHT_EYE, ...LEFT_BROW, ...RIGHT_BROW, ...LIPS_OUTER, 98, 327, 2];
@@ -43,7 +45,14 @@ export function faceDetail(luma: BytePlane, points: Float32Array, iod: number): 
     ] as const)
       edges += Math.abs(bump(luma, x + dx, y + dy, reach)) / (3 * FEATURES.length);
   }
-  return { edges, grain: Math.min(...CHEEKS.map((i) => noiseAround(luma, points, i, iod))) };
+  const { width, data } = luma;
+  const at = (x: number, y: number): number => data[y * width + x] as number;
+  const half = Math.max(3, Math.round(CHEEK * iod));
+  const noises = CHEEKS.map((i) => {
+    const [x, y] = [Math.round(points[i * 2] as number), Math.round(points[i * 2 + 1] as number)];
+    return noiseAround(luma, at, { x, y, reach: half });
+  });
+  return { edges, grain: Math.min(...noises) };
 }
 
 /** Returns how much a place differs from the mean of four places around it. */
@@ -54,27 +63,6 @@ function bump(luma: BytePlane, x: number, y: number, by: number): number {
     sampleByte(luma, x, y - by) +
     sampleByte(luma, x, y + by);
   return sampleByte(luma, x, y) - around / 4;
-}
-
-/** Estimates noise around a mesh point (Immerkær 1996, "Fast noise variance estimation"). */
-function noiseAround(
-  { width, height, data }: BytePlane,
-  points: Float32Array,
-  i: number,
-  iod: number,
-): number {
-  const [cx, cy] = [Math.round(points[i * 2] as number), Math.round(points[i * 2 + 1] as number)];
-  const reach = Math.max(3, Math.round(CHEEK * iod));
-  let [sum, count] = [0, 0];
-  for (let y = Math.max(1, cy - reach); y < Math.min(height - 1, cy + reach); y++) {
-    for (let x = Math.max(1, cx - reach); x < Math.min(width - 1, cx + reach); x++) {
-      const at = (dx: number, dy: number): number => data[(y + dy) * width + x + dx] as number;
-      const sides = at(-1, 0) + at(1, 0) + at(0, -1) + at(0, 1);
-      sum += Math.abs(at(-1, -1) + at(1, -1) + at(-1, 1) + at(1, 1) - 2 * sides + 4 * at(0, 0));
-      count++;
-    }
-  }
-  return count > 0 ? (Math.sqrt(Math.PI / 2) / 6) * (sum / count) : 0;
 }
 
 /**
@@ -92,7 +80,7 @@ export function withDetail(planes: Planes, own: FaceDetail, seen: FaceDetail, io
   const { width, height, data } = planes.y;
   const values: Plane = { width, height, data: Float32Array.from(data) };
   const smooth = blur(values, Math.max(0.8, SCALE * iod));
-  const noise = randomNoise(1);
+  const noise = steadyNoise();
   const y = new Uint8ClampedArray(data.length);
   for (let i = 0; i < y.length; i++) {
     const value = data[i] as number;
@@ -102,13 +90,9 @@ export function withDetail(planes: Planes, own: FaceDetail, seen: FaceDetail, io
   return { ...planes, y: { width, height, data: new Uint8Array(y.buffer) } };
 }
 
-/** Returns random numbers of mean 0 and deviation 1, the same for the same seed. */
-function randomNoise(seed: number): () => number {
-  let state = seed;
-  const next = (): number => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return state / 2 ** 32;
-  };
+/** Returns random numbers of mean 0 and deviation 1, the same each time. */
+function steadyNoise(): () => number {
+  const next = seededRandom('grain of a head');
   // A sum of four has nearly the shape of a normal distribution.
   return () => (next() + next() + next() + next() - 2) * Math.sqrt(3);
 }

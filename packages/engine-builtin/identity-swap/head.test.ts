@@ -8,6 +8,7 @@ import {
   RED_SHIRT,
   STANDING,
 } from '@semblance/testkit/engine-builtin/identity-swap/figure';
+import { turnedMesh } from '@semblance/testkit/vision/turned-mesh';
 import { FaceFinder } from '@semblance/vision/face-finder';
 import { openSession } from '@semblance/vision/models/session';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -61,16 +62,7 @@ function pictureOf({ planes }: HeadPatch): Picture {
 const facesOf = (patch: HeadPatch) => finder.findUpright(pictureOf(patch), 40, () => undefined);
 
 /** Returns the face rotated about the vertical axis, as a mesh would see it. */
-function turned(yaw: number): Float32Array {
-  const out = points.slice();
-  const [x, z] = [points[3 * 168] as number, points[3 * 168 + 2] as number];
-  for (let i = 0; i < out.length; i += 3) {
-    const [dx, dz] = [(points[i] as number) - x, (points[i + 2] as number) - z];
-    out[i] = x + Math.cos(yaw) * dx - Math.sin(yaw) * dz;
-    out[i + 2] = z + Math.sin(yaw) * dx + Math.cos(yaw) * dz;
-  }
-  return out;
-}
+const turned = (yaw: number): Float32Array => turnedMesh(points, yaw);
 
 describe('the head of a cut-out', () => {
   it('is what its picture shows where nothing moves', () => {

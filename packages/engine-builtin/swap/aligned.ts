@@ -1,7 +1,8 @@
 import { type RgbImage, sampleRgb } from '@semblance/vision/picture';
 import { type Plane, plane } from '@semblance/vision/plane/plane';
 import type { WarpMap } from '@semblance/vision/plane/warp-map';
-import { type Channels, KIND, LIGHT, type LightField, readLight, relight } from './light.ts';
+import { type Channels, LIGHT, type LightField, readLight } from './light.ts';
+import { KIND, relight } from './relight.ts';
 import type { SourceFace } from './source-face.ts';
 import { applyTone, type Tone } from './tone.ts';
 

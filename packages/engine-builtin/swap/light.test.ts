@@ -1,6 +1,7 @@
 import { type Plane, plane } from '@semblance/vision/plane/plane';
 import { describe, expect, it } from 'vitest';
-import { LIGHT, matchLight, relight } from './light.ts';
+import { LIGHT, matchLight } from './light.ts';
+import { relight } from './relight.ts';
 
 const SIZE = 80;
 

@@ -11,14 +11,14 @@ const MOST_REACH = 40;
 
 /** Returns the standard deviation of a face patch's noise on its cheeks, in levels of green. */
 export function sourceNoise({ image, points, faceWidth }: SourceFace): number {
-  return onCheeks(points, faceWidth, (x, y, reach) => noiseIn(image, x, y, reach));
+  return onCheeks(points, faceWidth, (x, y, reach) => greenNoise(image, x, y, reach));
 }
 
 /** Returns the same of a face in a picture. */
 export function targetNoise(picture: Picture, { points, width }: Face): number {
   return onCheeks(points, width, (x, y, reach) => {
     const square = { originX: x - reach, originY: y - reach, scale: 1, angle: 0 };
-    return noiseIn(cropRgb(picture, square, 2 * reach, 2 * reach), reach, reach, reach);
+    return greenNoise(cropRgb(picture, square, 2 * reach, 2 * reach), reach, reach, reach);
   });
 }
 
@@ -33,9 +33,12 @@ function onCheeks(
   return Math.min(...CHEEKS.map((index) => noise(at(index, 0), at(index, 1), reach)));
 }
 
-/** Estimates noise around a pixel (Immerkær 1996, "Fast noise variance estimation"). */
-function noiseIn({ width, height, data }: RgbImage, x: number, y: number, reach: number): number {
-  const at = (px: number, py: number): number => data[(py * width + px) * 3 + 1] as number;
+/** Estimates noise in a square around a pixel (Immerkær 1996, "Fast noise variance estimation"). @param at reads a pixel */
+export function noiseAround(
+  { width, height }: { readonly width: number; readonly height: number },
+  at: (x: number, y: number) => number,
+  { x, y, reach }: { readonly x: number; readonly y: number; readonly reach: number },
+): number {
   let [sum, count] = [0, 0];
   for (let py = Math.max(1, y - reach); py <= Math.min(height - 2, y + reach); py++) {
     for (let px = Math.max(1, x - reach); px <= Math.min(width - 2, x + reach); px++) {
@@ -46,4 +49,9 @@ function noiseIn({ width, height, data }: RgbImage, x: number, y: number, reach:
     }
   }
   return count > 0 ? (Math.sqrt(Math.PI / 2) / 6) * (sum / count) : 0;
+}
+
+function greenNoise(image: RgbImage, x: number, y: number, reach: number): number {
+  const { width, data } = image;
+  return noiseAround(image, (px, py) => data[(py * width + px) * 3 + 1] as number, { x, y, reach });
 }

@@ -14,6 +14,11 @@ export interface FramePart {
   readonly step: number;
 }
 
+/** A frame with its number in the video. */
+export interface IndexedFrame extends Frame {
+  readonly index: number;
+}
+
 /** Least shorter side, in pixels, of the picture in which faces are searched. */
 const SEARCH_SIDE = 360;
 

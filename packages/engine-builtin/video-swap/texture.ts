@@ -14,7 +14,8 @@ import {
 } from '@semblance/vision/plane/plane';
 import { withScratch } from '@semblance/vision/plane/scratch';
 import { drawTriangles, emptyMap, type WarpMap } from '@semblance/vision/plane/warp-map';
-import { KIND, LIGHT, readLight, relight } from '../swap/light.ts';
+import { LIGHT, readLight } from '../swap/light.ts';
+import { KIND, relight } from '../swap/relight.ts';
 import type { ShownFeatures } from '../swap/shown-features.ts';
 import { flatten, type SourceFace } from '../swap/source-face.ts';
 import { planSwap } from '../swap/swap-face.ts';

@@ -1,27 +1,18 @@
 import type { LeftReason } from '@semblance/engine-api/findings';
 import { type FaceFinder, MAX_YAW, SUITABLE_SHARE, yaw } from '@semblance/vision/face-finder';
-import { centroid, type Face } from '@semblance/vision/face-mesh';
+import type { Face } from '@semblance/vision/face-mesh';
 import type { FaceRecogniser } from '@semblance/vision/face-recogniser';
-import { FACE_OVAL } from '@semblance/vision/face-regions';
-import { smoothstep } from '@semblance/vision/plane/plane';
 import { withBystanders } from '../findings/face-counts.ts';
 import { CutDetector } from './cuts.ts';
-import { type Colors, type Frame, intoPart, outOfPart, wholeFrame } from './frame-part.ts';
-import { brightnessUnder, likeness } from './likeness.ts';
+import { type Colors, type Frame, type IndexedFrame, intoPart, outOfPart, wholeFrame } from './frame-part.ts';
 import { cropsOfFrame } from './mesh-crop.ts';
 import { People, type Person } from './people.ts';
+import { follows, nearest, onOneFace, widestOf } from './same-face.ts';
 import { LONGEST_GAP, type PlacedFace, Track } from './track.ts';
+import { joinTrack } from './track-join.ts';
 
 /** Score below which the mesh no longer lies on a face. */
 const KEEP_SCORE = 0.5;
-/**
- * Largest change of position or size between frames, as a share of the width; a larger one means that the mesh lies
- * on something else.
- */
-const MAX_SHIFT = 0.45;
-const MAX_GROWTH = 0.35;
-/** Distance below which two meshes lie on one face. */
-const SAME_PLACE = 0.4;
 /** Smallest width of a face that is searched for, as a share of the frame's shorter side. */
 const SMALLEST_SHARE = 0.08;
 const SMALLEST = 30;
@@ -37,10 +28,6 @@ const KNOWN_SHARE = 0.35;
 const TOLD_WIDTH = 36;
 const TOLD_YAW = Math.PI / 4;
 const NEW_TURN = Math.PI / 12;
-
-export interface IndexedFrame extends Frame {
-  readonly index: number;
-}
 
 /**
  * Tracks all suitable faces of a video, some frames at a time. The mesh is fitted from frame to frame. Faces are
@@ -188,7 +175,7 @@ export class FaceTracker {
       if (!track.open) continue;
       const expected = track.predict(frame.index);
       const face = expected && (await this.#fit(frame, expected));
-      if (face) this.#join(track, frame.index, face, known);
+      if (face) joinTrack(track, frame.index, face, known);
       else if (frame.index - track.last > LONGEST_GAP) track.open = false;
     }
     this.#dropDoubles(frame.index);
@@ -198,29 +185,7 @@ export class FaceTracker {
     this.#checkpoint();
     const face = await this.#finder.refitFrom(cropsOfFrame(frame, this.#color), expected);
     if (face.score < KEEP_SCORE || Math.abs(yaw(face)) > MAX_YAW) return undefined;
-    if (distance(face, expected) > MAX_SHIFT || growth(face, expected) > MAX_GROWTH) return undefined;
-    return face;
-  }
-
-  /** Adds a sample and bridges the frames since the last one. */
-  #join(track: Track, index: number, face: Face, known: ReadonlyMap<number, IndexedFrame>): void {
-    const from = track.last;
-    const last = track.at(from);
-    track.set(index, { points: face.points, score: face.score, seen: 1 });
-    if (!last) return;
-    for (let gap = from + 1; gap < index; gap++) {
-      const share = (gap - from) / (index - from);
-      const points = last.points.map((v, i) => v + ((face.points[i] as number) - v) * share);
-      const [lost, seen] = [known.get(gap), known.get(from) ?? known.get(index)];
-      const like =
-        lost && seen
-          ? likeness(
-              brightnessUnder(lost, points),
-              brightnessUnder(seen, known.get(from) ? last.points : face.points),
-            )
-          : 0;
-      track.set(gap, { points, score: last.score, seen: smoothstep(0.4, 0.7, like) });
-    }
+    return follows(face, expected) ? face : undefined;
   }
 
   async #search(
@@ -251,7 +216,7 @@ export class FaceTracker {
       if (!match) fresh.push(face);
       else if (match.last !== frame.index) {
         const fitted = await this.#fit(frame, face);
-        if (fitted) this.#join(match, frame.index, fitted, frames);
+        if (fitted) joinTrack(match, frame.index, fitted, frames);
       }
     }
     for (const track of open) await this.#learn(track, frame);
@@ -306,7 +271,7 @@ export class FaceTracker {
       if (!fitted) break;
       const taken = this.#tracks.some((other) => {
         const points = other.at(back)?.points;
-        return points && distance({ ...fitted, points }, fitted) < SAME_PLACE;
+        return points && onOneFace({ ...fitted, points }, fitted);
       });
       if (taken) break;
       track.set(back, { points: fitted.points, score: fitted.score, seen: 1 });
@@ -323,37 +288,9 @@ export class FaceTracker {
     for (const [i, track] of here.entries()) {
       const face = track.predict(index) as Face;
       const older = here.slice(0, i).some((other) => {
-        return other.open && distance(other.predict(index) as Face, face) < SAME_PLACE;
+        return other.open && onOneFace(other.predict(index) as Face, face);
       });
       if (older) track.open = false;
     }
   }
-}
-
-/** Returns the distance of the middles of two faces as a share of their width. */
-function distance(a: Face, b: Face): number {
-  const p = centroid(a.points, FACE_OVAL);
-  const q = centroid(b.points, FACE_OVAL);
-  return Math.hypot(p.x - q.x, p.y - q.y) / Math.max(1, Math.min(a.width, b.width));
-}
-
-function growth(a: Face, b: Face): number {
-  return Math.abs(Math.log(Math.max(1, a.width) / Math.max(1, b.width)));
-}
-
-/** Returns the expected width of the widest tracked face in a frame; 0 without one. */
-function widestOf(tracks: readonly Track[], index: number): number {
-  return Math.max(0, ...tracks.map((track) => track.predict(index)?.width ?? 0));
-}
-
-/** Returns the track of a found face. A lost one may have moved. */
-function nearest(tracks: readonly Track[], face: Face): Track | undefined {
-  let best: { track: Track; far: number } | undefined;
-  for (const track of tracks) {
-    const expected = track.predict(track.last + 1);
-    if (!expected) continue;
-    const far = distance(expected, face) + growth(expected, face);
-    if (far < 0.9 && (!best || far < best.far)) best = { track, far };
-  }
-  return best?.track;
 }

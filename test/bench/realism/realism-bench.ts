@@ -1,8 +1,6 @@
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createMedia, findMediaTools } from '@semblance/media/media';
 import { type BenchContext, figure, type Row, type Section, unmeasuredRow } from '../lib/section.ts';
 import { ROOT } from '../photo-swap/portraits.ts';
 import type { Case } from './case.ts';
@@ -18,6 +16,7 @@ import { type Judges, judgeNobody, judgeSwap, openJudges, type Swap } from './ju
 import { judgeClip, MOST_FLICKER } from './judged-clip.ts';
 import { FLOORS } from './measures.ts';
 import { writeSheets } from './sheets.ts';
+import { withMedia } from './with-media.ts';
 
 const SEED = 20;
 /** Cases of each object in front, of each bad picture, of each expression and of each motion. */
@@ -127,27 +126,16 @@ async function* everyClip(
   judges: Judges,
   say: (line: string) => void,
 ): AsyncGenerator<Case> {
-  const tools = await findMediaTools();
-  if (!tools.available) return say(`no clips: ${tools.reason}`);
-  const media = createMedia({ tools });
-  const folder = await mkdtemp(join(tmpdir(), 'semblance-realism-'));
-  try {
+  yield* withMedia(say, async function* (media, folder) {
     for (const [k, { source, target }] of pairs.entries()) {
       const kind = MOTIONS[k % MOTIONS.length] as MotionName;
       if (!isWanted(kind)) continue;
       const label = `${source.label} > ${target.label}`;
       const scenes = await film(kind, target);
-      yield judgeClip(
-        { kind, label, source: source.picture, scenes },
-        judges,
-        media,
-        join(folder, String(k)),
-      );
+      const clip = { kind, label, source: source.picture, scenes };
+      yield judgeClip(clip, judges, media, join(folder, String(k)));
     }
-  } finally {
-    await media.close();
-    await rm(folder, { recursive: true, force: true });
-  }
+  });
 }
 
 function rowsOf(cases: readonly Case[]): Row[] {
