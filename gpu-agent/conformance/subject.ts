@@ -144,6 +144,7 @@ export function sidecar(socket: string, command?: readonly string[]): StartSubje
       return engine;
     };
     let engine = await open();
+    const inspects = engine.inspect !== undefined;
     let restarted: Promise<void> | undefined;
     return ofEngine(engine, {
       places: engine.concurrency ?? 1,
@@ -152,6 +153,15 @@ export function sidecar(socket: string, command?: readonly string[]): StartSubje
         await restarted;
         return rendered(engine, work, each);
       },
+      ...(inspects
+        ? {
+            async inspect(work: InspectWork, each: AbortSignal) {
+              await restarted;
+              if (!engine.inspect) throw new Error('after its restart it says that it does not inspect');
+              return engine.inspect({ ...work, signal: each });
+            },
+          }
+        : {}),
       ...(command
         ? {
             crash() {

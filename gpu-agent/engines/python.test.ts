@@ -136,7 +136,7 @@ describe('Python', () => {
         message: '🙂'.repeat(512),
       });
       const told: [string, number | undefined][] = [];
-      const { stages, details } = await render('talk', idle, ((
+      const { stages, details, findings } = await render('talk', idle, ((
         _fraction: number,
         stage: string,
         left?: number,
@@ -154,6 +154,36 @@ describe('Python', () => {
       expect(Object.keys(details)).toHaveLength(32);
       expect(Object.keys(details)[0]).toHaveLength(64);
       expect(new Set(Object.values(details))).toEqual(new Set(['🙂'.repeat(128)]));
+      expect(findings?.faces).toMatchObject({ found: 9, changed: 1 });
+      const hint = { code: 'face_small', message: '🙂'.repeat(150), input: 'image' };
+      expect(findings?.hints).toEqual(Array(8).fill(hint));
+    });
+
+    const inspect = (mode: string, signal = idle) =>
+      subject.inspect?.({ capability: 'face-swap-image', inputs, parameters: { mode } }, signal);
+
+    it('tells what an engine found out, with a refusal too', async () => {
+      await expect(render('refuse-with-findings')).rejects.toMatchObject({
+        code: 'content_rejected',
+        findings: { faces: { found: 2, changed: 0, left: [{ reason: 'bystander', count: 2 }] }, hints: [] },
+      });
+      await expect(render('refuse-with-nonsense')).rejects.toMatchObject({
+        code: 'content_rejected',
+        findings: undefined,
+      });
+      expect(await render('ok')).not.toHaveProperty('findings');
+    });
+
+    it('lets an engine look at pictures without a place to write to', async () => {
+      const hint = { code: 'face_small', message: expect.stringMatching(/small/), input: 'face' };
+      expect(await inspect('ok')).toEqual({ hints: [hint] });
+      await expect(inspect('refuse')).rejects.toMatchObject({ code: 'face_not_detected' });
+      for (const mode of ['writes', 'nothing']) await expect(inspect(mode)).rejects.toThrow(/INTERNAL/);
+      const gone = new AbortController();
+      const waiting = inspect('waits', gone.signal);
+      gone.abort(new Error('gone'));
+      await expect(waiting).rejects.toThrow('gone');
+      expect(await Promise.all([inspect('ok'), inspect('ok')])).toHaveLength(2);
     });
 
     it('measures the stages, and tells the time that is left', async () => {

@@ -43,7 +43,7 @@ export type LeftReason = keyof typeof LEFT_REASONS;
 export const HINT_CODES = {
   coloured_light: 'A part of the face has another colour, as of coloured light or a mask.',
   face_covered: 'Hair, a hand or the like covers a part of the face.',
-  face_drawn: 'The face is drawn in even colours, as in a cartoon.',
+  face_drawn: 'The face is drawn in even colours, as in a cartoon, or in ink.',
   face_small: 'The face has few pixels.',
   face_turned: 'The face is turned to the side.',
   feature_kept:

@@ -23,7 +23,12 @@ vi.mock('@semblance/vision/image/picture-file', async (original) => ({
   encodeBase: stuck,
 }));
 
-const swap = { identify: async () => ({}), swapPicture: async () => 1 };
+const swap = {
+  places: { look: async () => ({ faces: [{}], left: [] }) },
+  identify: async () => ({ face: {} }),
+  findTargets: async () => ({ faces: [{}], left: [] }),
+  swapFaces: async () => [],
+};
 const media = { probe: async () => ({ video: { width: 64, height: 64, frameRate: 25 } }) };
 const models = { need: () => ({ options: {} }) };
 const parts = { swap, media, models, finder: {} };

@@ -1,41 +1,36 @@
+import type { LeftReason } from '@semblance/engine-api/findings';
 import type { Picture } from '@semblance/engine-api/picture';
+import type { ShownFeatures } from '@semblance/engine-builtin/swap/shown-features';
 import { prepareSource } from '@semblance/engine-builtin/swap/source-face';
 import { swapFace } from '@semblance/engine-builtin/swap/swap-face';
-import { type FaceFinder, SUITABLE_SHARE } from '@semblance/vision/face-finder';
-import { centroid, type Face, type FaceMesher, pointOf } from '@semblance/vision/face-mesh';
-import { FACE_OVAL, LEFT_EYE, RIGHT_EYE } from '@semblance/vision/face-regions';
-import { type CropTransform, cropRgb, type Point, type RgbImage } from '@semblance/vision/picture';
+import type { FaceFinder } from '@semblance/vision/face-finder';
+import { cropsOf, type Face, type FaceMesher } from '@semblance/vision/face-mesh';
+import { type CropTransform, cropRgb, type RgbImage } from '@semblance/vision/picture';
+import type { Plane } from '@semblance/vision/plane/plane';
 import type { TemplateName } from './contracts/contract.ts';
+import { FacePlaces, type PlacedFace, type SeenFaces } from './face-places.ts';
 import type { FloatTensors } from './sessions/protocol.ts';
-import { detectFaces, type FoundFace } from './stages/detector.ts';
 import { embed, identityFor, readEmap } from './stages/identity.ts';
-import { refineFive } from './stages/landmarks.ts';
 import { occlusionField, parserField } from './stages/masks.ts';
 import type { Models, OpenModel, StageLog } from './stages/models.ts';
 import { alignFace } from './vision/align.ts';
-import { boxMask, outlineMask, withinCrop, withinEdge } from './vision/face-mask.ts';
+import { boxMask, outlineMask, withinCrop, withinEdge, withoutCover } from './vision/face-mask.ts';
 import { type PasteMask, pasteBack } from './vision/paste.ts';
 import { fromPlanes, toPlanes } from './vision/tensors.ts';
-
-const MIN_MESH_SCORE = 0.5;
-const NOSE_TIP = 4;
-const MOUTH_CORNERS = [61, 291] as const;
-
-/** A face in a picture, with what the stages know about it. */
-export interface PlacedFace {
-  readonly width: number;
-  readonly five: readonly Point[];
-  /** Undefined when `builtin` sees no face where the detector does. */
-  readonly mesh: Face | undefined;
-  /** Share of the new face in the picture; default 1. */
-  readonly opacity?: number;
-}
 
 /** The source identity: the swapper's form of the face, and the face itself for swaps by `builtin`. */
 export interface Identity {
   readonly vector: Float32Array<ArrayBuffer> | undefined;
   readonly picture: Picture;
   readonly face: PlacedFace;
+  /** What is in front of the face, if it has a mesh. */
+  readonly cover: Plane | undefined;
+}
+
+/** Faces, each with what is in front of it, if it has a mesh. */
+interface CoveredFaces {
+  readonly faces: readonly PlacedFace[];
+  readonly covers: readonly (Plane | undefined)[];
 }
 
 export interface FaceSwapParts {
@@ -48,92 +43,86 @@ export interface FaceSwapParts {
 export class FaceSwap {
   readonly #models: Models;
   readonly #finder: FaceFinder;
-  readonly #mesher: FaceMesher;
   readonly #emap: Float32Array | undefined;
+  readonly places: FacePlaces;
 
   constructor({ models, finder, mesher }: FaceSwapParts) {
     this.#models = models;
     this.#finder = finder;
-    this.#mesher = mesher;
+    this.places = new FacePlaces({ models, finder, mesher });
     const swapper = models.get('swapper');
     this.#emap = swapper && readEmap(swapper);
   }
 
-  /** Returns the most prominent face of a picture as a source identity; undefined when there is none. */
-  async identify(picture: Picture, signal: AbortSignal, log: StageLog): Promise<Identity | undefined> {
-    const [face] = await this.findFaces(picture, signal, log);
-    if (!face) return undefined;
-    if (!this.#models.get('swapper')) return face.mesh && { vector: undefined, picture, face };
+  /** Whether `builtin` swaps, for want of a swapper. */
+  get byMesh(): boolean {
+    return !this.#models.get('swapper');
+  }
+
+  /** Returns a face of a picture as a source identity; undefined when it cannot be one. */
+  async identify(
+    picture: Picture,
+    face: PlacedFace,
+    signal: AbortSignal,
+    log: StageLog,
+  ): Promise<Identity | undefined> {
+    if (this.byMesh && !face.mesh) return undefined;
+    const cover = await this.coverOf(picture, face, log);
+    if (this.byMesh) return { vector: undefined, picture, face, cover };
     const recogniser = this.#models.need('recogniser');
     const embedding = await log.onnx('recogniser', recogniser, () =>
       embed(recogniser, picture, face.five, signal),
     );
-    return { vector: await identityFor(this.#models, embedding, this.#emap, signal), picture, face };
+    const vector = await identityFor(this.#models, embedding, this.#emap, signal);
+    return { vector, picture, face, cover };
   }
 
-  /** Returns the faces of a picture, the most prominent first, without those much smaller than it. */
-  async findFaces(picture: Picture, signal: AbortSignal, log: StageLog): Promise<PlacedFace[]> {
-    const detector = this.#models.get('detector');
-    const found = detector
-      ? await log.onnx('detector', detector, () => detectFaces(detector, picture, signal))
-      : [];
-    const faces: PlacedFace[] = [];
-    for (const face of found) {
-      signal.throwIfAborted();
-      const mesh = await log.builtin('outline', 'facemesh', () => this.#fitMesh(picture, face));
-      faces.push({ width: face.width, five: await this.#fivePoints(picture, face, signal, log), mesh });
-    }
-    if (faces.length === 0) {
-      // builtin also finds faces that lie on their side, which common detectors do not find.
-      const meshes = await log.builtin('detector', 'blazeface', () =>
-        this.#finder.find(picture, () => signal.throwIfAborted()),
-      );
-      for (const mesh of meshes) {
-        const box = boxOf(mesh);
-        faces.push({ width: box.width, five: await this.#fivePoints(picture, box, signal, log), mesh });
-      }
-    }
-    const prominence = (face: PlacedFace): number => face.width ** 2 * centrality(picture, face.five);
-    faces.sort((a, b) => prominence(b) - prominence(a));
-    const widest = faces[0]?.width ?? 0;
-    return faces.filter(({ width }) => width >= SUITABLE_SHARE * widest);
+  /** Returns the faces of a picture that can be changed. */
+  async findTargets(picture: Picture, signal: AbortSignal, log: StageLog): Promise<SeenFaces> {
+    const { faces, left } = await this.places.look(picture, signal, log);
+    if (!this.byMesh) return { faces, left };
+    const meshed = faces.filter(({ mesh }) => mesh);
+    // The owner's detector sees a face there, of which too little is visible for a mesh.
+    const hidden = Array<LeftReason>(faces.length - meshed.length).fill('covered');
+    return { faces: meshed, left: [...left, ...hidden] };
   }
 
-  /** Puts an identity onto every suitable face of a picture, in place. @returns their number */
-  async swapPicture(
-    picture: Picture,
-    identity: Identity,
-    signal: AbortSignal,
-    log: StageLog,
-  ): Promise<number> {
-    const found = await this.findFaces(picture, signal, log);
-    const faces = this.#models.get('swapper') ? found : found.filter(({ mesh }) => mesh);
-    await this.swapFaces(picture, faces, identity, signal, log);
-    return faces.length;
+  /** Returns faces with what the shipped network finds in front of them. */
+  async covered(picture: Picture, faces: readonly PlacedFace[], log: StageLog): Promise<CoveredFaces> {
+    const covers: (Plane | undefined)[] = [];
+    for (const face of faces) covers.push(await this.coverOf(picture, face, log));
+    return { faces, covers };
   }
 
-  /** Puts an identity onto faces with known places, in place, such as the tracked faces of a video. */
+  /** Returns what it finds in front of one; undefined for a face without a mesh. */
+  async coverOf(picture: Picture, { mesh }: PlacedFace, log: StageLog): Promise<Plane | undefined> {
+    if (!mesh) return undefined;
+    return log.builtin('cover', 'face_cover', () => this.#finder.coverOf(cropsOf(picture), mesh));
+  }
+
+  /**
+   * Puts an identity onto faces with known places, in place, such as the tracked faces of a video.
+   * @returns share of each feature that was taken, of faces that `builtin` swapped
+   */
   async swapFaces(
     picture: Picture,
     faces: readonly PlacedFace[],
     identity: Identity,
     signal: AbortSignal,
     log: StageLog,
-  ): Promise<void> {
-    if (faces.length === 0) return;
+  ): Promise<readonly ShownFeatures[]> {
+    if (faces.length === 0) return [];
     const swapper = this.#models.get('swapper');
     const template = swapper?.traits.template ?? 'ffhq_512';
     const masks: PasteMask[] = [];
-    for (const face of faces) masks.push(await this.#mask(picture, face, template, signal, log));
+    const covered = await this.covered(picture, faces, log);
+    for (const [i, face] of faces.entries())
+      masks.push(await this.#mask(picture, face, covered.covers[i], template, signal, log));
+    let taken: ShownFeatures[] = [];
     if (swapper) await this.#swapByModel(swapper, picture, faces, masks, identity, signal, log);
-    else await this.#swapByMesh(picture, faces, identity, signal, log);
+    else taken = await this.swapByMesh(picture, covered, identity, signal, log);
     await this.enhanceFaces(picture, faces, masks, signal, log);
-  }
-
-  /** Places a face that is known by its mesh, such as one that is tracked through a video. */
-  async place(picture: Picture, mesh: Face, signal: AbortSignal, log: StageLog): Promise<PlacedFace> {
-    const box = boxOf(mesh);
-    return { width: box.width, five: await this.#fivePoints(picture, box, signal, log), mesh };
+    return taken;
   }
 
   async #swapByModel(
@@ -168,21 +157,22 @@ export class FaceSwap {
     });
   }
 
-  async #swapByMesh(
+  /** Lets `builtin` put an identity onto faces, in place. @returns share of each feature that was taken */
+  async swapByMesh(
     picture: Picture,
-    faces: readonly PlacedFace[],
+    { faces, covers }: CoveredFaces,
     identity: Identity,
     signal: AbortSignal,
     log: StageLog,
-  ): Promise<void> {
-    const mesh = identity.face.mesh as Face;
-    await log.builtin('swapper', 'mesh', () => {
+  ): Promise<ShownFeatures[]> {
+    const { face: own, cover } = identity;
+    return log.builtin('swapper', 'mesh', () => {
       const widest = Math.max(...faces.map((face) => (face.mesh as Face).width));
-      const source = prepareSource(identity.picture, mesh, widest);
-      for (const face of faces) {
+      const source = prepareSource(identity.picture, own.mesh as Face, widest, { cover });
+      return faces.map((face, i) => {
         signal.throwIfAborted();
-        swapFace(picture, face.mesh as Face, source);
-      }
+        return swapFace(picture, face.mesh as Face, source, { cover: covers[i] });
+      });
     });
   }
 
@@ -220,10 +210,14 @@ export class FaceSwap {
     });
   }
 
-  /** Returns where a face may be changed: its outline, without the objects in front of it. */
+  /**
+   * Returns where a face may be changed: its outline, without the objects in front of it.
+   * @param cover what the shipped network finds there; it is asked where the owner has no network for that
+   */
   async #mask(
     picture: Picture,
     face: PlacedFace,
+    cover: Plane | undefined,
     template: TemplateName,
     signal: AbortSignal,
     log: StageLog,
@@ -235,7 +229,7 @@ export class FaceSwap {
         occlusionField(occlusion, picture, { five: face.five, template }, signal),
       );
       mask = withinCrop(mask, transform, field);
-    }
+    } else if (cover && face.mesh) mask = withoutCover(mask, face.mesh, cover);
     const parser = this.#models.get('parser');
     if (parser) {
       const { transform, field } = await log.onnx('parser', parser, () =>
@@ -245,52 +239,4 @@ export class FaceSwap {
     }
     return mask;
   }
-
-  async #fivePoints(
-    picture: Picture,
-    face: FoundFace,
-    signal: AbortSignal,
-    log: StageLog,
-  ): Promise<readonly Point[]> {
-    const landmarks = this.#models.get('landmarks');
-    if (!landmarks) return face.five;
-    const five = await log.onnx('landmarks', landmarks, () => refineFive(landmarks, picture, face, signal));
-    return five ?? face.five;
-  }
-
-  async #fitMesh(picture: Picture, face: FoundFace): Promise<Face | undefined> {
-    const mesh = await this.#mesher.fit(picture, { ...face, keyPoints: face.five });
-    return mesh.score >= MIN_MESH_SCORE ? mesh : undefined;
-  }
-}
-
-/** Returns a face with a mesh in the form of a detector's face. */
-function boxOf(mesh: Face): FoundFace {
-  const outline = FACE_OVAL.map((index) => pointOf(mesh.points, index));
-  const x = Math.min(...outline.map((point) => point.x));
-  const y = Math.min(...outline.map((point) => point.y));
-  return {
-    score: mesh.score,
-    x,
-    y,
-    width: Math.max(...outline.map((point) => point.x)) - x,
-    height: Math.max(...outline.map((point) => point.y)) - y,
-    five: [
-      centroid(mesh.points, RIGHT_EYE),
-      centroid(mesh.points, LEFT_EYE),
-      pointOf(mesh.points, NOSE_TIP),
-      ...MOUTH_CORNERS.map((index) => pointOf(mesh.points, index)),
-    ],
-  };
-}
-
-/**
- * Returns 1 at the centre of the picture and 0.6 in its corners, because of two equally large faces the central one
- * is meant.
- */
-function centrality(picture: Picture, five: readonly Point[]): number {
-  const nose = five[2] as Point;
-  const dx = (nose.x - picture.width / 2) / (picture.width / 2);
-  const dy = (nose.y - picture.height / 2) / (picture.height / 2);
-  return 1 - 0.4 * Math.min(1, Math.hypot(dx, dy) / Math.SQRT2);
 }

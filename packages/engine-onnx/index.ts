@@ -1,6 +1,13 @@
-import type { Engine, EngineCapability, RenderRequest, RenderResult } from '@semblance/engine-api/engine';
+import type {
+  Engine,
+  EngineCapability,
+  InspectRequest,
+  RenderRequest,
+  RenderResult,
+} from '@semblance/engine-api/engine';
 import { RenderError } from '@semblance/engine-api/engine';
 import type { EngineOptions } from '@semblance/engine-api/engine-options';
+import type { Findings } from '@semblance/engine-api/findings';
 import { createMedia, findMediaTools } from '@semblance/media/media';
 import { FaceFinder } from '@semblance/vision/face-finder';
 import { FaceMesher } from '@semblance/vision/face-mesh';
@@ -9,7 +16,7 @@ import { openSession } from '@semblance/vision/models/session';
 import type { Stage } from './contracts/contract.ts';
 import { FaceSwap } from './face-swap.ts';
 import { ModelDirError, openModelDir } from './model-dir.ts';
-import { photoSwap } from './photo-swap.ts';
+import { inspectPhotoSwap, photoSwap } from './photo-swap.ts';
 import { SessionPool } from './sessions/session-pool.ts';
 import { parseOnnxSettings } from './settings.ts';
 import { Models } from './stages/models.ts';
@@ -56,6 +63,10 @@ export function createOnnxEngine(options: OnnxEngineOptions): Engine {
       if (!open || closed) throw new Error(`the engine is ${closed ? 'closed' : 'not warm'}`);
       return (await open).render(request);
     },
+    async inspect(request) {
+      if (!open || closed) throw new Error(`the engine is ${closed ? 'closed' : 'not warm'}`);
+      return (await open).inspect(request);
+    },
     async close() {
       closed = true;
       await (await open?.catch(() => undefined))?.close();
@@ -66,6 +77,7 @@ export function createOnnxEngine(options: OnnxEngineOptions): Engine {
 interface OpenEngine {
   readonly capabilities: readonly EngineCapability[];
   render(request: RenderRequest): Promise<RenderResult>;
+  inspect(request: InspectRequest): Promise<Findings>;
   close(): Promise<void>;
 }
 
@@ -96,7 +108,12 @@ async function openEngine(
     const why = tools.available ? '' : `; no video: ${tools.reason}`;
     throw new Error(`no capability can be made of the models in ${directory} (${present})${why}`);
   }
-  const [blazeface, facemesh] = await Promise.all([openSession('blazeface'), openSession('facemesh')]);
+  const [blazeface, facemesh, face_features, face_cover] = await Promise.all([
+    openSession('blazeface'),
+    openSession('facemesh'),
+    openSession('face_features'),
+    openSession('face_cover'),
+  ]);
   const gpus = settings.providers.filter((provider) => provider !== 'cpu');
   const providers = settings.gpuOnly && gpus.length > 0 ? gpus : settings.providers;
   const { pool, runs, notes } = await SessionPool.open(
@@ -106,7 +123,7 @@ async function openEngine(
   for (const note of notes) say(note);
   for (const { model, provider } of runs) say(`model ${model} runs on ${provider}`);
   const opened = new Models(pool, models);
-  const finder = new FaceFinder({ blazeface, facemesh });
+  const finder = new FaceFinder({ blazeface, facemesh, face_features, face_cover });
   const swap = new FaceSwap({ models: opened, finder, mesher: new FaceMesher(facemesh) });
   const media = tools.available ? createMedia({ tools }) : undefined;
   let loaded: Promise<FaceRecogniser> | undefined;
@@ -127,6 +144,14 @@ async function openEngine(
         return (await import('./video-swap.ts')).videoSwap({ ...parts, recogniser }, request);
       if (capability === 'lip-sync') return (await import('./lip-sync.ts')).lipSync(parts, request);
       return (await import('./motion-transfer.ts')).motionTransfer(parts, request);
+    },
+    async inspect(request) {
+      if (request.capability === 'face-swap-image') return inspectPhotoSwap(swap, request);
+      if (request.capability === 'face-swap')
+        return (await import('./video-swap.ts')).inspectVideoSwap(swap, request);
+      if (request.capability === 'motion-control')
+        return (await import('./motion-transfer.ts')).inspectMotionTransfer(swap, request);
+      throw new Error(`${request.capability} has no picture to inspect`);
     },
     async close() {
       await pool.close();

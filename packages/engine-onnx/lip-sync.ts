@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { RenderError, type RenderRequest, type RenderResult } from '@semblance/engine-api/engine';
 import { bounce, type ShownFrame } from '@semblance/engine-builtin/lip-sync/bounce';
 import { bridged } from '@semblance/engine-builtin/lip-sync/bridge';
+import { lipFindings, silent } from '@semblance/engine-builtin/lip-sync/findings';
 import { MainFace } from '@semblance/engine-builtin/lip-sync/main-face';
 import { type FacedFrame, steadyFaces } from '@semblance/engine-builtin/lip-sync/steady-face';
 import { outputSize } from '@semblance/media/size';
@@ -54,15 +55,17 @@ export async function lipSync(parts: LipParts, request: RenderRequest): Promise<
     audio: { path: audio },
   });
   const mel = new MelReader(media.decodeAudio(audio, { sampleRate: SAMPLE_RATE, signal }));
-  const counts = { frames: 0, spoken: 0 };
+  const counts = { frames: 0, faces: 0, spoken: 0 };
   const flush = async (group: readonly FacedFrame[]): Promise<void> => {
     signal.throwIfAborted();
     // The windows are read in order, because the sound is read once.
     const windows: Float32Array<ArrayBuffer>[] = [];
     for (const { startUs } of group) windows.push(await mel.window(startUs / 1e6));
     await Promise.all(
-      group.map(({ frame, face }, i) => {
-        if (!face) return undefined;
+      group.map(({ frame, face, covered }, i) => {
+        if (face) counts.faces++;
+        // What is in front of the mouth stays, with the mouth behind it.
+        if (!face || covered) return undefined;
         counts.spoken++;
         return editAround(frame, face, picture.color, (part, mesh) =>
           drawMouth(parts, part, mesh, windows[i] as Float32Array<ArrayBuffer>, signal, log),
@@ -92,8 +95,7 @@ export async function lipSync(parts: LipParts, request: RenderRequest): Promise<
       group = [];
     }
     await flush(group);
-    if (counts.spoken === 0)
-      throw new RenderError('face_not_detected', 'No face was found in the video (video_key).');
+    if (counts.spoken === 0) throw silent(main.left, counts.faces > 0);
     onProgress(0.99, 'write');
     const written = await log.own('write', () => writer.finish(untilUs));
     onProgress(1, 'done');
@@ -103,6 +105,7 @@ export async function lipSync(parts: LipParts, request: RenderRequest): Promise<
       units: { unit: 'second', quantity: written.durationMs / 1000 },
       stages: log.stages,
       details: { frames: counts.frames, frames_with_face: counts.spoken, ...size, ...log.makers },
+      findings: lipFindings(main.left, counts),
     };
   } catch (error) {
     await writer.abort();
@@ -124,7 +127,7 @@ async function drawMouth(
   const mask = await log.onnx('lips', lips, () => speak(lips, picture, face, mel, signal));
   if (models.get('enhancer')) {
     // The model draws only 96 pixels, so the drawn part is restored at the enhancer's size.
-    const placed = await swap.place(picture, face, signal, log);
+    const placed = await swap.places.place(picture, face, signal, log);
     await swap.enhanceFaces(picture, [placed], [mask], signal, log);
   }
 }

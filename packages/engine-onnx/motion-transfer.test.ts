@@ -168,6 +168,20 @@ describe('Motion Transfer through LivePortrait', () => {
         generator: 'onnx live_portrait_generator',
       },
     });
+    const inspected = await engine.inspect?.({
+      capability: 'motion-control',
+      inputs: { image: still },
+      parameters: {},
+      signal: new AbortController().signal,
+    });
+    expect(inspected?.faces).toEqual({ found: 1, changed: 1, left: [] });
+    expect(result.findings).toEqual({
+      faces: inspected?.faces,
+      hints: [
+        ...(inspected?.hints ?? []),
+        expect.objectContaining({ code: 'frames_unchanged', input: 'motion_video' }),
+      ],
+    });
     // The tracker searches a lost face again only every few frames.
     expect(result.details.frames_without_face).toBeGreaterThanOrEqual(GONE);
     expect(result.details.frames_without_face).toBeLessThanOrEqual(GONE + 2);

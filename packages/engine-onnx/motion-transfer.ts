@@ -1,15 +1,24 @@
 import { join } from 'node:path';
 import { raceAbort } from '@semblance/common/async/abort';
-import { RenderError, type RenderRequest, type RenderResult } from '@semblance/engine-api/engine';
+import {
+  type InspectRequest,
+  RenderError,
+  type RenderRequest,
+  type RenderResult,
+} from '@semblance/engine-api/engine';
+import type { Findings } from '@semblance/engine-api/findings';
 import type { Picture } from '@semblance/engine-api/picture';
+import { coveredOf } from '@semblance/engine-builtin/animate/covered';
+import { framesUnchanged, stillFindings } from '@semblance/engine-builtin/findings/hints';
 import { FaceTracker } from '@semblance/engine-builtin/motion-transfer/face-tracker';
 import { COLOR, DRIVER_SIDE, readStill } from '@semblance/engine-builtin/motion-transfer/motion-transfer';
 import { outputSize } from '@semblance/media/size';
 import type { MediaInfo, VideoFrame, VideoInfo } from '@semblance/media/types';
 import { evenRect, regionToRgb } from '@semblance/media/yuv';
 import { MIN_FACE } from '@semblance/vision/face-finder';
-import { type Face, faceFromPoints } from '@semblance/vision/face-mesh';
+import { cropsOf, type Face, faceFromPoints } from '@semblance/vision/face-mesh';
 import { type CropTransform, type RgbImage, squareCrop, toPicture } from '@semblance/vision/picture';
+import type { FaceSwap } from './face-swap.ts';
 import { StillCanvas } from './portrait/canvas.ts';
 import { DrivenPose } from './portrait/driven-pose.ts';
 import {
@@ -30,6 +39,9 @@ import { outlineMask } from './vision/face-mask.ts';
 const AT_ONCE = 8;
 /** Progress, 0–1, when the driver's face is known in every frame. */
 const TRACKED = 0.15;
+
+const IMAGE = { role: 'image', name: 'character picture' };
+const DRIVER = { role: 'motion_video', name: 'motion video' };
 
 export interface MotionParts extends VideoParts {
   readonly models: Models;
@@ -59,8 +71,8 @@ export async function motionTransfer(parts: MotionParts, request: RenderRequest)
   const { video } = info;
   if (!video) throw new RenderError('unsupported_format', 'The motion video has no picture.');
   const portrait = new LivePortrait(models, log, signal);
-  const { still, canvas, size } = await prepare(work, portrait, image);
-  const track = await follow(work, driver, info, video);
+  const { still, canvas, size, findings } = await prepare(work, portrait, image);
+  const track = await follow(work, driver, info, video, findings);
   const outputPath = join(request.outputDir, 'output.mp4');
   const writer = await media.openWriter({
     path: outputPath,
@@ -105,6 +117,13 @@ export async function motionTransfer(parts: MotionParts, request: RenderRequest)
       units: { unit: 'second', quantity: written.durationMs / 1000 },
       stages: log.stages,
       details: { frames: written.frames, ...size, frames_without_face: track.unseen, ...log.makers },
+      findings: {
+        ...findings,
+        hints: [
+          ...findings.hints,
+          ...framesUnchanged({ unchanged: track.unseen, frames: written.frames }, DRIVER, 'face'),
+        ],
+      },
     };
   } catch (error) {
     await writer.abort();
@@ -112,20 +131,44 @@ export async function motionTransfer(parts: MotionParts, request: RenderRequest)
   }
 }
 
+/** Looks at the still. */
+export async function inspectMotionTransfer(swap: FaceSwap, request: InspectRequest): Promise<Findings> {
+  const { image } = request.inputs;
+  if (!image) throw new RenderError('processing_failed', 'Motion Transfer needs the input image.');
+  return (await lookAtStill(swap, image, request.signal, new StageLog())).findings;
+}
+
+/** Finds the most prominent face of the still, and what is in front of it. */
+async function lookAtStill(swap: FaceSwap, image: string, signal: AbortSignal, log: StageLog) {
+  const picture = await raceAbort(signal, readStill(image));
+  const { faces, left } = await swap.places.look(picture, signal, log);
+  const seen = { faces: faces.map(({ mesh }) => mesh), left };
+  const [face] = faces;
+  if (!face) {
+    const message = 'No face was found in the character picture (image_key).';
+    throw new RenderError('face_not_detected', message, { findings: stillFindings(seen, IMAGE) });
+  }
+  const { mesh } = face;
+  const cover = await swap.coverOf(picture, face, log);
+  const covered = cover && mesh && coveredOf(cover, mesh);
+  return {
+    picture,
+    face,
+    findings: stillFindings(seen, IMAGE, { covered, bends: true, crops: cropsOf(picture) }),
+  };
+}
+
 /** Finds the face of the still and shows it to the networks. */
 async function prepare({ swap, request, log }: Work, portrait: LivePortrait, image: string) {
   const { signal } = request;
-  const picture = await raceAbort(signal, readStill(image));
-  const [face] = await swap.findFaces(picture, signal, log);
-  if (!face)
-    throw new RenderError('face_not_detected', 'No face was found in the character picture (image_key).');
+  const { picture, face, findings } = await lookAtStill(swap, image, signal, log);
   const { mesh } = face;
   const still = await portrait.seeStill(picture, stillCrop(face, SEEN_SIZE), mesh && opennessOf(mesh));
   const canvas = await log.own(
     'paste',
     () => new StillCanvas(picture, stillCrop(face, DRAWN_SIZE), DRAWN_SIZE, COLOR),
   );
-  return { still, canvas, size: { width: picture.width, height: picture.height } };
+  return { still, canvas, size: { width: picture.width, height: picture.height }, findings };
 }
 
 /** The driver's face in all of its frames. */
@@ -143,6 +186,7 @@ async function follow(
   driver: string,
   info: MediaInfo,
   video: VideoInfo,
+  { hints }: Findings,
 ): Promise<Track> {
   const { signal, onProgress } = request;
   const tracker = new FaceTracker(finder, () => signal.throwIfAborted());
@@ -158,8 +202,10 @@ async function follow(
     frames.push(face && opennessOf(face));
     onProgress(0.02 + (TRACKED - 0.02) * Math.min(1, frames.length / Math.max(1, video.frameCount)), 'track');
   }
-  if (squares.length === 0)
-    throw new RenderError('face_not_detected', 'No face was found in the motion video (motion_video_key).');
+  if (squares.length === 0) {
+    const message = 'No face was found in the motion video (motion_video_key).';
+    throw new RenderError('face_not_detected', message, { findings: { hints } });
+  }
   return { square: meanSquare(squares), frames, unseen: frames.length - squares.length };
 }
 
@@ -230,7 +276,7 @@ class Animation {
     );
     if (!face) return;
     const mesh = outOfCrop(face, crop);
-    const placed = await swap.place(part, mesh, signal, log);
+    const placed = await swap.places.place(part, mesh, signal, log);
     await swap.enhanceFaces(part, [placed], [outlineMask(mesh)], signal, log);
   }
 }

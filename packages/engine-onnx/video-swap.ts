@@ -1,6 +1,14 @@
 import { join } from 'node:path';
 import { raceAbort } from '@semblance/common/async/abort';
-import { RenderError, type RenderRequest, type RenderResult } from '@semblance/engine-api/engine';
+import {
+  type InspectRequest,
+  RenderError,
+  type RenderRequest,
+  type RenderResult,
+} from '@semblance/engine-api/engine';
+import type { Findings } from '@semblance/engine-api/findings';
+import { faceCounts } from '@semblance/engine-builtin/findings/face-counts';
+import { framesUnchanged, hintsOfLeft } from '@semblance/engine-builtin/findings/hints';
 import { FaceTracker } from '@semblance/engine-builtin/video-swap/tracker';
 import { outputSize } from '@semblance/media/size';
 import type { Media, VideoFrame } from '@semblance/media/types';
@@ -8,6 +16,7 @@ import type { FaceFinder } from '@semblance/vision/face-finder';
 import type { FaceRecogniser } from '@semblance/vision/face-recogniser';
 import { readFace } from '@semblance/vision/image/picture-file';
 import type { FaceSwap, Identity } from './face-swap.ts';
+import { findIdentity } from './source-identity.ts';
 import { StageLog } from './stages/models.ts';
 import { editAround } from './vision/frame-edit.ts';
 
@@ -15,6 +24,8 @@ import { editAround } from './vision/frame-edit.ts';
 const RUN = 10;
 /** Frames processed at once; their runs of one model are combined where its contract has a batch. */
 const AT_ONCE = 5;
+
+const VIDEO = { role: 'video', name: 'video' };
 
 export interface VideoParts {
   readonly swap: FaceSwap;
@@ -46,9 +57,7 @@ export async function videoSwap(
   const checkpoint = (): void => signal.throwIfAborted();
   onProgress(0, 'face');
   const picture = await raceAbort(signal, readFace(inputs.face));
-  const identity = await swap.identify(picture, signal, log);
-  if (!identity)
-    throw new RenderError('face_not_detected', 'No face was found in the face picture (face_key).');
+  const { identity, hints } = await findIdentity(swap, picture, signal, log);
   const info = await media.probe(inputs.video, 'video', signal);
   const { video } = info;
   if (!video) throw new RenderError('unsupported_format', 'The video has no picture.');
@@ -100,8 +109,12 @@ export async function videoSwap(
     const last = waiting.at(-1);
     if (last) tracker.end(last.index);
     await draw(waiting);
-    if (tracker.found === 0)
-      throw new RenderError('face_not_detected', 'No face was found in the video (video_key).');
+    const { left } = tracker;
+    if (tracker.found === 0) {
+      const findings = { faces: faceCounts(0, left), hints: [...hints, ...hintsOfLeft(left, VIDEO)] };
+      const message = 'No face was found in the video (video_key).';
+      throw new RenderError('face_not_detected', message, { findings });
+    }
     onProgress(0.97, 'write');
     const written = await log.own('write', () => writer.finish(video.endUs ?? lastUs + gapUs));
     onProgress(1, 'done');
@@ -112,11 +125,26 @@ export async function videoSwap(
       units: { unit: 'second', quantity: written.durationMs / 1000 },
       stages: log.stages,
       details: { faces, frames: written.frames, frames_with_swap: swapped, ...size, ...log.makers },
+      findings: {
+        faces: faceCounts(faces, left),
+        hints: [
+          ...hints,
+          ...framesUnchanged({ unchanged: written.frames - swapped, frames: written.frames }, VIDEO, 'face'),
+        ],
+      },
     };
   } catch (error) {
     await writer.abort();
     throw error;
   }
+}
+
+/** Looks at the face picture. */
+export async function inspectVideoSwap(swap: FaceSwap, request: InspectRequest): Promise<Findings> {
+  const { inputs, signal } = request;
+  if (!inputs.face) throw new RenderError('processing_failed', 'Video Swap needs the input face.');
+  const picture = await raceAbort(signal, readFace(inputs.face));
+  return { hints: (await findIdentity(swap, picture, signal, new StageLog())).hints };
 }
 
 async function drawFrame(
@@ -135,7 +163,7 @@ async function drawFrame(
   const faces = tracker.facesIn(frame.index);
   for (const { face, opacity } of faces) {
     await editAround(frame, face, colors, async (picture, mesh) => {
-      const placed = await swap.place(picture, mesh, signal, log);
+      const placed = await swap.places.place(picture, mesh, signal, log);
       await swap.swapFaces(picture, [{ ...placed, opacity }], identity, signal, log);
     });
   }

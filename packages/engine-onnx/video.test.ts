@@ -119,7 +119,7 @@ describe('Video Swap through the models', () => {
     const engine = await rig.engine(models);
     expect(engine.capabilities.map(({ capability }) => capability)).toEqual(['face-swap-image', 'face-swap']);
     const seen: number[] = [];
-    const { outputPath, units, details, stages, contentType } = await render(
+    const { outputPath, units, details, findings, stages, contentType } = await render(
       engine,
       'face-swap',
       { video: clip, face: rig.face },
@@ -135,6 +135,7 @@ describe('Video Swap through the models', () => {
       recogniser: 'onnx arcface_w600k_r50',
       swapper: 'onnx hyperswap_1a_256',
     });
+    expect(findings).toEqual({ faces: { found: 1, changed: 1, left: [] }, hints: [] });
     expect(stages).toContainEqual({ name: 'tracker', milliseconds: expect.any(Number), engine: 'builtin' });
     expect(seen).toEqual([...seen].sort((a, b) => a - b));
     expect(seen.at(-1)).toBe(1);
@@ -217,7 +218,8 @@ describe('Lip Sync through wav2lip', () => {
     const engine = await rig.engine([{ contract: 'wav2lip_gan_96', bytes: tinyWav2lip() }]);
     expect(engine.capabilities.map(({ capability }) => capability)).toEqual(['lip-sync']);
     const audio = await wav(sound);
-    const { outputPath, units, details } = await render(engine, 'lip-sync', { video: clip, audio });
+    const { outputPath, units, details, findings } = await render(engine, 'lip-sync', { video: clip, audio });
+    expect(findings).toEqual({ faces: { found: 1, changed: 1, left: [] }, hints: [] });
     expect(units).toEqual({ unit: 'second', quantity: expect.closeTo(1.2, 1) });
     expect(details).toMatchObject({
       lips: 'onnx wav2lip_gan_96',

@@ -9,10 +9,14 @@ import {
 } from '@semblance/engine-api/engine';
 import type {
   GetInfoResponse,
+  RenderFailure,
   RenderProgress,
   RenderResponse,
   RenderResult as ResultMessage,
 } from '@semblance/proto/semblance/engine/v1/engine';
+
+import { broken, quoted } from './contract-error.ts';
+import { checkedFindings } from './findings.ts';
 
 const NAME = /^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$/;
 const VERSION = /^[\x21-\x7e]{1,20}$/;
@@ -27,23 +31,18 @@ const MAX = {
   memoryMib: 16_777_216,
 } as const;
 
-/** An engine broke the contract; the message names the broken rule. */
-export class ContractError extends Error {
-  override readonly name = 'ContractError';
-  readonly code = 'contract_broken';
-  readonly retryable = false;
-}
-
 export interface SidecarInfo {
   readonly name: string;
   readonly version: string;
   readonly capabilities: readonly EngineCapability[];
   readonly concurrency: number;
+  /** Whether it looks at pictures before a render. */
+  readonly inspects: boolean;
 }
 
 /** @throws ContractError */
 export function checkedInfo(info: GetInfoResponse): SidecarInfo {
-  const { name, version, concurrency } = info;
+  const { name, version, concurrency, inspects } = info;
   if (!NAME.test(name)) broken(`its name is ${quoted(name)}: lower case letters, digits and -, at most 40`);
   if (!VERSION.test(version)) broken(`its version is ${quoted(version)}: 1 to 20 printable characters`);
   if (concurrency < 1 || concurrency > 1_024) broken(`its concurrency is ${concurrency}, not 1 to 1024`);
@@ -60,7 +59,7 @@ export function checkedInfo(info: GetInfoResponse): SidecarInfo {
     if (memoryMib < 0 || memoryMib > MAX.memoryMib) broken(`${capability} takes ${memoryMib} MiB of memory`);
     return { capability, slots: slots || 1, memoryMib, ...checkedLimits(capability, limits) };
   });
-  return { name, version, capabilities, concurrency };
+  return { name, version, capabilities, concurrency, inspects };
 }
 
 function checkedLimits(
@@ -107,20 +106,23 @@ export function createAnswerReader(capability: Capability, onProgress: OnProgres
       if (result) broken(`it said ${message?.$case ?? 'something'} after its result`);
       if (message?.$case === 'progress') progress(message.value);
       else if (message?.$case === 'result') result = checkedResult(capability, message.value);
-      else if (message?.$case === 'failure') {
-        const code = RENDER_ERROR_CODES.find((known) => known === message.value.code);
-        if (!code) broken(`it failed with the unknown code ${quoted(message.value.code)}`);
-        const text = message.value.message.trim();
-        if (text === '' || text.length > MAX.message)
-          broken('the message of a failure has 1 to 1024 characters');
-        throw new RenderError(code, text);
-      } else broken('it sent an empty message');
+      else if (message?.$case === 'failure') throw refusalOf(capability, message.value);
+      else broken('it sent an empty message');
     },
     end() {
       if (!result) broken('it ended without a result');
       return result;
     },
   };
+}
+
+/** Returns a failure as the error of an engine. @throws ContractError */
+export function refusalOf(capability: Capability, said: RenderFailure): RenderError {
+  const code = RENDER_ERROR_CODES.find((known) => known === said.code);
+  if (!code) broken(`it failed with the unknown code ${quoted(said.code)}`);
+  const text = said.message.trim();
+  if (text === '' || text.length > MAX.message) broken('the message of a failure has 1 to 1024 characters');
+  return new RenderError(code, text, { findings: checkedFindings(capability, said.findings) });
 }
 
 function checkedResult(capability: Capability, said: ResultMessage): CheckedResult {
@@ -139,6 +141,7 @@ function checkedResult(capability: Capability, said: ResultMessage): CheckedResu
       broken('a stage has 1 to 64 characters');
     if (!(milliseconds >= 0 && Number.isFinite(milliseconds))) broken(`a stage took ${milliseconds} ms`);
   }
+  const findings = checkedFindings(capability, said.findings);
   const details = Object.entries(said.details);
   if (details.length > MAX.details) broken(`at most ${MAX.details} details`);
   if (details.some(([name, value]) => name.length > MAX.name || value.length > MAX.detail)) {
@@ -154,11 +157,6 @@ function checkedResult(capability: Capability, said: ResultMessage): CheckedResu
       ...(engine ? { engine } : {}),
     })),
     details: Object.fromEntries(details),
+    ...(findings && { findings }),
   };
 }
-
-function broken(what: string): never {
-  throw new ContractError(`the sidecar does not keep to the contract: ${what}`);
-}
-
-const quoted = (text: string) => JSON.stringify(text.slice(0, 80));

@@ -3,7 +3,8 @@ import { credentials, type ServiceError, status } from '@grpc/grpc-js';
 import { describeError } from '@semblance/common/errors';
 import { call } from '@semblance/common/grpc/client';
 import { EngineServiceClient, type HealthResponse } from '@semblance/proto/semblance/engine/v1/engine';
-import { ContractError, checkedInfo, type SidecarInfo } from './answers.ts';
+import { checkedInfo, type SidecarInfo } from './answers.ts';
+import { ContractError } from './contract-error.ts';
 
 /** Messages are short, because files travel beside the socket. */
 const MAX_MESSAGE_BYTES = 256 * 1024;

@@ -3,7 +3,7 @@ import { chmod, copyFile, lstat, mkdir, open, readlink, realpath, rm } from 'nod
 import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { exhausted } from '@semblance/engine-api/exhausted';
-import { ContractError } from './answers.ts';
+import { ContractError } from './contract-error.ts';
 
 /** Folder beside the socket; its content belongs to the one agent that uses the sidecar. */
 const FOLDER = 'work';

@@ -4,6 +4,7 @@ import type { EngineOptions } from '@semblance/engine-api/engine-options';
 import type { SidecarInfo } from './answers.ts';
 import { connect, SIDECAR_TIMES, type SidecarTimes } from './connection.ts';
 import { createExchange } from './exchange.ts';
+import { inspectBySidecar } from './inspect-call.ts';
 import { renderBySidecar } from './render-call.ts';
 
 /**
@@ -36,7 +37,15 @@ export function createSidecarEngine(
     return info;
   };
 
-  return {
+  /** Returns a request that ends with this client. */
+  const alive = <Request extends { readonly signal: AbortSignal }>(request: Request): Request => {
+    if (!info || over || closing.signal.aborted)
+      throw new EngineInterruptedError('there is no connection to the sidecar');
+    return { ...request, signal: AbortSignal.any([request.signal, closing.signal]) };
+  };
+  const parts = { connection, exchange, times, onStuck: end };
+
+  const engine: Engine = {
     get name() {
       return known().name;
     },
@@ -56,13 +65,11 @@ export function createSidecarEngine(
       const warm = await connection.warm(either, hopeless);
       await exchange.clear();
       info = warm;
+      if (warm.inspects) engine.inspect = async (request) => inspectBySidecar(alive(request), parts);
       void connection.lost(closing.signal).then((reason) => reason !== undefined && end(reason));
     },
     async render(request) {
-      if (!info || over || closing.signal.aborted)
-        throw new EngineInterruptedError('there is no connection to the sidecar');
-      const signal = AbortSignal.any([request.signal, closing.signal]);
-      return renderBySidecar({ ...request, signal }, { connection, exchange, times, onStuck: end });
+      return renderBySidecar(alive(request), parts);
     },
     async close() {
       closing.abort(new EngineInterruptedError('the connection to the sidecar was closed'));
@@ -70,4 +77,5 @@ export function createSidecarEngine(
       await exchange.clear();
     },
   };
+  return engine;
 }

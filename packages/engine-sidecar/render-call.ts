@@ -8,8 +8,9 @@ import {
   type RenderResult,
 } from '@semblance/engine-api/engine';
 import type { RenderResponse } from '@semblance/proto/semblance/engine/v1/engine';
-import { type CheckedResult, ContractError, createAnswerReader } from './answers.ts';
+import { type CheckedResult, createAnswerReader } from './answers.ts';
 import { type Connection, isTooLarge, type SidecarTimes } from './connection.ts';
+import { ContractError } from './contract-error.ts';
 import type { Exchange } from './exchange.ts';
 
 /** Codes of temporary faults. An engine that ends during a render may answer CANCELLED. */
@@ -114,13 +115,13 @@ async function answered(
 }
 
 /**
- * Waits until the sidecar has stopped working on the render, or is dead.
+ * Waits until the sidecar has stopped working on a render or an inspection, or is dead.
  * @returns false when it goes on beyond its time. After a cancel this is not judged here: the client's host
  * measures that time and kills the client. Either way the next client offers nothing before the sidecar is done.
  */
-async function stopGone(
+export async function stopGone(
   connection: Connection,
-  renderId: string,
+  id: string,
   { endMs, deadAfterMs }: SidecarTimes,
   signal: AbortSignal,
 ): Promise<boolean> {
@@ -130,7 +131,7 @@ async function stopGone(
     const waited = signal.aborted ? 0 : performance.now() - began;
     try {
       const { running } = await connection.health();
-      if (!running.includes(renderId)) return true;
+      if (!running.includes(id)) return true;
       if (waited > endMs) return false;
     } catch (error) {
       if ((error as ServiceError).code !== status.DEADLINE_EXCEEDED) return true;
@@ -140,7 +141,8 @@ async function stopGone(
   }
 }
 
-function asRenderFault(error: unknown): Error {
+/** Returns the error of a call as an engine throws it. */
+export function asRenderFault(error: unknown): Error {
   if (error instanceof RenderError || error instanceof ContractError) return error;
   const { code, details = '' } = error as Partial<ServiceError>;
   if (isTooLarge(error)) return new ContractError(`the sidecar does not keep to the contract: ${details}`);

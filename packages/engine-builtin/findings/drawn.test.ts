@@ -61,6 +61,27 @@ describe('a face', () => {
     }
   });
 
+  it.each([
+    ['in lines', (bright: number, around: number) => (bright - around < -2 ? 20 : 255)],
+    [
+      'in a woodcut',
+      (bright: number, around: number, at: number) =>
+        bright + 30 * Math.sin(at) > around / 2 + 64 ? 245 : 10,
+    ],
+  ])('%s is drawn', async (_, ink) => {
+    for (const [i, { face, picture }] of portraits.entries()) {
+      const { width, height } = picture;
+      const grey = (sigma: number) => sharp(FILES[i]).flatten().greyscale().blur(sigma).raw().toBuffer();
+      const [near, far] = await Promise.all([grey(0.01 * face.width), grey(0.016 * face.width)]);
+      const data = Uint8Array.from({ length: 3 * width * height }, (_, k) => {
+        const at = Math.floor(k / 3);
+        const along = (2 * Math.PI * ((at % width) + Math.floor(at / width))) / (0.04 * face.width);
+        return ink(near[at] as number, far[at] as number, along);
+      });
+      expect(looksDrawn(cropsOf({ width, height, channels: 3, data }), face), FILES[i]).toBe(true);
+    }
+  });
+
   it.each<[string, (image: Sharp) => Sharp]>([
     ['as it is', (image) => image],
     ['of a low quality', (image) => image.jpeg({ quality: 20 })],
@@ -69,6 +90,7 @@ describe('a face', () => {
     ['in low light and of a low quality', (image) => image.linear(0.3).jpeg({ quality: 20 })],
     ['without colour', (image) => image.greyscale()],
     ['in too much light', (image) => image.linear(2, 40)],
+    ['of strong contrast', (image) => image.greyscale().linear(2.2, -150)],
   ])('in a photograph is not: %s', async (_, change) => {
     for (const [i, { face }] of portraits.entries()) {
       const image = sharp(FILES[i]).flatten();

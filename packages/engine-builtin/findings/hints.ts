@@ -1,5 +1,5 @@
 import type { Findings, Hint, LeftReason } from '@semblance/engine-api/findings';
-import { type Seen, yaw } from '@semblance/vision/face-finder';
+import { yaw } from '@semblance/vision/face-finder';
 import { type CropSource, centroid, type Face } from '@semblance/vision/face-mesh';
 import { LEFT_EYE, RIGHT_EYE } from '@semblance/vision/face-regions';
 import { COVERED_FACE, type Covered } from '../animate/covered.ts';
@@ -99,44 +99,68 @@ export function mouthCovered({ role, name }: Input): Hint[] {
   return [{ code: 'face_covered', message, input: role }];
 }
 
-/** Returns what a search found in a still picture whose most prominent face is animated. */
+/**
+ * Returns what a search found in a still picture whose most prominent face is animated.
+ * @param seen `faces` are undefined where no mesh is known
+ * @param more `bends` tells that what is in front of the face moves like a part of it
+ */
 export function stillFindings(
-  { faces, left }: Seen,
+  { faces, left }: { readonly faces: readonly (Face | undefined)[]; readonly left: readonly LeftReason[] },
   input: Input,
-  { covered, crops }: { readonly covered?: Covered | undefined; readonly crops?: CropSource } = {},
+  {
+    covered,
+    bends = false,
+    crops,
+  }: {
+    readonly covered?: Covered | undefined;
+    readonly bends?: boolean;
+    readonly crops?: CropSource;
+  } = {},
 ): Findings {
   const [face] = faces;
   return {
     faces: faceCounts(Math.min(1, faces.length), withBystanders(left, Math.max(0, faces.length - 1))),
-    hints: face
-      ? [
-          ...severalFaces(faces.length, input),
-          ...faceHints(face, input, crops),
-          ...coveredStill(covered, input),
-        ]
-      : hintsOfLeft(left, input),
+    hints:
+      faces.length > 0
+        ? [
+            ...severalFaces(faces.length, input),
+            ...(face ? faceHints(face, input, crops) : []),
+            ...coveredStill(covered, bends, input),
+          ]
+        : hintsOfLeft(left, input),
   };
 }
 
 /** Returns the hint about something in front of a still's face. */
-function coveredStill(covered: Covered | undefined, { role, name }: Input): Hint[] {
-  if (!covered || (covered.face < COVERED_FACE && !covered.mouth)) return [];
+function coveredStill(covered: Covered | undefined, bends: boolean, { role, name }: Input): Hint[] {
+  if (!covered || !isCovered(covered)) return [];
   const what = covered.mouth ? 'the mouth' : 'a part of the face';
-  const effect = covered.mouth ? 'does not move' : 'moves with the head only, and the head turns less';
-  const message = `Something, such as a hand or a microphone, is in front of ${what} in the ${name}, which ${effect}. A picture that shows the whole face gives a better result.`;
+  const still = covered.mouth
+    ? 'which does not move'
+    : 'which moves with the head only, and the head turns less';
+  const effect = bends ? 'and may bend with the face' : still;
+  const message = `Something, such as a hand or a microphone, is in front of ${what} in the ${name}, ${effect}. A picture that shows the whole face gives a better result.`;
   return [{ code: 'face_covered', message, input: role }];
 }
 
-/** Returns hints about what hides or colours a source face. */
-export function sourceHints(source: SourceFace, { role, name }: Input): Hint[] {
+function isCovered({ face, mouth }: Covered): boolean {
+  return face >= COVERED_FACE || mouth;
+}
+
+/**
+ * Returns hints about what hides or colours a source face.
+ * @param covered what the network finds in front of it; undefined where hints about kept features tell that
+ */
+export function sourceHints(source: SourceFace, { role, name }: Input, covered?: Covered): Hint[] {
   const hints: Hint[] = [];
+  const hidden = source.covered >= COVERED && source.beard < BEARDED;
   if (source.glasses) {
     hints.push({
       code: 'glasses',
       message: `The person in the ${name} wears glasses, which are left out. A picture without glasses gives a better likeness.`,
       input: role,
     });
-  } else if (source.covered >= COVERED && source.beard < BEARDED) {
+  } else if (hidden || (covered && isCovered(covered))) {
     hints.push({
       code: 'face_covered',
       message: `Something, such as hair or a hand, covers a part of the face in the ${name}. A picture that shows the whole face gives a better likeness.`,

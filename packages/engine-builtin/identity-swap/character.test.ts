@@ -78,6 +78,7 @@ describe('the picture of a character', () => {
     await expect(read(2, 98)).rejects.toMatchObject({
       code: 'face_not_detected',
       message: expect.stringContaining('character_key'),
+      findings: { hints: [] },
     });
   });
 
@@ -119,6 +120,8 @@ describe('a portrait', () => {
     for (const yaw of [0, 0.4, -0.4]) expect(refusal(yaw)).not.toThrow();
     for (const yaw of [1.1, -1.1])
       expect(refusal(yaw)).toThrow(/character_key.*turned by about [5-7]0 degrees/);
+    const hints = [expect.objectContaining({ code: 'face_turned', input: 'character' })];
+    expect(refusal(1.1)).toThrow(expect.objectContaining({ findings: { hints } }));
   });
 
   it('that is much smaller than the person is refused with the size it needs', () => {
@@ -127,9 +130,11 @@ describe('a portrait', () => {
       refuseBlur(
         portrait,
         points.map((value) => value * by),
+        [{ code: 'face_small', message: 'It is small.', input: 'character' }],
       );
     expect(times(5)).not.toThrow();
     expect(times(8)).toThrow(/character_key.*too small for this video.*at least \d+ are needed/);
-    expect(times(8)).toThrow(expect.objectContaining({ code: 'processing_failed' }));
+    const findings = { hints: [{ code: 'face_small', message: 'It is small.', input: 'character' }] };
+    expect(times(8)).toThrow(expect.objectContaining({ code: 'processing_failed', findings }));
   });
 });

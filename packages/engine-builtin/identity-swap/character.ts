@@ -1,18 +1,22 @@
 import { RenderError } from '@semblance/engine-api/engine';
+import type { Hint } from '@semblance/engine-api/findings';
 import type { Picture } from '@semblance/engine-api/picture';
 import type { FaceFinder } from '@semblance/vision/face-finder';
+import { cropsOf, faceFromPoints } from '@semblance/vision/face-mesh';
 import { readFace, readShown } from '@semblance/vision/image/picture-file';
 import type { Person, PersonFinder } from '@semblance/vision/person';
 import { shrink } from '@semblance/vision/picture';
 import sharp from 'sharp';
 import { faceFrame } from '../animate/face-frame.ts';
 import { anglesOf } from '../animate/rotation.ts';
+import { faceHints } from '../findings/hints.ts';
 import { type CharacterFace, readCharacterFace } from './character-face.ts';
 import { scaledPerson } from './follow.ts';
 import { findPerson } from './search.ts';
 import { showsHips, skeletonOf } from './skeleton.ts';
 
 const WHAT = 'The character picture';
+const CHARACTER = { role: 'character', name: 'character picture' };
 /** Longer side, in pixels, of the picture in which a person is searched for. The networks use no more. */
 const SEARCH_SIDE = 1280;
 /** Smallest share of empty pixels in a cut-out. A picture with an unused alpha channel has fewer. */
@@ -45,6 +49,11 @@ export interface Character {
 export function showsHead(character: Character): character is Character & { readonly face: CharacterFace } {
   const { face, person, picture } = character;
   return face !== undefined && !showsHips(skeletonOf(person.points), picture.height);
+}
+
+/** Returns hints about the face of a character. */
+export function characterHints({ face, picture }: Pick<Character, 'face' | 'picture'>): Hint[] {
+  return face ? faceHints(faceFromPoints(face.points, 1), CHARACTER, cropsOf(picture)) : [];
 }
 
 /**
@@ -81,11 +90,16 @@ export async function readCharacter(
   return character;
 }
 
-/** Refuses a picture that shows too little: neither a whole trunk nor a face that can be drawn. */
+/**
+ * Refuses a picture that shows too little: neither a whole trunk nor a face that can be drawn. The refusal has the hints
+ * about the face.
+ */
 export function refuseUnplaceable(character: Character): void {
   const { person, picture, face } = character;
   if (showsHips(skeletonOf(person.points), picture.height)) return;
-  const refused = (message: string): RenderError => new RenderError('face_not_detected', message);
+  const findings = { hints: characterHints(character) };
+  const refused = (message: string): RenderError =>
+    new RenderError('face_not_detected', message, { findings });
   if (!face) {
     throw refused('The character picture (character_key) ends above the hips and shows no face.');
   }
@@ -114,9 +128,10 @@ export function refuseUnplaceable(character: Character): void {
 /**
  * Refuses a head that would be a blur on the person.
  * @param face points of the person's face, in pixels of the frame
+ * @param hints what was found out about the character's picture before it was made smaller
  * @throws RenderError `processing_failed`
  */
-export function refuseBlur(character: Character, face: Float32Array): void {
+export function refuseBlur(character: Character, face: Float32Array, hints: readonly Hint[]): void {
   if (!showsHead(character)) return;
   const [own, drawn] = [faceFrame(character.face.points).iod, faceFrame(face).iod];
   if (drawn <= MOST_ENLARGED * own) return;
@@ -124,6 +139,7 @@ export function refuseBlur(character: Character, face: Float32Array): void {
     'processing_failed',
     `The face in the character picture (character_key) is too small for this video: ${Math.round(own)} pixels ` +
       `between the eyes, at least ${Math.ceil(drawn / MOST_ENLARGED)} are needed.`,
+    { findings: { hints } },
   );
 }
 

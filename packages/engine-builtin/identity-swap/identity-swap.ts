@@ -1,18 +1,16 @@
 import { join } from 'node:path';
 import { RenderError, type RenderResult } from '@semblance/engine-api/engine';
-import type { Hint } from '@semblance/engine-api/findings';
 import { FrameMemory } from '@semblance/media/frame-memory';
 import { prefetch } from '@semblance/media/prefetch';
 import type { Media, Size, VideoFrame } from '@semblance/media/types';
-import { cropsOf, faceFromPoints } from '@semblance/vision/face-mesh';
 import type { Person, PersonFinder } from '@semblance/vision/person';
 import { peopleOf } from '../animate/look.ts';
-import { faceHints, framesUnchanged } from '../findings/hints.ts';
+import { framesUnchanged } from '../findings/hints.ts';
 import type { Inspector, Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
 import { CutDetector } from '../video-swap/cuts.ts';
 import { shrunk } from '../video-swap/frame-part.ts';
-import { type Character, fittedTo, readCharacter, refuseBlur } from './character.ts';
+import { characterHints, fittedTo, readCharacter, refuseBlur } from './character.ts';
 import { PersonFaceFollower } from './face-follow.ts';
 import { FaceFront } from './face-front.ts';
 import { scaledPerson } from './follow.ts';
@@ -26,7 +24,6 @@ export type Resolution = keyof typeof LONGER_SIDE;
 const SEARCH_SIDE = 640;
 const DECODED_AHEAD = 4;
 const VIDEO = { role: 'video', name: 'video' };
-const CHARACTER = { role: 'character', name: 'character picture' };
 
 /**
  * Runs Identity Swap in a worker thread: the person in `video` is replaced by the person in the picture
@@ -48,10 +45,6 @@ export const inspectIdentitySwap: Inspector = async ({ inputs: { character } }, 
   const tools = { people: await peopleOf(), faces: finder };
   return { hints: characterHints(await readCharacter(character, tools, checkpoint)) };
 };
-
-function characterHints({ face, picture }: Character): Hint[] {
-  return face ? faceHints(faceFromPoints(face.points, 1), CHARACTER, cropsOf(picture)) : [];
-}
 
 export interface IdentitySwapJob {
   readonly video: string;
@@ -137,7 +130,7 @@ export async function identitySwap(
       if (person) found++;
       const face = character.face && (await timed('face', () => follower.follow(frame, person)));
       if (face && !seen) {
-        refuseBlur(character, face);
+        refuseBlur(character, face, hints);
         seen = true;
       }
       const cover = face && (await timed('face', () => front.look(frame, face)));

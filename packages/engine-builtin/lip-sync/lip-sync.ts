@@ -1,10 +1,7 @@
 import { join } from 'node:path';
 import { RenderError, type RenderStage } from '@semblance/engine-api/engine';
-import type { LeftReason } from '@semblance/engine-api/findings';
 import { outputSize } from '@semblance/media/size';
 import type { Media, VideoInfo } from '@semblance/media/types';
-import { faceCounts } from '../findings/face-counts.ts';
-import { framesUnchanged, hintsOfLeft, mouthCovered } from '../findings/hints.ts';
 import { renderMouth } from '../mouth/render-mouth.ts';
 import { MouthMemory } from '../mouth/rest-mouth.ts';
 import type { Renderer, RenderTools } from '../renderer.ts';
@@ -12,6 +9,7 @@ import { SAMPLE_RATE } from './audio/log-mel.ts';
 import { measureLevel, mouthPoses, PoseReader } from './audio/mouth-track.ts';
 import { bounce, type ShownFrame } from './bounce.ts';
 import { bridged } from './bridge.ts';
+import { lipFindings, silent } from './findings.ts';
 import { MainFace } from './main-face.ts';
 import { steadyFaces } from './steady-face.ts';
 
@@ -21,7 +19,6 @@ const HELD_BYTES = 192 * 2 ** 20;
 const FIRST_US = 40_000;
 /** Share of the total time that the analysis of the sound takes, for the progress. */
 const LISTENING = 0.03;
-const VIDEO = { role: 'video', name: 'video' };
 
 /**
  * Runs Lip Sync: the main face of a video speaks the sound of another file. The output is as long as the sound: a
@@ -105,14 +102,7 @@ export const renderLipSync: Renderer = async ({ inputs, parameters, outputDir },
       units: { unit: 'second', quantity: written.durationMs / 1000 },
       stages: stages(work, listened - began, performance.now() - listened),
       details: { frames: shown, frames_with_face: spoken, ...size },
-      findings: {
-        faces: faceCounts(1, main.left),
-        hints: framesUnchanged(
-          { unchanged: shown - spoken, frames: shown },
-          VIDEO,
-          faces > spoken ? 'face with a free mouth' : 'face',
-        ),
-      },
+      findings: lipFindings(main.left, { frames: shown, faces, spoken }),
     };
   } catch (error) {
     await writer.abort();
@@ -121,21 +111,6 @@ export const renderLipSync: Renderer = async ({ inputs, parameters, outputDir },
     await poses.close();
   }
 };
-
-/**
- * Returns the refusal of a video in which no mouth can be moved.
- * @param covered whether it shows a face with something in front of its mouth
- */
-function silent(left: readonly LeftReason[], covered: boolean): RenderError {
-  const findings = {
-    faces: faceCounts(0, covered ? [...left, 'covered'] : left),
-    hints: covered ? mouthCovered(VIDEO) : hintsOfLeft(left, VIDEO),
-  };
-  const message = covered
-    ? 'Something is in front of the mouth in every frame of the video (video_key) with a face.'
-    : 'No face was found in the video (video_key).';
-  return new RenderError('face_not_detected', message, { findings });
-}
 
 /** Returns the level and length of the sound. */
 async function listen(

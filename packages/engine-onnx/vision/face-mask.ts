@@ -1,3 +1,4 @@
+import { coverAt, coverCrop, shareCovered } from '@semblance/vision/face-cover';
 import { type Face, pointOf } from '@semblance/vision/face-mesh';
 import { FACE_OVAL } from '@semblance/vision/face-regions';
 import { type CropTransform, toCrop, toPicture } from '@semblance/vision/picture';
@@ -89,6 +90,21 @@ export function withinCrop(mask: PasteMask, transform: CropTransform, field: Pla
     x < 0 || y < 0 || x > field.width || y > field.height ? 0 : old * sample(field, x, y),
   );
   return { ...mask, share };
+}
+
+/**
+ * Takes from a mask what is in front of the face.
+ * @param cover what the shipped network finds in front of the face
+ */
+export function withoutCover(mask: PasteMask, face: Face, cover: Plane): PasteMask {
+  const crop = coverCrop(face);
+  const { originX, originY, scale, share } = mask;
+  const data = share.data.map((old, i) => {
+    const x = originX + ((i % share.width) + 0.5) * scale;
+    const y = originY + (Math.floor(i / share.width) + 0.5) * scale;
+    return old * (1 - shareCovered(coverAt(cover, crop, x, y)));
+  });
+  return { ...mask, share: { ...share, data } };
 }
 
 function overGrid(

@@ -9,6 +9,7 @@ from setuptools.command.build_py import build_py
 
 HERE = pathlib.Path(__file__).resolve().parent
 PROTO = "semblance/engine/v1/engine.proto"
+FINDINGS = "semblance/engine/v1/findings.proto"
 
 
 class BuildWithStubs(build_py):
@@ -18,7 +19,7 @@ class BuildWithStubs(build_py):
         if root is None:
             raise SystemExit(f"no folder above {HERE} has proto/{PROTO}")
         out = self.build_lib
-        command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{root}", PROTO]
+        command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{root}", PROTO, FINDINGS]
         subprocess.check_call([*command, f"--python_out={out}", f"--grpc_python_out={out}"])
 
 

@@ -94,6 +94,6 @@ function sources(): string[] {
   return [
     ...['pyproject.toml', 'setup.py'].map((name) => join(PACKAGE, name)),
     ...own.toSorted().map((name) => join(library, name)),
-    join(PROTO, 'semblance/engine/v1/engine.proto'),
+    ...['engine', 'findings'].map((name) => join(PROTO, `semblance/engine/v1/${name}.proto`)),
   ];
 }

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-from semblance_sidecar import Capability, Engine, RenderError, Result, serve
+from semblance_sidecar import Capability, Engine, Findings, Hint, RenderError, Result, serve
 
 
 class RoughEngine(Engine):
@@ -46,6 +46,10 @@ class RoughEngine(Engine):
             raise ValueError("private details of the engine")
         if mode == "refuse":
             raise RenderError("content_rejected", "Not this one.")
+        if mode == "refuse-with-findings":
+            raise RenderError("content_rejected", "Not this one.", Findings(changed=0, left={"bystander": 2}))
+        if mode == "refuse-with-nonsense":
+            raise RenderError("content_rejected", "Not this one.", "findings")
         if mode == "refuse-silently":
             raise RenderError("content_rejected", " \n")
         if mode == "refuse-at-length":
@@ -56,11 +60,27 @@ class RoughEngine(Engine):
             job.progress(0.8, "", 1)
             job.progress(0.9, "\U0001f642" * 64)
             many = {f"{number} {'n' * 100}": "\U0001f642" * 500 for number in range(50)}
-            return Result("out.png", "image/png", images=1, details=many)
+            found = [Hint("face_small", "\U0001f642" * 500, "image") for _ in range(20)]
+            left = {f"reason_{chr(97 + number)}": 1 for number in range(20)}
+            findings = Findings(changed=1, left=left, hints=found)
+            return Result("out.png", "image/png", images=1, details=many, findings=findings)
         for step in range(20):
             job.progress(0.1 + step / 25, "wait", (20 - step) / 20)
             time.sleep(0.05)
         return Result("out.png", "image/png", images=1, details={"mode": mode, "pid": str(os.getpid())})
+
+    def inspect(self, job):
+        mode = job.parameters["mode"]
+        if mode == "writes":
+            job.output("out.png")
+        if mode == "nothing":
+            return None
+        if mode == "refuse":
+            raise RenderError("face_not_detected", "There is no face.")
+        for _ in range(1200 if mode == "waits" else 1):
+            job.progress(0.5, "look")
+            time.sleep(0.05)
+        return Findings(hints=[Hint("face_small", f"It is small, says {os.getpid()}.", "face")])
 
 
 if __name__ == "__main__":

@@ -1,10 +1,18 @@
 import { copyFile, mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Server, ServerCredentials, type ServerWritableStream, status } from '@grpc/grpc-js';
+import {
+  Server,
+  ServerCredentials,
+  type ServerUnaryCall,
+  type ServerWritableStream,
+  status,
+} from '@grpc/grpc-js';
 import {
   EngineServiceService,
   type GetInfoResponse,
+  type InspectRequest,
+  InspectResponse,
   type RenderProgress,
   type RenderRequest,
   RenderResponse,
@@ -17,6 +25,26 @@ export const GOOD_INFO: GetInfoResponse = {
   version: '1.0',
   capabilities: [{ capability: 'face-swap-image', slots: 1, memoryMib: 64, limits: undefined }],
   concurrency: 2,
+  inspects: false,
+};
+
+/** What the scripted sidecar finds out. */
+const FINDINGS = {
+  faces: { found: 2, changed: 1, left: [{ reason: 'bystander', count: 1 }] },
+  hints: [
+    { code: 'face_small', message: 'The face is small.', input: 'face' },
+    { code: 'of_its_own', message: 'It is blue.', input: undefined },
+  ],
+};
+/** Findings that break a rule, by the parameter `mode`. */
+const BAD_FINDINGS: Readonly<Record<string, object>> = {
+  'bad-counts': { ...FINDINGS, faces: { found: 3, changed: 1, left: [] } },
+  'bad-number': { ...FINDINGS, faces: { found: 0, changed: 1, left: [{ reason: 'bystander', count: -1 }] } },
+  'bad-reason': { ...FINDINGS, faces: { found: 1, changed: 0, left: [{ reason: 'Far Away', count: 1 }] } },
+  'bad-code': { hints: [{ code: 'a-b', message: 'It is blue.' }] },
+  'bad-message': { hints: [{ code: 'face_small', message: 'x'.repeat(301) }] },
+  'bad-input': { hints: [{ code: 'face_small', message: 'It is blue.', input: 'video' }] },
+  'too-many-hints': { hints: Array(9).fill(FINDINGS.hints[0]) },
 };
 
 export interface ScriptedOptions {
@@ -32,7 +60,14 @@ export async function startScriptedSidecar(socket: string, options: ScriptedOpti
   await rm(socket, { force: true });
   const root = dirname(socket);
   const running = new Set<string>();
-  const state = { serving: true, answering: true, warmUps: 0, cancelled: 0, infos: 0 };
+  const state = {
+    serving: true,
+    answering: true,
+    warmUps: 0,
+    cancelled: 0,
+    infos: 0,
+    inspected: [] as string[],
+  };
   const server = new Server();
   const never = () => new Promise<never>(() => {});
 
@@ -76,19 +111,39 @@ export async function startScriptedSidecar(socket: string, options: ScriptedOpti
       case 'refuse':
         return void say(call, {
           $case: 'failure',
-          value: { code: 'face_not_detected', message: 'There is no face in the image.' },
+          value: {
+            code: 'face_not_detected',
+            message: 'There is no face in the image.',
+            findings: undefined,
+          },
+        });
+      case 'findings':
+        return void result(call, { findings: FINDINGS });
+      case 'refuse-with-findings':
+        return void say(call, {
+          $case: 'failure',
+          value: { code: 'face_not_detected', message: 'There is no face.', findings: FINDINGS },
         });
       case 'unknown-code':
-        return void say(call, { $case: 'failure', value: { code: 'tired', message: 'no' } });
+        return void say(call, {
+          $case: 'failure',
+          value: { code: 'tired', message: 'no', findings: undefined },
+        });
       case 'no-message':
-        return void say(call, { $case: 'failure', value: { code: 'processing_failed', message: ' ' } });
+        return void say(call, {
+          $case: 'failure',
+          value: { code: 'processing_failed', message: ' ', findings: undefined },
+        });
       case 'backwards':
         return void progress(call, 0.2);
       case 'backwards-for-ever':
         progress(call, 0.2);
         return never();
       case 'refuses-for-ever':
-        say(call, { $case: 'failure', value: { code: 'face_not_detected', message: 'No face.' } });
+        say(call, {
+          $case: 'failure',
+          value: { code: 'face_not_detected', message: 'No face.', findings: undefined },
+        });
         return never();
       case 'nan':
         return void progress(call, Number.NaN);
@@ -147,7 +202,8 @@ export async function startScriptedSidecar(socket: string, options: ScriptedOpti
         await writeFile(file, Object.values(inputs).join(' '));
         break;
     }
-    result(call);
+    const findings = BAD_FINDINGS[mode];
+    result(call, findings && { findings });
   }
 
   server.addService(EngineServiceService, {
@@ -161,6 +217,25 @@ export async function startScriptedSidecar(socket: string, options: ScriptedOpti
     },
     health(_call: unknown, answer: (error: null, value: object) => void) {
       if (state.answering) answer(null, { serving: state.serving, running: [...running] });
+    },
+    async inspect(
+      call: ServerUnaryCall<InspectRequest, InspectResponse>,
+      answer: (error: object | null, value?: InspectResponse) => void,
+    ) {
+      const { inspectionId, parameters, inputs } = call.request;
+      const mode = parameters.mode ?? 'ok';
+      state.inspected.push(...Object.keys(inputs).toSorted());
+      running.add(inspectionId);
+      while (mode === 'slow' && !call.cancelled) await delay(10);
+      running.delete(inspectionId);
+      if (mode === 'unavailable') return answer({ code: status.UNAVAILABLE, details: 'as asked' });
+      if (mode === 'refuse') {
+        const failure = { code: 'face_not_detected', message: 'There is no face.', findings: FINDINGS };
+        return answer(null, InspectResponse.fromPartial({ message: { $case: 'failure', value: failure } }));
+      }
+      const value = BAD_FINDINGS[mode] ?? FINDINGS;
+      const message = mode === 'empty-message' ? undefined : { $case: 'findings' as const, value };
+      return answer(null, InspectResponse.fromPartial({ message }));
     },
     render(call: Call) {
       const { renderId, parameters } = call.request;

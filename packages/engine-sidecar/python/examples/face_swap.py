@@ -7,9 +7,11 @@ to read and to replace.
 import cv2
 import numpy as np
 
-from semblance_sidecar import Capability, Engine, Job, Limits, RenderError, Result, serve
+from semblance_sidecar import Capability, Engine, Findings, Hint, Job, Limits, RenderError, Result, serve
 
 MAX_PIXELS = 40_000_000
+# Distance of the eyes, in pixels, below which a face is small.
+SMALL = 36
 # Face ellipse in units of the distance between the eyes: offset of its centre below their middle, half its width, half
 # its height. It extends from the brows to the chin, inside the outline of the face.
 DOWN, WIDE, HIGH = 0.56, 0.96, 1.18
@@ -55,7 +57,8 @@ class FaceSwap(Engine):
                 found.append((w, min(pairs, key=lambda pair: abs(pair[0][1] - pair[1][1]))))
         return [np.array(pair) for _, pair in sorted(found, key=lambda each: -each[0])]
 
-    def render(self, job: Job) -> Result:
+    def look(self, job: Job):
+        """Returns both pictures, the eyes of the source and of the targets, and what that tells the job's owner."""
         job.progress(0, "decode")
         image = self.read(job.inputs["image"], "base image (image_key)")
         face = self.read(job.inputs["face"], "face picture (face_key)")
@@ -63,14 +66,28 @@ class FaceSwap(Engine):
         sources, targets = self.find(face), self.find(image)
         if not sources:
             raise RenderError("face_not_detected", "No face was found in the face picture (face_key).")
+        hints = []
+        if len(sources) > 1:
+            hints.append(Hint("several_faces", f"The face picture shows {len(sources)} faces; the largest is used.", "face"))
+        apart = round(float(np.hypot(*(sources[0][1] - sources[0][0]))))
+        if apart < SMALL:
+            hints.append(Hint("face_small", f"The face is small, with {apart} pixels between the eyes.", "face"))
+        findings = Findings(changed=len(targets), hints=hints)
         if not targets:
-            raise RenderError("face_not_detected", "No face was found in the base image (image_key).")
+            raise RenderError("face_not_detected", "No face was found in the base image (image_key).", findings)
+        return image, face, sources[0], targets, findings
+
+    def inspect(self, job: Job) -> Findings:
+        return self.look(job)[-1]
+
+    def render(self, job: Job) -> Result:
+        image, face, source, targets, findings = self.look(job)
         for index, target in enumerate(targets):
             job.progress(0.5 + 0.4 * index / len(targets), "swap")
-            image = self.swap(image, face, sources[0], target)
+            image = self.swap(image, face, source, target)
         job.progress(0.9, "encode")
         cv2.imwrite(job.output("output.png"), image)
-        return Result("output.png", "image/png", images=1, details={"faces": len(targets)})
+        return Result("output.png", "image/png", images=1, details={"faces": len(targets)}, findings=findings)
 
     def swap(self, image, face, source, target):
         height, width = image.shape[:2]

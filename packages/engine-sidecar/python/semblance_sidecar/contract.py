@@ -16,15 +16,38 @@ ERROR_CODES = (
 )
 
 
+@dataclass(frozen=True)
+class Hint:
+    """Something about an input that the job's owner can do better. `input` is its role, such as `face`."""
+
+    code: str
+    message: str
+    input: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was found out about the inputs, for the job's owner.
+
+    `changed` is the number of faces that are changed, in a video the most in one frame; None: no faces are counted.
+    `left` maps the reason for which others are left alone, such as `bystander`, to their number.
+    """
+
+    changed: Optional[int] = None
+    left: Mapping[str, int] = field(default_factory=dict)
+    hints: Sequence[Hint] = ()
+
+
 class RenderError(Exception):
     """The work cannot be done, and a retry would not help. The message is shown to the job's owner."""
 
-    def __init__(self, code: str, message: str):
+    def __init__(self, code: str, message: str, findings: Optional[Findings] = None):
         if code not in ERROR_CODES:
             raise ValueError(f"{code!r} is none of {', '.join(ERROR_CODES)}")
         super().__init__(message)
         self.code = code
         self.message = message
+        self.findings = findings
 
 
 class Cancelled(BaseException):
@@ -57,6 +80,7 @@ class Result:
     images: Optional[int] = None
     seconds: Optional[float] = None
     details: Mapping[str, Union[str, int, float]] = field(default_factory=dict)
+    findings: Optional[Findings] = None
 
     @property
     def unit(self) -> str:
@@ -70,9 +94,9 @@ class Result:
 
 
 class Job:
-    """One render. `inputs` maps roles to paths of files to read; `parameters` maps names to text."""
+    """One render or inspection. `inputs` maps roles to paths of files to read; `parameters` maps names to text."""
 
-    def __init__(self, capability: str, inputs: Dict[str, str], parameters: Dict[str, str], output_dir: str, tell, cancelled):
+    def __init__(self, capability: str, inputs: Dict[str, str], parameters: Dict[str, str], output_dir: Optional[str], tell, cancelled):
         self.capability = capability
         self.inputs = inputs
         self.parameters = parameters
@@ -85,7 +109,9 @@ class Job:
         self._since = time.monotonic()
 
     def output(self, name: str) -> str:
-        """Returns the path at which a file of this name must be written."""
+        """Returns the path at which a file of this name must be written. Raises ValueError in an inspection."""
+        if self.output_dir is None:
+            raise ValueError("an inspection writes nothing")
         return os.path.join(self.output_dir, name)
 
     def progress(self, fraction: float, stage: str, seconds_left: Optional[float] = None) -> None:
@@ -123,4 +149,11 @@ class Engine:
         """Loads the model and runs it once, so that the first render is not slower than the next."""
 
     def render(self, job: Job) -> Result:
+        raise NotImplementedError
+
+    def inspect(self, job: Job) -> Findings:
+        """Returns what render() would find out about the pictures in `job.inputs`, or raises as it would.
+
+        An engine that defines it is asked before a job is submitted. It writes nothing, and takes few seconds.
+        """
         raise NotImplementedError

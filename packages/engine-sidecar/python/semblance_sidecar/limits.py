@@ -1,7 +1,7 @@
 """Cuts the texts, details and stages of an engine to the agent's limits, because exceeding them fails the render."""
 
 import math
-from typing import Dict, Mapping, Optional
+from typing import Dict, Mapping, Optional, Tuple
 
 # Most stages of one result. The last one, OTHER, collects the time of all further stages.
 STAGES = 30
@@ -10,6 +10,9 @@ DETAILS = 32
 NAME = 64
 DETAIL = 256
 MESSAGE = 1024
+# Most hints, and most reasons for faces left alone; most characters of a hint.
+FINDINGS = 8
+HINT = 300
 
 # Replaces an empty message, because the owner of the job must get one.
 REFUSED = "The engine refused this input."
@@ -40,6 +43,18 @@ def seconds_left(value: Optional[float]) -> Optional[float]:
 
 def details(said: Mapping[str, object]) -> Dict[str, str]:
     return {cut(name, NAME): cut(value, DETAIL) for name, value in list(said.items())[:DETAILS]}
+
+
+def findings(said) -> Optional[Tuple]:
+    """Returns findings as plain values for the agent: (faces or None, hints). Returns None without findings."""
+    if said is None:
+        return None
+    hints = [(str(hint.code), cut(hint.message, HINT), hint.input) for hint in list(said.hints)[:FINDINGS]]
+    if said.changed is None:
+        return (None, hints)
+    left = [(str(reason), int(count)) for reason, count in list(said.left.items())[:FINDINGS] if count > 0]
+    changed = int(said.changed)
+    return ((changed + sum(count for _, count in left), changed, left), hints)
 
 
 def add_time(stages: Dict[str, float], name: str, milliseconds: float) -> None:

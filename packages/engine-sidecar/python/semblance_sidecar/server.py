@@ -8,13 +8,16 @@ import sys
 import threading
 import time
 from concurrent import futures
+from contextlib import closing
+from typing import Optional
 
 import grpc
 from semblance.engine.v1 import engine_pb2 as pb
-from semblance.engine.v1 import engine_pb2_grpc
+from semblance.engine.v1 import engine_pb2_grpc, findings_pb2
 
 from . import listen
 from .check import fault_of
+from .contract import Engine
 from .worker import Worker
 
 DEFAULT_SOCKET = "/run/semblance/engine.sock"
@@ -57,7 +60,11 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
         ]
         engine = self._engine
         return pb.GetInfoResponse(
-            name=engine.name, version=engine.version, capabilities=offers, concurrency=engine.concurrency
+            name=engine.name,
+            version=engine.version,
+            capabilities=offers,
+            concurrency=engine.concurrency,
+            inspects=engine.inspect is not Engine.inspect,
         )
 
     def WarmUp(self, request, context):
@@ -83,39 +90,59 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
         return pb.HealthResponse(serving=not self._trouble, running=running)
 
     def Render(self, request, context):
-        if request.capability not in {offer.name for offer in self._engine.capabilities}:
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"no such capability: {request.capability}")
+        work = self._work(request, request.output_dir)
+        last, told = pb.RenderProgress(fraction=0, stage="start"), time.monotonic()
+        with closing(self._answers(request.render_id, work, context)) as answers:
+            for answer in answers:
+                if answer and answer[0] == "progress":
+                    _, fraction, stage, left = answer
+                    last = pb.RenderProgress(fraction=fraction, stage=stage, seconds_left=left)
+                elif answer:
+                    yield self._end(answer, context)
+                    return
+                if answer or time.monotonic() - told > HEARTBEAT_S:
+                    told = time.monotonic()
+                    yield pb.RenderResponse(progress=last)
+
+    def Inspect(self, request, context):
+        with closing(self._answers(request.inspection_id, self._work(request, None), context)) as answers:
+            for answer in answers:
+                if not answer or answer[0] == "progress":
+                    continue
+                if answer[0] == "failure":
+                    return pb.InspectResponse(failure=_failure(answer))
+                if answer[0] != "findings":
+                    context.abort(grpc.StatusCode.INTERNAL, str(answer[-1])[:500])
+                return pb.InspectResponse(findings=_findings(answer[1]))
+        context.abort(grpc.StatusCode.CANCELLED, "nobody waits any more")
+
+    def _answers(self, of, work, context):
+        """Gives work to a worker and yields what it says; () when it says nothing for a moment. Ends with the call."""
+        if work["capability"] not in {offer.name for offer in self._engine.capabilities}:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"no such capability: {work['capability']}")
         with self._lock:
-            self._running.add(request.render_id)
+            self._running.add(of)
         worker, busy = None, False
         try:
-            work = self._work(request)
             worker = self._begin(work, context)
             busy = True
-            last, told = pb.RenderProgress(fraction=0, stage="start"), time.monotonic()
             while context.is_active():
                 answer = worker.read(0.05)
                 if answer is None:
                     busy = False
                     self._bury(worker, "the process that rendered has died")
                     context.abort(grpc.StatusCode.ABORTED, "the process that rendered has died")
-                if answer and answer[0] == "progress":
-                    _, fraction, stage, left = answer
-                    last = pb.RenderProgress(fraction=fraction, stage=stage, seconds_left=left)
-                elif answer:
-                    busy = False
-                    yield self._end(answer, context)
+                busy = not answer or answer[0] == "progress"
+                yield answer
+                if not busy:
                     return
-                if answer or time.monotonic() - told > HEARTBEAT_S:
-                    told = time.monotonic()
-                    yield pb.RenderResponse(progress=last)
         finally:
             if worker is not None:
                 if busy:
                     worker.cancel()
                 self._give_back(worker)
             with self._lock:
-                self._running.discard(request.render_id)
+                self._running.discard(of)
 
     def _begin(self, work, context) -> Worker:
         """Sends the work to a worker; to another one if it is dying and so has not read the work."""
@@ -172,7 +199,7 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
                     self._closing.wait(pause)
                     pause = min(30, pause * 2)
 
-    def _work(self, request) -> dict:
+    def _work(self, request, output_dir) -> dict:
         def inside(path: str) -> str:
             full = os.path.join(self._root, path)
             if os.path.commonpath([self._root, os.path.normpath(full)]) != self._root:
@@ -183,16 +210,16 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
             "capability": request.capability,
             "inputs": {role: inside(path) for role, path in request.inputs.items()},
             "parameters": dict(request.parameters),
-            "output_dir": inside(request.output_dir),
+            "output_dir": None if output_dir is None else inside(output_dir),
         }
 
     def _end(self, answer, context):
         kind = answer[0]
         if kind == "failure":
-            return pb.RenderResponse(failure=pb.RenderFailure(code=answer[1], message=answer[2]))
+            return pb.RenderResponse(failure=_failure(answer))
         if kind != "result":
             context.abort(grpc.StatusCode.INTERNAL, str(answer[-1])[:500])
-        _, file, content_type, (unit, milli_units), stages, details = answer
+        _, file, content_type, (unit, milli_units), stages, details, findings = answer
         return pb.RenderResponse(
             result=pb.RenderResult(
                 output_file=file,
@@ -200,6 +227,7 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
                 units=pb.Units(unit=unit, milli_units=milli_units),
                 stages=[pb.RenderStage(name=name, milliseconds=ms) for name, ms in stages.items()],
                 details=details,
+                findings=_findings(findings),
             )
         )
 
@@ -207,6 +235,24 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
         self._closing.set()
         for worker in self._workers:
             worker.end()
+
+
+def _failure(answer) -> pb.RenderFailure:
+    _, code, message, findings = answer
+    return pb.RenderFailure(code=code, message=message, findings=_findings(findings))
+
+
+def _findings(said) -> Optional[findings_pb2.Findings]:
+    if said is None:
+        return None
+    faces, hints = said
+    counts = None
+    if faces is not None:
+        found, changed, left = faces
+        reasons = [findings_pb2.LeftFaces(reason=reason, count=count) for reason, count in left]
+        counts = findings_pb2.FaceCounts(found=found, changed=changed, left=reasons)
+    told = [findings_pb2.Hint(code=code, message=message, input=of) for code, message, of in hints]
+    return findings_pb2.Findings(faces=counts, hints=told)
 
 
 def _on_end():

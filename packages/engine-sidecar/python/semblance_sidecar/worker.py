@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import Optional
 
 from . import limits
-from .contract import Cancelled, Job, RenderError, Result
+from .contract import Cancelled, Findings, Job, RenderError, Result
 
 _context = multiprocessing.get_context("spawn")
 # Time after a cancel until a worker that goes on is killed, in seconds. A cancelled render must end within 1 s.
@@ -52,27 +52,44 @@ def _main(engine_class, pipe, cancelled) -> None:
         return
     pipe.send(("ready",))
     while True:
-        pipe.send(_render(engine, pipe.recv(), pipe, cancelled))
+        pipe.send(_answer(engine, pipe.recv(), pipe, cancelled))
 
 
-def _render(engine, work, pipe, cancelled):
+def _answer(engine, work, pipe, cancelled):
+    """Renders, or inspects where there is nothing to write to."""
     job = Job(**work, tell=lambda *said: pipe.send(("progress", *said)), cancelled=cancelled.is_set)
+    inspects = job.output_dir is None
     try:
-        result = engine.render(job)
-        if not isinstance(result, Result):
-            fault = f"render() returned {'None' if result is None else type(result).__name__}, not a Result"
+        result = engine.inspect(job) if inspects else engine.render(job)
+        kind = Findings if inspects else Result
+        if not isinstance(result, kind):
+            name = "inspect" if inspects else "render"
+            returned = "None" if result is None else type(result).__name__
+            fault = f"{name}() returned {returned}, not a {kind.__name__}"
             print(fault, file=sys.stderr)
             return ("fault", fault)
+        if inspects:
+            return ("findings", limits.findings(result))
         units = (result.unit, result.milli_units)
         details = limits.details(result.details)
-        return ("result", result.file, result.content_type, units, job.stages(), details)
+        findings = limits.findings(result.findings)
+        return ("result", result.file, result.content_type, units, job.stages(), details, findings)
     except Cancelled:
         return ("cancelled",)
     except RenderError as error:
-        return ("failure", error.code, limits.refusal(error.message))
+        return ("failure", error.code, limits.refusal(error.message), _told(error))
     except BaseException:
         traceback.print_exc()
         return ("fault", traceback.format_exc(limit=1).strip().splitlines()[-1])
+
+
+def _told(error: RenderError):
+    try:
+        return limits.findings(error.findings)
+    except Exception:
+        # The refusal counts, whatever was to be told beside it.
+        traceback.print_exc()
+        return None
 
 
 def _die_with_parent() -> None:
