@@ -13,7 +13,7 @@ import { compose } from './compose.ts';
 import { faceZones, plainSkin } from './face-zones.ts';
 import { withForehead } from './forehead.ts';
 import { coloursOf, withLipEdge } from './lip-edge.ts';
-import { mouthInside } from './mouth-inside.ts';
+import { mouthInside, openingOf } from './mouth-inside.ts';
 import { sourceNoise, targetNoise } from './noise.ts';
 import { calmRedEyes } from './red-eyes.ts';
 import { mixShape } from './shape.ts';
@@ -156,7 +156,8 @@ export function planSwap(
   const keep = plane(width, height);
   const edge = plane(width, height);
   const rim = plane(width, height, 1);
-  const mouth = mouthInside(zones.mouth, mixed, faceWidth);
+  const opened = (openingOf(source.points, 3) * faceWidth) / source.faceWidth;
+  const mouth = mouthInside(zones.mouth, mixed, faceWidth, opened);
   const eyes = blur(zones.eyes, 0.01 * faceWidth);
   const lips = blur(zones.lips, 0.012 * faceWidth);
   const features = plane(width, height);
