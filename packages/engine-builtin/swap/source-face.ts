@@ -3,7 +3,7 @@ import type { Rect } from '@semblance/media/yuv';
 import { CROP, shareCovered, showsFrame } from '@semblance/vision/face-cover';
 import { cropsOf, type Face, POINTS } from '@semblance/vision/face-mesh';
 import { type Gaze, gazeOf } from '@semblance/vision/gaze';
-import { cropRgb, type Point, type RgbImage, squareCrop, toCrop } from '@semblance/vision/picture';
+import { type Point, type RgbImage, squareCrop, toCrop } from '@semblance/vision/picture';
 import { blur, grow, type Plane, plane, sample } from '@semblance/vision/plane/plane';
 import { withScratch } from '@semblance/vision/plane/scratch';
 import { LIKENESS } from '../settings.ts';
@@ -14,6 +14,7 @@ import { faceZones } from './face-zones.ts';
 import { findFringe } from './fringe.ts';
 import { coloursOf, withLipEdge } from './lip-edge.ts';
 import { calmRedEyes } from './red-eyes.ts';
+import { cropSmooth } from './smooth-crop.ts';
 import { besideEyes } from './target-cover.ts';
 import { makeWhole } from './whole-face.ts';
 
@@ -184,7 +185,7 @@ function cutOut(picture: Picture, face: Face, faceWidth: number): { image: RgbIm
     points[i * 3 + 1] = p.y;
     points[i * 3 + 2] = (face.points[i * 3 + 2] as number) / crop.scale;
   }
-  const image = cropRgb(picture, crop, size, size);
+  const image = cropSmooth(picture, crop, size);
   calmRedEyes({ ...image, channels: 3 }, points);
   return { image, points: withLipEdge(points, faceWidth, coloursOf(image)) };
 }
