@@ -8,6 +8,7 @@ import { eyeTone } from './eye-tone.ts';
 import { featureMask, type Wearing } from './feature-mask.ts';
 import { type Channels, luma } from './light.ts';
 import { withOwnDetail } from './own-detail.ts';
+import { COARSE_SCALES, COARSENESS, FINE_SCALES, type Masks, masksOf } from './scale-masks.ts';
 import { type EyesKnown, type ShownFeatures, shownFeatures } from './shown-features.ts';
 import type { SourceFace } from './source-face.ts';
 import type { SkinBlend } from './swap-plan.ts';
@@ -37,11 +38,6 @@ export interface SkinBlendParts extends Lighting {
 
 /** Softness of the edge of the features, as a share of the face width. */
 const SOFT = 0.02;
-/** Scales that are blended on the work grid, and on a coarser grid, as shares of the face width. */
-const FINE_SCALES = [0.009, 0.018] as const;
-const COARSE_SCALES = [0.036, 0.072, 0.144] as const;
-/** Factor by which that grid is coarser. */
-const COARSENESS = 2;
 /** Share of the source in what is coarser than all scales: light and complexion are the target's. */
 const COARSEST = 0.1;
 
@@ -100,7 +96,7 @@ export function blendSkin(
   const share = blur(mask, SOFT * faceWidth);
   for (let i = 0; i < share.data.length; i++)
     share.data[i] = (share.data[i] as number) * (1 - (parts.keep.data[i] as number));
-  const masks = masksOf(share, faceWidth);
+  const masks = masksOf(share, parts.eyes, faceWidth);
   const bare = withoutFeatures(own, share, parts.dark);
   const detail = skinDetail(bands, parts, { share, likeness: source.likeness });
   const correction = [0, 1, 2].map((c) => {
@@ -190,21 +186,6 @@ function withoutFeatures(own: Channels, share: Plane, dark: Plane): Channels {
     }
     return out;
   }) as unknown as Channels;
-}
-
-/** Shares of the source at each scale: softer the coarser the scale. */
-interface Masks {
-  readonly fine: Plane;
-  readonly coarse: readonly Plane[];
-}
-
-function masksOf(share: Plane, faceWidth: number): Masks {
-  const small = shrinkPlane(share, COARSENESS);
-  const smallWidth = faceWidth / COARSENESS;
-  return {
-    fine: blur(share, FINE_SCALES[0] * faceWidth),
-    coarse: [FINE_SCALES[1], ...COARSE_SCALES].map((scale) => blur(small, scale * smallWidth)),
-  };
 }
 
 /**
