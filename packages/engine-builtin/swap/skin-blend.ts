@@ -75,7 +75,9 @@ export function blendSkin(
   const plain = litSource(source, parts, own);
   const toned = eyeTone(own, plain, parts.points, faceWidth);
   const lit = plain.map((channel, c) => sum(channel, toned[c] as Plane)) as unknown as Channels;
-  const sharpness = sharpnessOf(own, plain, parts);
+  const enlargement = parts.targetWidth / source.resolved;
+  const missing = smoothstep(ENLARGED[0], ENLARGED[1], enlargement);
+  const sharpness = sharpnessOf(own, plain, parts, missing);
   const smooth = lit.map((channel) => blur(channel, SHARPENED * faceWidth)) as unknown as Channels;
   const other = lit.map((channel, c) =>
     sharpened(channel, smooth[c] as Plane, sharpness),
@@ -89,7 +91,6 @@ export function blendSkin(
       parts.points,
       faceWidth,
     );
-  const enlargement = parts.targetWidth / source.resolved;
   const blobs = smoothstep(BLURRED[0], BLURRED[1], enlargement);
   const brows = source.browsFree ? browsTaken(bands, parts.points, blobs) : 0;
   const mask = featureMask(parts.points, parts.keep, faceWidth, { ...parts.wearing, brows }, features);
@@ -122,7 +123,6 @@ export function blendSkin(
   for (let i = 0; i < free.data.length; i++)
     free.data[i] = (share.data[i] as number) * (1 - (parts.mouth.data[i] as number));
   const blend = { share: free, sharpness, features, correction: correction as unknown as Channels };
-  const missing = smoothstep(ENLARGED[0], ENLARGED[1], enlargement);
   if (missing === 0) return blend;
   const scale = (RESOLVED * faceWidth) / source.resolved;
   return withOwnDetail(blend, { own, lit: plain }, { missing, scale, eyes: parts.eyes, blobs });
@@ -142,8 +142,17 @@ function freeOf({ shown, covered }: SkinBlendParts): Plane {
   return out;
 }
 
-/** Returns the ratio of the target's finest detail to the source's, on eyes, brows, lips and nostrils. */
-function sharpnessOf(own: Channels, other: Channels, { dark, mouth, shown, direct }: SkinBlendParts): number {
+/**
+ * Returns the ratio of the target's finest detail to the source's, on eyes, brows, lips and nostrils. A source that
+ * lacks detail gets the target's; to sharpen it as well would draw hard edges around the light on its nose.
+ * @param missing how much of the finest detail the source lacks, 0–1
+ */
+function sharpnessOf(
+  own: Channels,
+  other: Channels,
+  { dark, mouth, shown, direct }: SkinBlendParts,
+  missing: number,
+): number {
   const energy = (green: Plane): number => {
     const smooth = blur(green, 1);
     let squares = 0;
@@ -157,7 +166,8 @@ function sharpnessOf(own: Channels, other: Channels, { dark, mouth, shown, direc
   const ratio = (energy(own[1]) + 1) / (energy(other[1]) + 1);
   // Eyes and brows of two people never have quite the same contrast.
   const beyond = ratio > 1 ? Math.max(1, ratio / ALIKE) : Math.min(1, ratio * ALIKE);
-  return Math.min(SHARPNESS_LIMITS[1], Math.max(SHARPNESS_LIMITS[0], beyond));
+  const most = SHARPNESS_LIMITS[1] - missing * (SHARPNESS_LIMITS[1] - 1);
+  return Math.min(most, Math.max(SHARPNESS_LIMITS[0], beyond));
 }
 
 function sharpened(channel: Plane, smooth: Plane, sharpness: number): Plane {
