@@ -65,6 +65,24 @@ describe('the light of a swap', () => {
     expect(eye[1] as number).toBeLessThan(1.9 * skin);
   });
 
+  it('makes shadows of skin redder than the skin, as those of skin are, and those of grey skin grey', () => {
+    const shaded = (skin: readonly [number, number, number]): Float32Array => {
+      const planes = skin.map(even) as unknown as readonly [Plane, Plane, Plane];
+      const lighting = { weight: even(1), edge: even(0), rim: even(0), faceWidth: SIZE, relief: 1 };
+      const { values } = matchLight({ own: planes, other: planes, ...lighting });
+      const at =
+        (Math.floor(values.height / 2) * values.width + Math.floor(values.width / 2)) * values.fields;
+      const rgb = Float32Array.from(skin, (value) => 0.7 * value);
+      relight(values.data.slice(at, at + LIGHT.count), Float32Array.of(0, 0, 0), false, rgb);
+      return rgb;
+    };
+    const [r, g, b] = shaded([200, 150, 125]) as unknown as [number, number, number];
+    expect(r / g).toBeGreaterThan(1.06 * (200 / 150));
+    expect(b / g).toBeLessThan(0.97 * (125 / 150));
+    const grey = shaded([150, 150, 150]);
+    expect(Math.max(...grey) - Math.min(...grey)).toBeLessThan(0.5);
+  });
+
   it.each([
     ['neon', [220, 60, 170]],
     ['grey', [140, 140, 140]],

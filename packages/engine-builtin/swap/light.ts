@@ -162,6 +162,13 @@ const SKIN_COLOUR = 0.9;
 /** The same share under coloured light. */
 const CAST_COLOUR = 0.95;
 const SATURATION_LIMIT = 1.25;
+/**
+ * Power of the brightness by which the colour of skin fades towards its shadows: they are redder than lit skin, as
+ * light that comes out of skin is. Of 45 portraits the median is between 0.23 (red, green) and 0.64 (blue). Darker
+ * than the second figure are hair and pupils.
+ */
+const SHADOW_COLOUR = 0.25;
+const DEEP_SHADOW = 0.55;
 
 /**
  * Least and most red beyond green, and blue beyond the mean of both, that lips have more than skin, as shares of
@@ -243,9 +250,10 @@ export function relight(light: Float32Array, kind: Float32Array, grey: boolean, 
   const k2 = light[LIGHT.skin + 2] as number;
   const skinLevel = luma(k0, k1, k2);
   const ratio = (Math.max(0, brightness) + 4) / (skinLevel + 4);
-  const s0 = (k0 - skinLevel) * ratio;
-  const s1 = (k1 - skinLevel) * ratio;
-  const s2 = (k2 - skinLevel) * ratio;
+  const fading = ratio * Math.max(DEEP_SHADOW, ratio) ** (SHADOW_COLOUR - 1);
+  const s0 = (k0 - skinLevel) * fading;
+  const s1 = (k1 - skinLevel) * fading;
+  const s2 = (k2 - skinLevel) * fading;
   const skinHold = SKIN_COLOUR + (CAST_COLOUR - SKIN_COLOUR) * cast;
   const hold = grey ? 1 - 0.8 * eye : skinHold * (1 - lips) * (1 - 0.5 * eye);
   const c0 = (o0 - brightness) * (1 - hold) + s0 * hold;
@@ -260,7 +268,7 @@ export function relight(light: Float32Array, kind: Float32Array, grey: boolean, 
   rgb[0] = brightness + c0 * scale;
   rgb[1] = brightness + c1 * scale;
   rgb[2] = brightness + c2 * scale;
-  if (lips > 0) holdLips(rgb, lips, s0 - s1, s2 - (s0 + s1) / 2);
+  if (lips > 0) holdLips(rgb, lips, (k0 - k1) * ratio, (k2 - (k0 + k1) / 2) * ratio);
 }
 
 /**

@@ -122,7 +122,7 @@ describe('a source behind a hand', () => {
     for (let y = top; y < bottom; y++)
       for (let x = left; x < right; x++)
         for (let c = 0; c < 3; c++) {
-          const finger = 12 * Math.sin((y - top) / 4) + 10 * Math.sin((x + y) / 23);
+          const finger = 12 * Math.sin((y - top) / 4 + 1) + 10 * Math.sin((x + y) / 23);
           data[(y * picture.width + x) * 3 + c] = ([196, 142, 118][c] as number) + finger;
         }
     return { picture: { ...picture, data }, face };

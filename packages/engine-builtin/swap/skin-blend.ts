@@ -1,8 +1,8 @@
 import type { RgbImage } from '@semblance/vision/picture';
-import { pushPull } from '@semblance/vision/plane/fill';
 import { blur, type Plane, plane, sample, shrinkPlane, smoothstep } from '@semblance/vision/plane/plane';
 import type { WarpMap } from '@semblance/vision/plane/warp-map';
 import { type Lighting, litSource, ownPixels } from './aligned.ts';
+import { difference, withoutFeatures } from './bare-skin.ts';
 import { browsTaken } from './brows.ts';
 import { eyeTone } from './eye-tone.ts';
 import { featureMask, type Wearing } from './feature-mask.ts';
@@ -38,6 +38,8 @@ export interface SkinBlendParts extends Lighting {
 
 /** Softness of the edge of the features, as a share of the face width. */
 const SOFT = 0.02;
+/** Width of the border beside a cover of the target in which its features stay, so that no edge shows there. */
+const BESIDE_COVER = 0.025;
 /** Share of the source in what is coarser than all scales: light and complexion are the target's. */
 const COARSEST = 0.1;
 
@@ -45,7 +47,7 @@ const COARSEST = 0.1;
 const SHARPENED = 0.018;
 /** Ratio of detail up to which two pictures are as sharp as each other, and the limits of the correction. */
 const ALIKE = 1.15;
-const SHARPNESS_LIMITS = [0.3, 2] as const;
+const SHARPNESS_LIMITS = [0.3, 1.4] as const;
 
 /** Enlargements of a source from which it lacks detail, and above which it has none of the finest. */
 const ENLARGED = [1.2, 2] as const;
@@ -95,19 +97,17 @@ export function blendSkin(
   const brows = source.browsFree ? browsTaken(bands, parts.points, blobs) : 0;
   const mask = featureMask(parts.points, parts.keep, faceWidth, { ...parts.wearing, brows }, features);
   const share = blur(mask, SOFT * faceWidth);
-  for (let i = 0; i < share.data.length; i++)
-    share.data[i] = (share.data[i] as number) * (1 - (parts.keep.data[i] as number));
+  const beside = blur(parts.covered, BESIDE_COVER * faceWidth);
+  for (let i = 0; i < share.data.length; i++) {
+    const free = 1 - smoothstep(0.05, 0.5, beside.data[i] as number);
+    share.data[i] = (share.data[i] as number) * (1 - (parts.keep.data[i] as number)) * free;
+  }
   const masks = masksOf(share, parts.eyes, faceWidth);
-  const bare = withoutFeatures(own, share, parts.dark);
+  const bare = withoutFeatures(own, share, parts);
   const detail = skinDetail(bands, parts, { share, likeness: source.likeness });
+  const apart = difference(other, bare, parts);
   const correction = [0, 1, 2].map((c) => {
-    const apart = plane(share.width, share.height);
-    for (let i = 0; i < apart.data.length; i++) {
-      const open = 1 - (parts.mouth.data[i] as number);
-      apart.data[i] =
-        open * (((other[c] as Plane).data[i] as number) - ((bare[c] as Plane).data[i] as number));
-    }
-    const out = join(apart, share, masks, detail, faceWidth);
+    const out = join(apart[c] as Plane, share, masks, detail, faceWidth);
     for (let i = 0; i < out.data.length; i++) {
       const open = 1 - (parts.mouth.data[i] as number);
       const blurred =
@@ -147,18 +147,15 @@ function freeOf({ shown, covered }: SkinBlendParts): Plane {
  * lacks detail gets the target's; to sharpen it as well would draw hard edges around the light on its nose.
  * @param missing how much of the finest detail the source lacks, 0–1
  */
-function sharpnessOf(
-  own: Channels,
-  other: Channels,
-  { dark, mouth, shown, direct }: SkinBlendParts,
-  missing: number,
-): number {
+function sharpnessOf(own: Channels, other: Channels, parts: SkinBlendParts, missing: number): number {
+  const { dark, mouth, direct } = parts;
+  const free = freeOf(parts);
   const energy = (green: Plane): number => {
     const smooth = blur(green, 1);
     let squares = 0;
     for (let i = 0; i < green.data.length; i++) {
       if (!direct.covered.data[i]) continue;
-      const weight = (dark.data[i] as number) * (1 - (mouth.data[i] as number)) * (shown.data[i] as number);
+      const weight = (dark.data[i] as number) * (1 - (mouth.data[i] as number)) * (free.data[i] as number);
       squares += weight * ((green.data[i] as number) - (smooth.data[i] as number)) ** 2;
     }
     return Math.sqrt(squares);
@@ -175,27 +172,6 @@ function sharpened(channel: Plane, smooth: Plane, sharpness: number): Plane {
   for (let i = 0; i < out.data.length; i++)
     out.data[i] = sharpness * (channel.data[i] as number) + (1 - sharpness) * (smooth.data[i] as number);
   return out;
-}
-
-/** Returns the target with its features painted over by the skin around them, so that none shows through. */
-function withoutFeatures(own: Channels, share: Plane, dark: Plane): Channels {
-  const { width, height } = share;
-  const image = { width, height, data: new Float32Array(width * height * 3) };
-  const skin = plane(width, height);
-  for (let i = 0; i < width * height; i++) {
-    for (let c = 0; c < 3; c++) image.data[i * 3 + c] = (own[c] as Plane).data[i] as number;
-    skin.data[i] = 1 - smoothstep(0.02, 0.2, dark.data[i] as number);
-  }
-  const smooth = pushPull(image, skin);
-  return own.map((channel, c) => {
-    const out = plane(width, height);
-    for (let i = 0; i < out.data.length; i++) {
-      const here = channel.data[i] as number;
-      const gone = smoothstep(0.1, 0.6, dark.data[i] as number) * (share.data[i] as number);
-      out.data[i] = here + gone * ((smooth.data[i * 3 + c] as number) - here);
-    }
-    return out;
-  }) as unknown as Channels;
 }
 
 /**
@@ -242,14 +218,14 @@ function joinCoarse(fine: Plane, masks: readonly Plane[], faceWidth: number): Pl
 /** Returns the brightness that the source's detail adds to the skin. @param likeness its strength */
 function skinDetail(
   [ownBand, otherBand]: readonly [Plane, Plane],
-  { shown, direct, keep, mouth }: SkinBlendParts,
+  { shown, covered, direct, keep, mouth }: SkinBlendParts,
   { share, likeness }: { readonly share: Plane; readonly likeness: number },
 ): Plane {
   let squares = 0;
   let total = 1e-6;
   for (let i = 0; i < ownBand.data.length; i++) {
     if (!direct.covered.data[i] || (mouth.data[i] as number) > 0) continue;
-    const weight = (1 - (share.data[i] as number)) ** 2;
+    const weight = (1 - (share.data[i] as number)) ** 2 * (1 - (covered.data[i] as number));
     squares += weight * (ownBand.data[i] as number) ** 2;
     total += weight;
   }

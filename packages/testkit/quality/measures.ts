@@ -83,10 +83,14 @@ export function changedOutside(before: Picture, after: Picture, face: Face): num
   return changed;
 }
 
+/** Depth of the border band of a swap, and of each ring of it, as shares of the face's width. */
+const BORDER = 0.12;
+const RING = 0.01;
+
 /**
- * Returns the gradient (levels per pixel) that the swap added in its border band: the changed pixels within 12 % of
- * the face's width of the nearest unchanged one. A visible seam adds several levels.
- * @param front share of each pixel that an object in front of the face covers. Its edges are no border of the swap.
+ * Returns the gradient (levels per pixel) that the swap added along its border: the mean of the changed pixels that
+ * are equally far from the nearest unchanged one, where it is largest. A visible seam adds several levels.
+ * @param front share of each pixel that is no skin: what is in front of the face, features. Edges there are no seam.
  */
 export function seamExcess(before: Picture, after: Picture, face: Face, front?: Plane): number {
   const window = faceWindow(before, face);
@@ -112,21 +116,21 @@ export function seamExcess(before: Picture, after: Picture, face: Face, front?: 
   }
   const depth = distanceInside(changed);
   const step = Math.max(1, Math.round(face.width * 0.01));
-  let sum = 0;
-  let count = 0;
+  const rings = Array.from({ length: Math.round(BORDER / RING) }, () => ({ sum: 0, count: 0 }));
   for (let y = step; y + step < height; y++) {
     for (let x = step; x + step < width; x++) {
       const d = depth.data[y * width + x] as number;
-      if (d === 0 || d > 0.12 * face.width || inFront(x, y)) continue;
+      const ring = rings[Math.floor(d / Math.max(1, RING * face.width))];
+      if (d === 0 || !ring || inFront(x, y)) continue;
       const gradient = (picture: Picture): number =>
         Math.hypot(
           brightness(picture, x + step, y) - brightness(picture, x - step, y),
           brightness(picture, x, y + step) - brightness(picture, x, y - step),
         ) /
         (2 * step);
-      sum += Math.max(0, gradient(after) - gradient(before));
-      count++;
+      ring.sum += Math.max(0, gradient(after) - gradient(before));
+      ring.count++;
     }
   }
-  return count > 0 ? sum / count : 0;
+  return Math.max(...rings.map(({ sum, count }) => (count > 0 ? sum / count : 0)));
 }

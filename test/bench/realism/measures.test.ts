@@ -37,6 +37,7 @@ const failed = (after: Picture): string[] => failures(measured(after)).map(({ na
 
 const NOSE = [6, 351, 419, 281, 275, 5, 45, 51, 196, 122];
 const FACE = [10, 338, 297, 332, 284, 251, 389, 454, 361, 397, 379, 152, 150, 172, 132, 234, 162, 54, 67];
+const BROW = [46, 53, 52, 65, 55, 107, 66, 105, 63, 70];
 const EYE = [33, 160, 158, 133, 153, 144];
 
 describe('the measures of a swap', () => {
@@ -74,6 +75,11 @@ describe('the measures of a swap', () => {
       if (nose.data[Math.floor(i / 3)]) data[i] = picture.data[i] as number;
     const after = { ...picture, data };
     expect(measured(after, nose).seam).toBeLessThan(0.95 * measured(after).seam);
+  });
+
+  it('take a step of light for a seam, and darker brows beside hair for none', () => {
+    expect(failed(changed(FACE, (level) => level * 0.8))).toContain('seam');
+    expect(measured(changed(BROW, (level) => level * 0.5)).seam).toBe(0);
   });
 
   it('find what was painted over an object in front', () => {
