@@ -7,7 +7,7 @@ import { shrink } from '@semblance/vision/picture';
 import sharp from 'sharp';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { prepareSource } from './source-face.ts';
-import { swapFace } from './swap-face.ts';
+import { planSwap, swapFace } from './swap-face.ts';
 
 let target: Portrait;
 let source: Portrait;
@@ -29,6 +29,18 @@ async function blurred({ picture, face }: Portrait, sigma: number): Promise<Port
     .raw()
     .toBuffer();
   return { face, picture: { ...picture, data: new Uint8Array(data) } };
+}
+
+/** Returns a portrait whose face is so many pixels wide. */
+function shrunk({ picture, face }: Portrait, faceWidth: number): Portrait {
+  const by = faceWidth / face.width;
+  return {
+    picture: shrink(picture, Math.round(picture.width * by), Math.round(picture.height * by)),
+    face: faceFromPoints(
+      face.points.map((v) => v * by),
+      1,
+    ),
+  };
 }
 
 /** Returns the pixels around a mesh point, red, green and blue in turn. */
@@ -137,16 +149,17 @@ describe("a swap in the target's own skin", () => {
     expect(inSoft).toBeLessThan(0.6 * usual);
   });
 
+  it("does not sharpen a small source, which gets the target's finest detail", async () => {
+    const sharpness = (face: Portrait): number =>
+      planSwap(target.picture, target.face, prepareSource(face.picture, face.face, target.face.width)).skin
+        .sharpness;
+    expect(sharpness(shrunk(source, 44))).toBe(1);
+    // A soft one that is not small gets none, so it is made sharper.
+    expect(sharpness(await blurred(source, 2.5))).toBeGreaterThan(1);
+  });
+
   it("gives the features of a small source the target's finest detail and eyes, and keeps their shape and colour", () => {
-    const by = 44 / source.face.width;
-    const { width, height } = source.picture;
-    const small: Portrait = {
-      picture: shrink(source.picture, Math.round(width * by), Math.round(height * by)),
-      face: faceFromPoints(
-        source.face.points.map((v) => v * by),
-        1,
-      ),
-    };
+    const small = shrunk(source, 44);
     const sharpness = (picture: Picture): number =>
       mean([...LEFT_EYE, ...RIGHT_EYE].map((point) => edges(patch(picture, target, point, 2))));
     const result = swapped(target, small);

@@ -8,6 +8,7 @@ import { eyeTone } from './eye-tone.ts';
 import { featureMask, type Wearing } from './feature-mask.ts';
 import { type Channels, luma } from './light.ts';
 import { withOwnDetail } from './own-detail.ts';
+import { COARSE_SCALES, COARSENESS, FINE_SCALES, type Masks, masksOf } from './scale-masks.ts';
 import { type EyesKnown, type ShownFeatures, shownFeatures } from './shown-features.ts';
 import type { SourceFace } from './source-face.ts';
 import type { SkinBlend } from './swap-plan.ts';
@@ -39,11 +40,6 @@ export interface SkinBlendParts extends Lighting {
 const SOFT = 0.02;
 /** Width of the border beside a cover of the target in which its features stay, so that no edge shows there. */
 const BESIDE_COVER = 0.025;
-/** Scales that are blended on the work grid, and on a coarser grid, as shares of the face width. */
-const FINE_SCALES = [0.009, 0.018] as const;
-const COARSE_SCALES = [0.036, 0.072, 0.144] as const;
-/** Factor by which that grid is coarser. */
-const COARSENESS = 2;
 /** Share of the source in what is coarser than all scales: light and complexion are the target's. */
 const COARSEST = 0.1;
 
@@ -81,7 +77,9 @@ export function blendSkin(
   const plain = litSource(source, parts, own);
   const toned = eyeTone(own, plain, parts.points, faceWidth);
   const lit = plain.map((channel, c) => sum(channel, toned[c] as Plane)) as unknown as Channels;
-  const sharpness = sharpnessOf(own, plain, parts);
+  const enlargement = parts.targetWidth / source.resolved;
+  const missing = smoothstep(ENLARGED[0], ENLARGED[1], enlargement);
+  const sharpness = sharpnessOf(own, plain, parts, missing);
   const smooth = lit.map((channel) => blur(channel, SHARPENED * faceWidth)) as unknown as Channels;
   const other = lit.map((channel, c) =>
     sharpened(channel, smooth[c] as Plane, sharpness),
@@ -95,7 +93,6 @@ export function blendSkin(
       parts.points,
       faceWidth,
     );
-  const enlargement = parts.targetWidth / source.resolved;
   const blobs = smoothstep(BLURRED[0], BLURRED[1], enlargement);
   const brows = source.browsFree ? browsTaken(bands, parts.points, blobs) : 0;
   const mask = featureMask(parts.points, parts.keep, faceWidth, { ...parts.wearing, brows }, features);
@@ -105,7 +102,7 @@ export function blendSkin(
     const free = 1 - smoothstep(0.05, 0.5, beside.data[i] as number);
     share.data[i] = (share.data[i] as number) * (1 - (parts.keep.data[i] as number)) * free;
   }
-  const masks = masksOf(share, faceWidth);
+  const masks = masksOf(share, parts.eyes, faceWidth);
   const bare = withoutFeatures(own, share, parts);
   const detail = skinDetail(bands, parts, { share, likeness: source.likeness });
   const apart = difference(other, bare, parts);
@@ -126,7 +123,6 @@ export function blendSkin(
   for (let i = 0; i < free.data.length; i++)
     free.data[i] = (share.data[i] as number) * (1 - (parts.mouth.data[i] as number));
   const blend = { share: free, sharpness, features, correction: correction as unknown as Channels };
-  const missing = smoothstep(ENLARGED[0], ENLARGED[1], enlargement);
   if (missing === 0) return blend;
   const scale = (RESOLVED * faceWidth) / source.resolved;
   return withOwnDetail(blend, { own, lit: plain }, { missing, scale, eyes: parts.eyes, blobs });
@@ -146,8 +142,12 @@ function freeOf({ shown, covered }: SkinBlendParts): Plane {
   return out;
 }
 
-/** Returns the ratio of the target's finest detail to the source's, on eyes, brows, lips and nostrils. */
-function sharpnessOf(own: Channels, other: Channels, parts: SkinBlendParts): number {
+/**
+ * Returns the ratio of the target's finest detail to the source's, on eyes, brows, lips and nostrils. A source that
+ * lacks detail gets the target's; to sharpen it as well would draw hard edges around the light on its nose.
+ * @param missing how much of the finest detail the source lacks, 0–1
+ */
+function sharpnessOf(own: Channels, other: Channels, parts: SkinBlendParts, missing: number): number {
   const { dark, mouth, direct } = parts;
   const free = freeOf(parts);
   const energy = (green: Plane): number => {
@@ -163,7 +163,8 @@ function sharpnessOf(own: Channels, other: Channels, parts: SkinBlendParts): num
   const ratio = (energy(own[1]) + 1) / (energy(other[1]) + 1);
   // Eyes and brows of two people never have quite the same contrast.
   const beyond = ratio > 1 ? Math.max(1, ratio / ALIKE) : Math.min(1, ratio * ALIKE);
-  return Math.min(SHARPNESS_LIMITS[1], Math.max(SHARPNESS_LIMITS[0], beyond));
+  const most = SHARPNESS_LIMITS[1] - missing * (SHARPNESS_LIMITS[1] - 1);
+  return Math.min(most, Math.max(SHARPNESS_LIMITS[0], beyond));
 }
 
 function sharpened(channel: Plane, smooth: Plane, sharpness: number): Plane {
@@ -171,21 +172,6 @@ function sharpened(channel: Plane, smooth: Plane, sharpness: number): Plane {
   for (let i = 0; i < out.data.length; i++)
     out.data[i] = sharpness * (channel.data[i] as number) + (1 - sharpness) * (smooth.data[i] as number);
   return out;
-}
-
-/** Shares of the source at each scale: softer the coarser the scale. */
-interface Masks {
-  readonly fine: Plane;
-  readonly coarse: readonly Plane[];
-}
-
-function masksOf(share: Plane, faceWidth: number): Masks {
-  const small = shrinkPlane(share, COARSENESS);
-  const smallWidth = faceWidth / COARSENESS;
-  return {
-    fine: blur(share, FINE_SCALES[0] * faceWidth),
-    coarse: [FINE_SCALES[1], ...COARSE_SCALES].map((scale) => blur(small, scale * smallWidth)),
-  };
 }
 
 /**

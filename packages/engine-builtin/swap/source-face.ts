@@ -14,6 +14,7 @@ import { faceZones } from './face-zones.ts';
 import { findFringe } from './fringe.ts';
 import { coloursOf, withLipEdge } from './lip-edge.ts';
 import { calmRedEyes } from './red-eyes.ts';
+import { cropSmooth } from './smooth-crop.ts';
 import { besideEyes } from './target-cover.ts';
 import { makeWhole } from './whole-face.ts';
 
@@ -98,7 +99,7 @@ function analyse(
 ): Omit<SourceFace, 'likeness'> {
   // What is laid over an enlarged source needs a patch that shows it.
   const faceWidth = Math.max(NARROWEST, Math.min(Math.max(face.width, ANALYSIS_WIDTH), 1.25 * targetWidth));
-  const { image, points } = cutOut(picture, face, faceWidth);
+  const { image, points } = cutOut(picture, face, faceWidth, cropSmooth);
   const analysisWidth = Math.min(faceWidth, ANALYSIS_WIDTH);
   const coarse = analysisWidth === faceWidth ? { image, points } : cutOut(picture, face, analysisWidth);
   const flat = flatten(coarse.points);
@@ -173,7 +174,13 @@ function shareHidden(visible: Plane, face: Plane): number {
   return hidden / Math.max(1, all);
 }
 
-function cutOut(picture: Picture, face: Face, faceWidth: number): { image: RgbImage; points: Float32Array } {
+/** @param cropped cuts the square out; a patch that is only analysed need not be smooth */
+function cutOut(
+  picture: Picture,
+  face: Face,
+  faceWidth: number,
+  cropped: typeof cropSmooth = (from, crop, size) => cropRgb(from, crop, size, size),
+): { image: RgbImage; points: Float32Array } {
   const size = Math.round(EXTENT * faceWidth);
   const side = (size * face.width) / faceWidth;
   const crop = squareCrop(middleOf(face), side, face.roll, size);
@@ -184,7 +191,7 @@ function cutOut(picture: Picture, face: Face, faceWidth: number): { image: RgbIm
     points[i * 3 + 1] = p.y;
     points[i * 3 + 2] = (face.points[i * 3 + 2] as number) / crop.scale;
   }
-  const image = cropRgb(picture, crop, size, size);
+  const image = cropped(picture, crop, size);
   calmRedEyes({ ...image, channels: 3 }, points);
   return { image, points: withLipEdge(points, faceWidth, coloursOf(image)) };
 }

@@ -4,22 +4,24 @@ import { cropsOf, type Face, POINTS } from '@semblance/vision/face-mesh';
 import { FACE_OVAL } from '@semblance/vision/face-regions';
 import { type Gaze, gazeOf } from '@semblance/vision/gaze';
 import { cropRgb } from '@semblance/vision/picture';
-import { blur, distanceInside, type Plane, plane, sample, smoothstep } from '@semblance/vision/plane/plane';
+import { blur, distanceInside, type Plane, plane, smoothstep } from '@semblance/vision/plane/plane';
 import { withScratch } from '@semblance/vision/plane/scratch';
-import { drawTriangles, emptyMap, MOUTH_TRIANGLES, type WarpMap } from '@semblance/vision/plane/warp-map';
+import { drawTriangles, emptyMap, MOUTH_TRIANGLES } from '@semblance/vision/plane/warp-map';
 import { beardOf } from './beard.ts';
 import { compareLight } from './compare-light.ts';
 import { compose } from './compose.ts';
 import { faceZones, plainSkin } from './face-zones.ts';
 import { withForehead } from './forehead.ts';
 import { coloursOf, withLipEdge } from './lip-edge.ts';
-import { mouthInside } from './mouth-inside.ts';
+import { withoutLipstick } from './lipstick.ts';
+import { mouthInside, openingOf } from './mouth-inside.ts';
 import { sourceNoise, targetNoise } from './noise.ts';
 import { calmRedEyes } from './red-eyes.ts';
 import { mixShape } from './shape.ts';
 import { ALL_SHOWN, type ShownFeatures } from './shown-features.ts';
 import { blendSkin } from './skin-blend.ts';
 import { flatten, type SourceFace } from './source-face.ts';
+import { frontOfEither, sourceShown } from './source-on-grid.ts';
 import type { Grain, SwapPlan } from './swap-plan.ts';
 import { frontOf, targetCover, type WorkGrid } from './target-cover.ts';
 import { findTone } from './tone.ts';
@@ -156,7 +158,8 @@ export function planSwap(
   const keep = plane(width, height);
   const edge = plane(width, height);
   const rim = plane(width, height, 1);
-  const mouth = mouthInside(zones.mouth, mixed, faceWidth);
+  const opened = (openingOf(source.points, 3) * faceWidth) / source.faceWidth;
+  const mouth = mouthInside(zones.mouth, mixed, faceWidth, opened);
   const eyes = blur(zones.eyes, 0.01 * faceWidth);
   const lips = blur(zones.lips, 0.012 * faceWidth);
   const features = plane(width, height);
@@ -238,7 +241,11 @@ export function planSwap(
     features,
     grain: grainOf(picture, face, source),
     light,
-    skin,
+    skin: withoutLipstick(skin, mouth, {
+      target: { image: target, points: flat },
+      source: { image: source.image, points: from },
+      own,
+    }),
     tone,
   };
 }
@@ -276,32 +283,4 @@ function workGrid(picture: Picture, face: Face): WorkGrid {
   const width = Math.max(1, Math.ceil((endX - originX) / scale));
   const height = Math.max(1, Math.ceil((endY - originY) / scale));
   return { originX, originY, scale, width, height };
-}
-
-/** Returns the share of each work pixel that the source shows: its face, without hair or a hand in front. */
-function sourceShown({ visible, visibleScale }: SourceFace, direct: WarpMap): Plane {
-  // Pixels that are half hair already look like hair.
-  return onWorkGrid(direct, 1, (x, y) =>
-    smoothstep(0.5, 1, sample(visible, x * visibleScale, y * visibleScale)),
-  );
-}
-
-/** Returns the share of each work pixel that the network finds covered on either face. */
-function frontOfEither(target: Plane | undefined, source: SourceFace, direct: WarpMap): Plane | undefined {
-  const { front, visibleScale } = source;
-  if (!front) return target;
-  const out = onWorkGrid(direct, 0, (x, y) => sample(front, x * visibleScale, y * visibleScale));
-  for (let i = 0; target && i < out.data.length; i++)
-    out.data[i] = Math.max(out.data[i] as number, target.data[i] as number);
-  return out;
-}
-
-/** @param otherwise value where the source has no pixel */
-function onWorkGrid(direct: WarpMap, otherwise: number, at: (x: number, y: number) => number): Plane {
-  const { width, height } = direct.x;
-  const out = plane(width, height, otherwise);
-  for (let i = 0; i < out.data.length; i++) {
-    if (direct.covered.data[i]) out.data[i] = at(direct.x.data[i] as number, direct.y.data[i] as number);
-  }
-  return out;
 }
