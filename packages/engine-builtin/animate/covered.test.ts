@@ -1,18 +1,15 @@
+import { withMicrophone } from '@semblance/testkit/engine-builtin/microphone';
 import { subjectOf } from '@semblance/testkit/engine-builtin/motion/drivers';
 import { ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
 import { FaceFinder } from '@semblance/vision/face-finder';
 import type { Face } from '@semblance/vision/face-mesh';
 import { openSession } from '@semblance/vision/models/session';
-import sharp from 'sharp';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { stillFindings } from '../findings/hints.ts';
 import { shapeLips } from './lips.ts';
 import { lookAround, type Seen } from './look.ts';
 import { drawPortrait, type Portrait, posedPoints, REST } from './portrait.ts';
 import { preparePortrait } from './prepare.ts';
-
-/** Box of the microphone in IOD from the middle of the lips. */
-const HEAD = { rx: 0.42, ry: 0.5 };
 
 let finder: FaceFinder;
 let face: Face;
@@ -27,21 +24,12 @@ beforeAll(async () => {
   if (!blazeface || !facemesh) throw new Error('the networks are missing');
   finder = new FaceFinder({ blazeface, facemesh, ...(face_cover ? { face_cover } : {}) });
   const subject = await subjectOf(finder, ASTRONAUT, 0, 480);
-  const { width, height, data } = subject.picture;
   face = subject.face;
   bare = await lookAround(subject.picture, face, finder, () => undefined);
   const [x, y] = [face.points[13 * 3] as number, face.points[13 * 3 + 1] as number];
   const iod = preparePortrait(subject.picture, face).frame.iod;
   lips = { x, y, iod };
-  const drawn = `<svg width="${width}" height="${height}">
-    <rect x="${x - 0.14 * iod}" y="${y}" width="${0.28 * iod}" height="${height}" fill="#202020"/>
-    <ellipse cx="${x}" cy="${y}" rx="${HEAD.rx * iod}" ry="${HEAD.ry * iod}" fill="#404548"/></svg>`;
-  const image = await sharp(data, { raw: { width, height, channels: 3 } })
-    .composite([{ input: Buffer.from(drawn) }])
-    .removeAlpha()
-    .raw()
-    .toBuffer();
-  const picture = { ...subject.picture, data: new Uint8Array(image) };
+  const picture = { ...subject.picture, data: await withMicrophone(subject.picture, lips) };
   seen = await lookAround(picture, face, finder, () => undefined);
   portrait = preparePortrait(picture, face, seen);
 });

@@ -1,4 +1,5 @@
 import { figurePerson, figurePoints, STANDING } from '@semblance/testkit/engine-builtin/identity-swap/figure';
+import { withMicrophone } from '@semblance/testkit/engine-builtin/microphone';
 import { subjectOf } from '@semblance/testkit/engine-builtin/motion/drivers';
 import { ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
 import { FaceFinder } from '@semblance/vision/face-finder';
@@ -34,16 +35,8 @@ beforeAll(async () => {
   const [x, y] = [face.points[13 * 3] as number, face.points[13 * 3 + 1] as number];
   const iod = face.width / 2.2;
   lips = { x, y, iod };
-  const drawn = `<svg width="${width}" height="${height}">
-    <rect x="${x - 0.14 * iod}" y="${y}" width="${0.28 * iod}" height="${height}" fill="#202020"/>
-    <ellipse cx="${x}" cy="${y}" rx="${0.42 * iod}" ry="${0.5 * iod}" fill="#404548"/></svg>`;
-  const image = await sharp(data, { raw: { width, height, channels: 3 } })
-    .composite([{ input: Buffer.from(drawn) }])
-    .removeAlpha()
-    .raw()
-    .toBuffer();
   bare = rgbToYuv(new Uint8Array(data), width, height);
-  covered = rgbToYuv(new Uint8Array(image), width, height);
+  covered = rgbToYuv(await withMicrophone(subject.picture, lips), width, height);
 });
 
 const frame = (data: Uint8Array) => ({ index: 0, ptsUs: 0, ...SIZE, data });
