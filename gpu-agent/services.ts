@@ -61,7 +61,7 @@ export async function startServices({
   };
 }
 
-/** Returns the checks for `/readyz`; each throws a reason. */
+/** Returns the checks for `/readyz`; each throws an Error whose message is the reason. */
 export function readyChecks({
   engines,
   registration,

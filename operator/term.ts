@@ -182,7 +182,7 @@ export function createTerm(options: TermOptions): Term {
 
   function agentSeen({ metadata: { name = '' } }: GpuAgent): void {
     fleet.touch(name);
-    // This corrects what others have written to the operator's fields.
+    // The controller restores the operator's fields if others have changed them.
     agentController.touch(name);
   }
 

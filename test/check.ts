@@ -24,6 +24,11 @@ function run(name: string, command: string, ...args: string[]): CheckResult {
   return { name, ok: status === 0, output: error ? String(error) : stdout + stderr };
 }
 
+function lint(): CheckResult {
+  const result = run('lint and format', 'biome', 'ci', '--colors=off', '--error-on-warnings', '.');
+  return result.ok ? result : { ...result, output: `${result.output}\n\`npm run format\` repairs the format.\n` };
+}
+
 /** Generates into a scratch folder and compares the result with the files in the tree. */
 function upToDate(name: string, current: string, generate: (scratch: string) => CheckResult): CheckResult {
   const scratch = mkdtempSync(join(tmpdir(), 'semblance-check-'));
@@ -64,7 +69,7 @@ export function runChecks(onResult: (result: CheckResult) => void): CheckResult[
   const steps = [
     () => run('types', 'tsc', '--noEmit'),
     () => run('types in the browser', 'tsc', '-p', 'gateway/try-page/page'),
-    () => run('lint and format', 'biome', 'ci', '--colors=off', '--error-on-warnings', '.'),
+    () => lint(),
     () =>
       run('unused files, exports and packages', 'knip', '--no-progress', '--treat-config-hints-as-errors'),
     () => run('proto lint', 'buf', 'lint'),

@@ -1,11 +1,29 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describeError } from '@semblance/common/errors';
 import { progressPrinter } from '@semblance/local/toolchain/progress';
 import { resolveTools } from '@semblance/local/toolchain/toolchain';
-import { SERVERS } from '@semblance/local/toolchain/tools';
+import { SERVERS, type ToolName } from '@semblance/local/toolchain/tools';
 import { hasPython, pythonEnv } from '@semblance/testkit/engine-sidecar/python-env';
 import { s3ServerBinary } from '@semblance/testkit/objects/s3-server';
 import { readerPython } from '@semblance/testkit/provenance/read-manifest';
 import { importGraph, reachedFrom } from './structure/import-graph.ts';
+import { ROOT } from './structure/workspaces.ts';
+
+/** Files that can start any server, and so say nothing of those that are needed. */
+const STARTERS = /^(local\/toolchain|packages\/testkit\/servers)\//;
+const ASKS = /\b(testKube|resolveTools)\(/;
+
+/**
+ * Returns the servers that tests need, by all files that they reach. Where there is no network, Kubernetes takes
+ * minutes to build; it is for those that ask for it.
+ */
+export function serversOf(reached: readonly string[]): ToolName[] {
+  if (!reached.includes('local/toolchain/toolchain.ts')) return [];
+  const own = reached.filter((file) => file.endsWith('.ts') && !STARTERS.test(file));
+  const needs = own.some((file) => ASKS.test(readFileSync(join(ROOT, file), 'utf8')));
+  return needs ? [...SERVERS] : ['nats-server'];
+}
 
 /**
  * Builds and fetches what these test files need, and shows its progress.
@@ -15,7 +33,8 @@ export async function prepare(files: readonly string[]): Promise<void> {
   const graph = importGraph({ types: false });
   const reached = new Set(files.flatMap((file) => [...reachedFrom(file, graph)]));
   const report = progressPrinter(process.stderr);
-  if (reached.has('local/toolchain/toolchain.ts')) await resolveTools([...SERVERS], { report });
+  const servers = serversOf([...files, ...reached]);
+  if (servers.length > 0) await resolveTools(servers, { report });
   if (reached.has('packages/testkit/chart/chart.ts')) await resolveTools(['helm'], { report });
   if (reached.has('packages/testkit/objects/s3-server.ts')) await s3ServerBinary();
   if (!(await hasPython())) return;

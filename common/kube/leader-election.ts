@@ -91,7 +91,7 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
         if (held === 0) return { lease: await writeLease(claim, found, signal), began };
       } catch (error) {
         if (!signal.aborted && !isKubeError(error, 'conflict', 'already_exists')) {
-          logger.warn({ lease: name, reason: describeError(error) }, 'cannot campaign');
+          logger.warn({ lease: name }, `cannot become leader of lease ${name}: ${describeError(error)}`);
         }
       }
       await pause(wait, signal);
@@ -149,7 +149,7 @@ export function createLeaderElection(options: LeaderElectionOptions): LeaderElec
     try {
       const ended = await within(led, term, handOverMs);
       if (!ended)
-        logger.warn({ lease: name, afterMs: handOverMs }, 'giving up the lead while some work has not ended');
+        logger.warn({ lease: name, afterMs: handOverMs }, 'ending the term while some work has not ended');
     } finally {
       over.abort(new Error('the leader ended'));
       leadingGauge.set(0);

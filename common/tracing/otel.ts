@@ -154,7 +154,7 @@ function complainTo(logger: Logger): void {
   const complain = (message: string) => {
     if (performance.now() - complainedAt < COMPLAIN_EVERY_MS) return;
     complainedAt = performance.now();
-    logger.warn(`traces: ${message.slice(0, 500)}`);
+    logger.warn(`cannot export traces: ${message.slice(0, 500)}`);
   };
   const quiet = () => {};
   diag.setLogger(

@@ -10,7 +10,7 @@ import { ACTOR_KEY } from '../audit/actor.ts';
 
 const ROOT = join(import.meta.dirname, '..', '..');
 const TIMEOUT_MS = 10_000;
-/** Time limit of calls that recompute the books of an account, in ms; the database gives up before. */
+/** Time limit of calls that recompute the books of an account, in ms; the database gives up earlier. */
 const RECOMPUTING_MS = 400_000;
 /** Time after which a person is told that the call goes on, in ms. */
 const LONG_MS = 4_000;

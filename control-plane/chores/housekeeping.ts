@@ -102,7 +102,7 @@ export function removeOldKeys(sql: Sql): Promise<void> {
   );
 }
 
-/** A trace is useful as long as somebody may look at it; the rows here only join its parts. */
+/** Deletes the rows that join the parts of a trace, once they are 7 days old and nobody looks at it any more. */
 export function removeOldTraces(sql: Sql): Promise<void> {
   return untilFewer(
     () => sql`

@@ -1,7 +1,7 @@
 import type { Findings } from '@semblance/proto/semblance/engine/v1/findings';
 import { SqlText } from '../storage/sql.ts';
 
-/** Columns of `jobs j` for `toJobRow`. Every query that reads jobs for their owners selects them. */
+/** Columns of `jobs j` for `toJobRow`. Every query that reads jobs for their owners selects at least them. */
 export const JOB_COLUMNS = new SqlText(
   'j.id, j.status, j.output_key, j.charged_micros, j.error_code, j.error_message, j.settled_at, j.findings',
 );

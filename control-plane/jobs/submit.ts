@@ -207,7 +207,11 @@ export function checkCallbackUrl(text: string, webhooks: boolean): string {
   return new URL(text).href;
 }
 
-/** Returns the SHA-256, in hexadecimal, of a submit's content; equal for equal submits however they were written. */
+/**
+ * Returns the SHA-256, in hexadecimal, of a submit's content; equal for equal submits however they were written.
+ * Digests are stored: a submit without a field that is new must keep its digest, or a retry across an upgrade is a
+ * conflict.
+ */
 export function bodyDigest({ capability, inputs, parameters, callbackUrl }: Submission): string {
   const sorted = (map: Readonly<Record<string, string>>) =>
     Object.entries(map).sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));

@@ -119,7 +119,10 @@ export function createOpener(options: OpenerOptions) {
     await refuse
       .submit(sessionId)
       .catch((error) =>
-        logger.warn({ sessionId }, `cannot refuse an opening now, the sweep will: ${describeError(error)}`),
+        logger.warn(
+          { sessionId },
+          `cannot release the block of a refused session, the sweep will: ${describeError(error)}`,
+        ),
       );
     if (!mayHaveSlot) return;
     kube.delete(LIVESESSION_RESOURCE, { name: sessionId, namespace }).catch((error: unknown) => {

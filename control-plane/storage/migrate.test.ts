@@ -100,8 +100,8 @@ describe('the first line of a migration', () => {
     expect(() => from(first)).toThrow('0017-x.sql begins with');
   });
 
-  test('of those that are applied already is no mark', async () => {
-    const frozen = (await readMigrations()).slice(0, 16);
+  test('of the migrations of 0.1.0 is no mark', async () => {
+    const frozen = (await readMigrations()).slice(0, 12);
     expect(frozen.map(compatibleFrom)).toEqual(frozen.map(({ version }) => version));
   });
 });

@@ -10,7 +10,7 @@ import { testNats } from '@semblance/testkit/servers/shared';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { deliveryIdOf, listDeliveries } from './deliveries.ts';
 
-/** The control plane as a process, killed with kill -9 around an attempt at a delivery. */
+// The control plane runs as a process and is killed by kill -9 during an attempt at a delivery.
 let db: TestDatabase;
 let nats: Awaited<ReturnType<typeof testNats>>;
 let dir: string;

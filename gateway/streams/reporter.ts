@@ -142,7 +142,7 @@ export function createReporter({ send, logger, mostOwed = MAX_OWED }: ReporterOp
       if (owed.length > mostOwed) {
         const dropped = owed.shift();
         // The control plane settles the session by its last report.
-        logger.error({ session: dropped?.sessionId }, 'dropping a final report: too many are waiting');
+        logger.error({ sessionId: dropped?.sessionId }, 'dropping a final report: too many are waiting');
       }
       if (!failing) void flush();
       schedule();

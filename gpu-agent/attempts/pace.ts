@@ -3,7 +3,7 @@ const LEAST_SHARE = 0.02;
 const LEAST_MS = 1_000;
 const LONG_MS = 10_000;
 
-/** Part of the elapsed time over which the pace is measured; the least window is half a minute. */
+/** Share of the elapsed time in which the pace is measured, and the shortest such time, in ms. */
 const WINDOW_SHARE = 0.5;
 const LEAST_WINDOW_MS = 30_000;
 /** Number of points in the window. */

@@ -108,7 +108,10 @@ export async function createLive(options: LiveOptions): Promise<Live> {
           },
           (error: unknown) => {
             if (closing.signal.aborted) return;
-            logger.error({ err: error }, `live ${capability} did not get warm: ${describeError(error)}`);
+            logger.error(
+              { err: error, capability },
+              `cannot warm up live ${capability}: ${describeError(error)}`,
+            );
           },
         );
       }

@@ -58,12 +58,12 @@ export function createAllocator(options: AllocatorOptions): Allocator {
     { sessionId: name, capability }: AllocateRequest,
     signal: AbortSignal,
   ) {
-    logger.info({ session: name, ...place }, 'ending a session that no caller waits for');
+    logger.info({ sessionId: name, ...place }, 'ending a session that no caller waits for');
     claims.doom(place, name, capability);
     await client.delete(LIVESESSION_RESOURCE, { namespace, name }, { signal }).catch((error: unknown) => {
       if (!isKubeError(error, 'not_found'))
         logger.warn(
-          { session: name },
+          { sessionId: name },
           `cannot delete a LiveSession, the sweep will: ${describeError(error)}`,
         );
     });
@@ -123,7 +123,7 @@ export function createAllocator(options: AllocatorOptions): Allocator {
           if (full) options.opens?.refused(capability, request.account);
           if (!givenUp.signal.aborted)
             logger.info(
-              { session: sessionId, capability, reason: describeError(error) },
+              { sessionId, capability, reason: describeError(error) },
               'found no slot for a session',
             );
         },

@@ -102,7 +102,7 @@ export function createSessionController(options: SessionControllerOptions): Sess
         const { place, reason } = action;
         const link = links.to(place);
         if (!link) return;
-        logger.info({ session: name, ...place }, 'ending a session that no LiveSession asks for');
+        logger.info({ sessionId: name, ...place }, 'ending a session that no LiveSession asks for');
         await link.end(name, reason, signal);
         book.ended(place, name);
         return;

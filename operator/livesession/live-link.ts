@@ -73,7 +73,7 @@ export function createLiveLink(options: LiveLinkOptions): LiveLink {
     },
     onDisconnected: options.onDisconnected,
     onFault: (reason) =>
-      logger.debug({ agent, incarnation, reason }, 'cannot open the stream of live sessions'),
+      logger.debug({ agent, incarnation }, `cannot watch live sessions of agent ${agent}: ${reason}`),
   });
 
   return {

@@ -65,7 +65,7 @@ export function createSlotClaims(options: SlotClaimsOptions): SlotClaims {
     }
     const { kind, message } = refusal;
     metrics.refused(kind);
-    logger.warn({ session: sessionId, ...place, kind, reason: message }, 'the agent refused a slot');
+    logger.warn({ sessionId, ...place, kind, reason: message }, 'the agent refused a slot');
     if (kind === 'unknown' && link) doom(place, sessionId, capability);
     else book.unclaim(place, sessionId);
     if (kind === 'busy') placer.pause(place.agent, BUSY_PAUSE_MS, capability);

@@ -25,7 +25,7 @@ export const onnxShape = {
     .refine((text) => providers.safeParse(text).success, {
       message: `must be a list of: ${PROVIDERS.join(', ')}`,
     }),
-  /** GPUs on which models are loaded. */
+  /** Numbers of the GPUs that load models, separated by commas. */
   SEMBLANCE_ONNX_DEVICES: z
     .string()
     .default('0')

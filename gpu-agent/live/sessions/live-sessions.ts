@@ -289,5 +289,5 @@ function connected({
 }
 
 function loggerOf(logger: Logger, { id, capability, requestId }: SessionWork): Logger {
-  return logger.child({ session: id, capability, ...(requestId ? { requestId } : {}) });
+  return logger.child({ sessionId: id, capability, ...(requestId ? { requestId } : {}) });
 }

@@ -11,7 +11,7 @@ import { cropsOfFrame } from '../video-swap/mesh-crop.ts';
 
 /** Weight of the present frame in what is in front of a face. */
 const PRESENT = 0.6;
-/** Share of an object on the face that lies below the tip of the nose; what the person wears lies higher: glasses, a hat. */
+/** Least share of an object that lies below the tip of the nose. Less means that the person wears it: glasses, a hat. */
 const LOW = 0.3;
 /** Least share of the face that an object in front covers. */
 const LEAST = 0.03;

@@ -81,7 +81,7 @@ describe('the head of a cut-out', () => {
   });
 
   it('turns and opens its mouth, and its outline goes along', async () => {
-    // The mesh sees a mouth whose teeth show as half open.
+    // The mesh takes a mouth that shows teeth for half open.
     const lips = shapeLips(head.portrait.rig.lips, { open: 0.4, spread: 0, round: 0 });
     const patch = head.posed({ ...REST, yaw: 0.4, expression: { lips } });
     const [face] = await facesOf(patch);

@@ -98,7 +98,7 @@ function neckSkin(
   return { left, top, step, ...guidedLine(light, share, SMOOTH, CONTRAST) };
 }
 
-/** Returns how likely a chroma pixel shows a skin in light or shade. */
+/** Returns from 0 to 1 how well a chroma pixel fits this skin in light or shade. */
 function likeSkin(frame: Planes, skin: FaceLight, x: number, y: number): number {
   const light = frame.y.data[2 * (y * frame.y.width + x)] as number;
   const i = y * frame.u.width + x;

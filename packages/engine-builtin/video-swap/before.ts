@@ -72,7 +72,7 @@ export function copyOf(frame: Frame, rect: Rect): Before {
   };
 }
 
-/** Sums three vertically spaced pixels for each column; the rows are two apart. */
+/** Writes to `out` the sum of rows y − 2, y and y + 2 for each column; beyond an edge the edge row counts. */
 export function sumRows({ width, height, luma }: Before, y: number, out: Int32Array): void {
   const middle = y * width;
   const above = y < 2 ? 0 : middle - 2 * width;

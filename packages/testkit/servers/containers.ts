@@ -15,7 +15,7 @@ import postgres from 'postgres';
 const POSTGRES_IMAGE = process.env.SEMBLANCE_TEST_POSTGRES_IMAGE || 'postgres:18-alpine';
 const NATS_IMAGE = process.env.SEMBLANCE_TEST_NATS_IMAGE || 'nats:2-alpine';
 
-/** True when tests must not fall back to servers outside containers. */
+/** Returns whether tests must use servers in containers. */
 export function containersRequired(): boolean {
   return process.env.SEMBLANCE_TEST_CONTAINERS === 'required';
 }

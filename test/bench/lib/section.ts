@@ -30,7 +30,7 @@ export interface BenchContext {
   readonly say: (line: string) => void;
 }
 
-/** Returns a row that compares two rates (more is better); its goal is a least ratio. */
+/** Returns a row that compares two rates (more is better); its goal is a minimum ratio. */
 export function ratioRow(options: {
   name: string;
   /** Rate of ours, in `unit`; `peer` is that of the peer. */

@@ -16,7 +16,7 @@ import type { OneCoreFigures } from './one-core.ts';
 import { talkingHead } from './talking-head.ts';
 
 const FRAMES = 250;
-/** Frames of each of the other people, of whom only the likeness is measured. */
+/** Number of frames of each other person; only the likeness is measured on them. */
 const OTHERS_FRAMES = 100;
 const GOAL_FPS = 25;
 const GOAL_P95_MS = 40;
