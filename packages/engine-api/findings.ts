@@ -53,6 +53,7 @@ export const HINT_CODES = {
   language_unknown: 'The language is none that can be spoken; the letters of the script decided.',
   script_shortened: 'Some characters of the script cannot be spoken.',
   several_faces: 'The picture shows several faces, of which one is used.',
+  voice_default: 'Nothing told whose voice it is to be, so it is the default one of the language.',
   voice_differs: 'The chosen voice may not fit the person in the portrait.',
 } as const;
 

@@ -42,6 +42,8 @@ export class FaceDetector {
     options: { minFace: (found: readonly Detection[]) => number; checkpoint: () => void },
   ): Promise<Detection[]> {
     let found: Detection[] = [];
+    // A strip of thousands of pixels would be searched in as many tiles, and shows no face.
+    if (Math.min(picture.width, picture.height) < options.minFace([])) return found;
     const longest = Math.max(picture.width, picture.height);
     let reduction = longest / SIZE;
     const finest = Math.max(1, options.minFace([]) / SMALLEST_IN_INPUT);

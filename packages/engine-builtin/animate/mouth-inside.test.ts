@@ -70,3 +70,39 @@ describe('a mouth that opens in a still with closed lips', () => {
     expect(line(0.25, SKIN, 4)).toEqual(grainy);
   });
 });
+
+describe('a mouth that opens further in a still that smiles', () => {
+  /** Returns luma between the lips, from the upper lip downwards in steps of 0.01 IOD. The still shows light teeth. */
+  function opened(gap: number): number[] {
+    const closed = drawnLips(0.85, 0);
+    const offsets = new Float32Array(closed.length);
+    setGaps(closed, offsets, new Float32Array(9).fill(0.1));
+    const rest = closed.map((value, i) => value + (offsets[i] as number));
+    const [top, bottom] = [Y - 0.016, Y + 0.084];
+    const row = (y: number): number => Math.round(100 + 60 * (y - Y));
+    const still = new Uint8Array(SIZE * SIZE * 1.5).fill(SKIN[0], 0, SIZE * SIZE).fill(128, SIZE * SIZE);
+    still.fill(230, row(top) * SIZE, row(bottom) * SIZE);
+    const toTexture = (x: number, y: number) => [100 + 60 * x, 100 + 60 * (y - Y)] as const;
+    const colours = { skin: SKIN, whites: WHITES, grain: 0 };
+    const inside = new MouthInside(planesOf(still, SIZE, SIZE), rest, toTexture, colours);
+    const lips = rest.slice();
+    // Only the lower lip moves.
+    for (let i = 1; i < lips.length; i += 2)
+      if ((lips[i] as number) > Y + 0.01) lips[i] = (lips[i] as number) + gap - 0.1;
+    const shade = inside.shader(lips, (x, y) => [x, y]);
+    return Array.from({ length: Math.round(gap / 0.01) - 1 }, (_, k) => {
+      const out = new Float32Array(3);
+      shade(0, top + 0.01 * (k + 1), out);
+      return out[0] as number;
+    });
+  }
+  const light = (values: readonly number[]): number => values.filter((y) => y > 120).length;
+
+  it("stretches the still's own teeth, and draws what lies beyond", () => {
+    const rest = light(opened(0.1));
+    expect(light(opened(0.14))).toBeGreaterThanOrEqual(rest + 2);
+    const wide = opened(0.3);
+    expect(light(wide)).toBeLessThan(rest + 6);
+    expect(Math.min(...wide.slice(18, 26))).toBeLessThan(110);
+  });
+});

@@ -13,6 +13,11 @@ const LOWER_GAPS = [0, 0.084, 0.175, 0.28, 0.39, 0.5];
 const MAX_SHOWN = { upper: 0.14, lower: 0.032 };
 /** Least visible height of the upper teeth in a wide open mouth (2.5 mm). */
 const LEAST_SHOWN = 0.04;
+/** Largest factor by which the still's own teeth are stretched over a larger opening. */
+const STRETCH = 1.3;
+/** Height over which they fade into the drawn mouth, in IOD, and how much it grows with the opening. */
+const FADE = 0.03;
+const FADE_OF_OPENING = 0.3;
 /** Width of the shaded rim of the lips, in IOD and as a share of the opening. */
 const RIM = 0.022;
 const RIM_OF_GAP = 0.3;
@@ -108,12 +113,16 @@ export class MouthInside {
       }
       if (this.#showsInside) {
         const restTop = this.#restTop.at(ox);
-        const restBottom = this.#restBottom.at(ox);
+        const restGap = Math.max(1e-3, this.#restBottom.at(ox) - restTop);
+        // The lip uncovers a little more of the teeth as it goes down; beyond that the mouth is drawn.
+        const stretch = Math.min(STRETCH, Math.max(1, (bottomY - restTop) / restGap));
+        const ownY = restTop + (oy - restTop) / stretch;
+        const soft = FADE + FADE_OF_OPENING * Math.max(0, gap - restGap);
         const inside =
-          smoothstep(-0.004, 0.012, oy - restTop) * smoothstep(-0.002, 0.03, restBottom - oy) +
+          smoothstep(-0.004, 0.012, oy - restTop) * smoothstep(-0.002, soft, restTop + restGap - ownY) +
           (oy <= restTop + 0.004 ? 1 : 0);
         if (inside > 0) {
-          this.#mixStill(out, ox, Math.max(oy, restTop + 0.012), Math.min(1, inside));
+          this.#mixStill(out, ox, Math.max(ownY, restTop + 0.012), Math.min(1, inside));
           drawn = 1 - Math.min(1, inside);
         }
       } else {

@@ -143,7 +143,10 @@ describe('Avatar', () => {
     });
     expect(first.findings).toEqual({
       faces: { found: 1, changed: 1, left: [] },
-      hints: [{ code: 'script_shortened', message: expect.stringContaining('ក (Khmer)') }],
+      hints: [
+        { code: 'script_shortened', message: expect.stringContaining('ក (Khmer)') },
+        { code: 'voice_default', message: expect.stringContaining('espeak-ng/de') },
+      ],
     });
     expect(first.contentType).toBe('video/mp4');
     expect(first.stages.map(({ name }) => name)).toEqual(['portrait', 'speech', 'draw', 'write']);
@@ -170,6 +173,14 @@ describe('Avatar', () => {
     expect(await said({ language: 'de' })).toEqual(['espeak-ng/de+f2', false]);
     expect(await said({ voice_id: 'slt' })).toEqual(['slt', false]);
     expect(await said({ voice_id: 'espeak-ng/de' })).toEqual(['espeak-ng/de', true]);
+  });
+
+  it('tells of a default voice where the portrait does not say which would fit', async () => {
+    const hintsOf = async (parameters: Record<string, string>) =>
+      (await render(ADMIRAL, { parameters: { script: 'Hi.', ...parameters } })).findings?.hints;
+    const hint = { code: 'voice_default', message: expect.stringContaining('voice_id') };
+    expect(await hintsOf({})).toContainEqual(hint);
+    expect(await hintsOf({ voice_id: 'rms' })).not.toContainEqual(hint);
   });
 
   it('does not show what was erased from the portrait', async () => {

@@ -160,7 +160,7 @@ export async function speakPortrait(job: AvatarJob, tools: AvatarTools): Promise
         details: { frames: written.frames, width, height, ...saidBy(speech) },
         findings: {
           ...still,
-          hints: [...still.hints, ...scriptHints(speech), ...voiceHints(speech, sounding)],
+          hints: [...still.hints, ...scriptHints(speech), ...voiceHints(speech, sounding, job.voiceId)],
         },
       };
     } catch (error) {
@@ -199,7 +199,15 @@ function scriptHints({ leftOut, languageUnknown }: SpokenScript): Hint[] {
 }
 
 /** Returns the hint about a voice that was named and differs from what the portrait is taken for. */
-function voiceHints({ voice, sounding }: SpokenScript, wanted: Sounding | undefined): Hint[] {
+function voiceHints(
+  { voice, sounding }: SpokenScript,
+  wanted: Sounding | undefined,
+  named: string | undefined,
+): Hint[] {
+  if (!wanted && named === undefined) {
+    const message = `The voice ${voice} is the default one of the language; the portrait did not tell for sure which would fit. Name a voice_id for another, such as slt or espeak-ng/de+f2 (a woman's), rms or espeak-ng/de (a man's).`;
+    return [{ code: 'voice_default', message }];
+  }
   if (!wanted || !sounding || sounding === wanted) return [];
   const other = wanted === 'woman' ? 'slt or espeak-ng/de+f2' : 'rms or espeak-ng/de';
   const message = `The voice ${voice} sounds like a ${sounding}'s, which may not fit the person in the portrait. If that is not meant, name another voice_id, such as ${other}.`;

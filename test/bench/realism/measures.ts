@@ -82,6 +82,8 @@ export const FLOORS: { readonly [key in Exclude<keyof Measures, 'patchAt'>]: rea
 const KEPT = 14;
 /** Least area of teeth that is compared, in squared face widths. */
 const TEETH = 0.004;
+/** How much less red than lips teeth are at least, Lab. Pale lips are no redder than cheeks. */
+const PALER = 3;
 /** Width by which the mouth is larger than its mesh, as a share of the face width. */
 const BEYOND_MESH = 0.02;
 /** Difference of a channel from which a pixel counts as stained. */
@@ -223,17 +225,22 @@ function teethRatio(
   return own > TEETH ? teethArea(after, faces.after, occluder) / own : undefined;
 }
 
-/** Returns the area of pixels between the lips that are as light and colourless as teeth, in squared face widths. */
+/**
+ * Returns the area of pixels between the lips that are as light as teeth and clearly less red than the lips, in
+ * squared face widths.
+ */
 function teethArea(picture: Picture, face: Face, occluder: Plane | undefined): number {
   const [lightest = 0, reddest = 0] = meanLab(picture, areaOf(picture, face, CHEEKS));
   // The mesh often runs through the teeth.
   const within = grow(areaOf(picture, face, [LIPS_INNER]), BEYOND_MESH * face.width);
   const mouth = occluder ? without(within, occluder) : within;
+  const [, lips = 0] = meanLab(picture, without(areaOf(picture, face, [LIPS_OUTER]), within));
+  const most = Math.min(0.8 * reddest + 2, lips - PALER);
   let count = 0;
   for (let i = 0; i < mouth.data.length; i++) {
     if (!mouth.data[i]) continue;
     const [l, a] = lab([0, 1, 2].map((c) => linear(picture.data[i * 3 + c] as number)));
-    if (l > 0.75 * lightest && a < 0.8 * reddest + 2) count++;
+    if (l > 0.75 * lightest && a < most) count++;
   }
   return count / face.width ** 2;
 }
