@@ -1,5 +1,5 @@
-import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { seeded } from '@semblance/testkit/sound/random';
 import { blur, grow, type Plane, plane, sample } from '@semblance/vision/plane/plane';
 import { readRgb } from '../../photo-swap/portraits.ts';
@@ -98,7 +98,7 @@ function readPhotograph(file: string): Promise<Photograph> {
 
 /** Cuts the hand out: skin is redder than the wall and its shadows. */
 async function cutOut(file: string): Promise<Photograph> {
-  const folder = dirname(createRequire(import.meta.url).resolve('fingerpose/package.json'));
+  const folder = dirname(fileURLToPath(import.meta.resolve('fingerpose/package.json')));
   const { width, height, data } = await readRgb(join(folder, 'assets', file));
   const light = [plane(width, height), plane(width, height), plane(width, height)] as const;
   const skin = plane(width, height);
