@@ -69,6 +69,8 @@ const COVERED: Readonly<Record<OccluderName, readonly number[]>> = {
   caption: [],
   scarf: [17, 199],
   'half-rim-glasses': [],
+  'hand-mouth-real': [13, 14],
+  'hand-eye-real': [],
 };
 
 describe.each(OCCLUDERS)('%s', (name) => {

@@ -9,6 +9,7 @@ import { HeadFrame } from './head-frame.ts';
 import { measureLight } from './light.ts';
 import { drawMask } from './mask.ts';
 import { drawMicrophone } from './microphone.ts';
+import { drawRealHand } from './real-hand.ts';
 import { drawScarf } from './scarf.ts';
 import { measureSharpness } from './sharpness.ts';
 import { drawGlass, drawMug } from './vessels.ts';
@@ -36,6 +37,8 @@ const DRAWINGS = {
   caption: drawCaption,
   scarf: drawScarf,
   'half-rim-glasses': (scene) => drawGlasses(scene, 'half-rim'),
+  'hand-mouth-real': (scene) => drawRealHand(scene, 'mouth'),
+  'hand-eye-real': (scene) => drawRealHand(scene, 'eye'),
 } satisfies Record<string, Draw>;
 
 export type OccluderName = keyof typeof DRAWINGS;
