@@ -26,7 +26,9 @@ function run(name: string, command: string, ...args: string[]): CheckResult {
 
 function lint(): CheckResult {
   const result = run('lint and format', 'biome', 'ci', '--colors=off', '--error-on-warnings', '.');
-  return result.ok ? result : { ...result, output: `${result.output}\n\`npm run format\` repairs the format.\n` };
+  return result.ok
+    ? result
+    : { ...result, output: `${result.output}\n\`npm run format\` repairs the format.\n` };
 }
 
 /** Generates into a scratch folder and compares the result with the files in the tree. */
