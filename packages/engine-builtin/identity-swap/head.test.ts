@@ -82,7 +82,7 @@ describe('the head of a cut-out', () => {
 
   it('turns and opens its mouth, and its outline goes along', async () => {
     // The mesh takes a mouth that shows teeth for half open.
-    const lips = shapeLips(head.portrait.rig.lips, { open: 0.4, spread: 0, round: 0 });
+    const lips = shapeLips(head.portrait.rig.lips, { open: 0.5, spread: 0, round: 0 });
     const patch = head.posed({ ...REST, yaw: 0.4, expression: { lips } });
     const [face] = await facesOf(patch);
     const [still] = await facesOf(head.flat);
