@@ -1,4 +1,5 @@
 import { type InferenceSession, Tensor } from 'onnxruntime-node';
+import { withoutBareSkin } from './bare-skin.ts';
 import { type CropSource, type Face, POINTS } from './face-mesh.ts';
 import { LEFT_EYE, LEFT_LENS, NOSE_BRIDGE, RIGHT_EYE, RIGHT_LENS } from './face-regions.ts';
 import { type CropTransform, squareCrop, toCrop } from './picture.ts';
@@ -16,7 +17,7 @@ const LENS = [0.06, 0.52] as const;
 const EYE = 0.75;
 
 /** Probabilities below which nothing covers a pixel, and from which something covers all of it. */
-const COVERED = [0.25, 0.6] as const;
+export const COVERED = [0.25, 0.6] as const;
 
 /** Returns the share of a pixel that is covered. @param surely as of {@link FaceCover.of} */
 export function shareCovered(surely: number): number {
@@ -50,12 +51,14 @@ export class FaceCover {
    * returns a promise.
    */
   async of(source: CropSource, face: Face): Promise<Plane> {
-    const pixels = source(coverCrop(face), SIZE);
+    const crop = coverCrop(face);
+    const pixels = source(crop, SIZE);
     const planes = new Float32Array(3 * SIZE * SIZE);
     for (let i = 0; i < SIZE * SIZE; i++)
       for (let c = 0; c < 3; c++) planes[c * SIZE * SIZE + i] = (pixels[i * 3 + c] as number) / 255;
     const outputs = await this.#session.run({ crop: new Tensor('float32', planes, [1, 3, SIZE, SIZE]) });
-    const covered = { width: SIZE, height: SIZE, data: outputs.covered?.data as Float32Array };
+    const found = { width: SIZE, height: SIZE, data: outputs.covered?.data as Float32Array };
+    const covered = withoutBareSkin(found, { crop, pixels, from: COVERED[0] }, face);
     const frame = { width: SIZE, height: SIZE, data: outputs.framed?.data as Float32Array };
     return showsFrame(frame, face) ? withFrame(covered, frame, face) : covered;
   }

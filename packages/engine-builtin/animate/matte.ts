@@ -1,6 +1,7 @@
 import { pointOf } from '@semblance/vision/face-mesh';
 import { FACE_OVAL } from '@semblance/vision/face-regions';
 import type { RgbImage } from '@semblance/vision/picture';
+import { flood } from '@semblance/vision/plane/flood';
 import { blur, fillPolygon, grow, type Plane, plane, smoothstep } from '@semblance/vision/plane/plane';
 import { opponent } from '../swap/skin.ts';
 import type { FaceFrame } from './face-frame.ts';
@@ -273,25 +274,4 @@ function keepConnected(matte: Plane, certain: Plane): Plane {
     else out.data[i] = (reach.data[i] as number) > 0 ? (matte.data[i] as number) : 0;
   }
   return out;
-}
-
-export function flood(
-  width: number,
-  height: number,
-  seeds: readonly number[],
-  open: (index: number) => boolean,
-): Uint8Array {
-  const seen = new Uint8Array(width * height);
-  const stack = [...seeds];
-  for (const seed of stack) seen[seed] = 1;
-  while (stack.length > 0) {
-    const i = stack.pop() as number;
-    const x = i % width;
-    for (const next of [x > 0 ? i - 1 : -1, x < width - 1 ? i + 1 : -1, i - width, i + width]) {
-      if (next < 0 || next >= seen.length || seen[next] || !open(next)) continue;
-      seen[next] = 1;
-      stack.push(next);
-    }
-  }
-  return seen;
 }

@@ -15,7 +15,7 @@ import { scaledPerson } from './follow.ts';
 import { findPerson } from './search.ts';
 import { showsHips, skeletonOf } from './skeleton.ts';
 
-const WHAT = 'The character picture';
+export const WHAT = 'The character picture';
 const CHARACTER = { role: 'character', name: 'character picture' };
 /** Longer side, in pixels, of the picture in which a person is searched for. The networks use no more. */
 const SEARCH_SIDE = 1280;

@@ -44,12 +44,12 @@ const frame = (data: Uint8Array) => ({ index: 0, ptsUs: 0, ...SIZE, data });
 describe('what is in front of a face in a frame', () => {
   it('is nothing before a bare face, or without a face', async () => {
     const front = new FaceFront(finder, COLOR);
-    expect(await front.look(frame(bare), face.points)).toBeUndefined();
-    expect(await front.look(frame(bare), undefined)).toBeUndefined();
+    expect(await front.look(frame(bare), face.points, undefined)).toBeUndefined();
+    expect(await front.look(frame(bare), undefined, undefined)).toBeUndefined();
   });
 
   it('is a microphone, at its place, and not the cheek beside it', async () => {
-    const seen = await new FaceFront(finder, COLOR).look(frame(covered), face.points);
+    const seen = await new FaceFront(finder, COLOR).look(frame(covered), face.points, undefined);
     if (!seen) throw new Error('nothing was seen');
     const share = frontInFrame(seen, face, SIZE);
     const at = (x: number, y: number): number =>
@@ -81,17 +81,17 @@ describe('what is in front of a face in a frame', () => {
     const worn = frame(rgbToYuv(new Uint8Array(image), width, height));
     const seen = await finder.coverOf(cropsOfFrame(worn, COLOR), face);
     expect(seen?.data.some((share) => share > 0.9)).toBe(true);
-    expect(await new FaceFront(finder, COLOR).look(worn, face.points)).toBeUndefined();
+    expect(await new FaceFront(finder, COLOR).look(worn, face.points, undefined)).toBeUndefined();
   });
 
   it('fades out over some frames after it is gone, and at once in another shot', async () => {
     const front = new FaceFront(finder, COLOR);
-    await front.look(frame(covered), face.points);
-    expect(await front.look(frame(bare), face.points)).toBeDefined();
-    expect(await front.look(frame(bare), face.points)).toBeUndefined();
-    await front.look(frame(covered), face.points);
+    await front.look(frame(covered), face.points, undefined);
+    expect(await front.look(frame(bare), face.points, undefined)).toBeDefined();
+    expect(await front.look(frame(bare), face.points, undefined)).toBeUndefined();
+    await front.look(frame(covered), face.points, undefined);
     front.reset();
-    expect(await front.look(frame(bare), face.points)).toBeUndefined();
+    expect(await front.look(frame(bare), face.points, undefined)).toBeUndefined();
   });
 });
 

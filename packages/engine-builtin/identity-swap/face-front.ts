@@ -1,12 +1,13 @@
 import type { ColorTags, VideoFrame } from '@semblance/media/types';
-import { coverAt, coverCrop, shareCovered } from '@semblance/vision/face-cover';
+import { withoutBareSkin } from '@semblance/vision/bare-skin';
+import { COVERED, coverAt, coverCrop, shareCovered } from '@semblance/vision/face-cover';
 import type { FaceFinder } from '@semblance/vision/face-finder';
-import { type Face, faceFromPoints } from '@semblance/vision/face-mesh';
+import { type CropSource, type Face, faceFromPoints } from '@semblance/vision/face-mesh';
 import { FACE_OVAL } from '@semblance/vision/face-regions';
 import { BODY, type Person } from '@semblance/vision/person';
 import { toCrop, toPicture } from '@semblance/vision/picture';
+import { flood } from '@semblance/vision/plane/flood';
 import { fillPolygon, type Plane, plane } from '@semblance/vision/plane/plane';
-import { flood } from '../animate/matte.ts';
 import { cropsOfFrame } from '../video-swap/mesh-crop.ts';
 
 /** Weight of the present frame in what is in front of a face. */
@@ -41,14 +42,31 @@ export class FaceFront {
     this.#before = undefined;
   }
 
-  /** @returns how surely each pixel of the crop around the face is covered; undefined when nothing is */
-  async look(frame: VideoFrame, points: Float32Array | undefined): Promise<Plane | undefined> {
+  /**
+   * What has the colour of skin counts only where a hand of the person is near: a chin or a cheek that the network takes
+   * for an object would be left on the new head.
+   * @returns how surely each pixel of the crop around the face is covered; undefined when nothing is
+   */
+  async look(
+    frame: VideoFrame,
+    points: Float32Array | undefined,
+    person: Person | undefined,
+  ): Promise<Plane | undefined> {
     const face = points && faceFromPoints(points, 1);
-    const seen = face && (await this.#finder.coverOf(cropsOfFrame(frame, this.#color), face));
+    const crops = cropsOfFrame(frame, this.#color);
+    const found = face && (await this.#finder.coverOf(crops, face));
+    const hand = face && person && handIsNear(person, face);
+    const seen = found && (hand ? found : withoutSkin(found, crops, face));
     const before = this.#before;
     this.#before = seen && { ...seen, data: mixed(seen.data, before?.data) };
     return this.#before && face && withoutWorn(this.#before, face);
   }
+}
+
+function withoutSkin(cover: Plane, crops: CropSource, face: Face): Plane {
+  const crop = coverCrop(face);
+  const pixels = crops(crop, cover.width);
+  return withoutBareSkin(cover, { crop, pixels, from: COVERED[0] }, face, 1);
 }
 
 /**

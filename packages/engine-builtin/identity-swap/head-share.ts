@@ -1,6 +1,7 @@
 import { pointOf } from '@semblance/vision/face-mesh';
 import { FACE_OVAL } from '@semblance/vision/face-regions';
 import type { RgbImage } from '@semblance/vision/picture';
+import { flood } from '@semblance/vision/plane/flood';
 import {
   blur,
   distanceInside,
@@ -11,7 +12,7 @@ import {
   smoothstep,
 } from '@semblance/vision/plane/plane';
 import type { FaceFrame } from '../animate/face-frame.ts';
-import { colourCells, flood, guided, histogram } from '../animate/matte.ts';
+import { colourCells, guided, histogram } from '../animate/matte.ts';
 import { opponent } from '../swap/skin.ts';
 
 /** Height above the chin from which the head ends at the outline of the face, and at which it does fully. */

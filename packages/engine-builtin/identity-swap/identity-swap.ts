@@ -10,18 +10,18 @@ import type { Inspector, Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
 import { CutDetector } from '../video-swap/cuts.ts';
 import { shrunk } from '../video-swap/frame-part.ts';
-import { characterHints, fittedTo, readCharacter, refuseBlur } from './character.ts';
+import { characterHints, fittedTo, readCharacter, refuseBlur, showsHead } from './character.ts';
 import { PersonFaceFollower } from './face-follow.ts';
 import { FaceFront } from './face-front.ts';
+import { swapFaceOnly } from './face-only.ts';
 import { scaledPerson } from './follow.ts';
+import { hasLongHair } from './hair-length.ts';
 import { SceneVideo, sceneThreads } from './scene-threads.ts';
-import { PersonTracker } from './search.ts';
+import { PersonTracker, searchStep } from './search.ts';
 
 /** Longer side of the output, in pixels. */
 export const LONGER_SIDE = { '1k': 1024, '2k': 2048 } as const;
 export type Resolution = keyof typeof LONGER_SIDE;
-/** Longer side, in pixels, of the picture in which a person is searched for. */
-const SEARCH_SIDE = 640;
 const DECODED_AHEAD = 4;
 const VIDEO = { role: 'video', name: 'video' };
 
@@ -57,7 +57,7 @@ export interface IdentitySwapJob {
 export async function identitySwap(
   job: IdentitySwapJob,
   media: Media,
-  tools: Pick<RenderTools, 'finder' | 'checkpoint' | 'signal' | 'onProgress'> & {
+  tools: Omit<RenderTools, 'media'> & {
     readonly people: PersonFinder;
   },
 ): Promise<RenderResult> {
@@ -69,14 +69,13 @@ export async function identitySwap(
   const { video } = info;
   if (!video) throw new RenderError('unsupported_format', 'The reference video has no picture.');
   const size = sizeFor(video, job.resolution);
-  const { character, hints } = await timed('character', async () => {
-    const read = await readCharacter(job.character, { people, faces }, checkpoint);
-    return {
-      character: await fittedTo(read, size.height),
-      hints: characterHints(read),
-    };
-  });
+  const read = await timed('character', () => readCharacter(job.character, { people, faces }, checkpoint));
+  const hints = characterHints(read);
   checkpoint();
+  const look = { path: job.video, info, video, size };
+  if (showsHead(read) && (await timed('find', () => hasLongHair(look, media, tools))))
+    return swapFaceOnly({ ...job, info, size, face: read.face, hints }, media, { ...tools, times });
+  const character = await fittedTo(read, size.height);
   const outputPath = join(job.outputDir, 'output.mp4');
   const memory = new FrameMemory();
   const writer = await media.openWriter({
@@ -95,10 +94,7 @@ export async function identitySwap(
   );
   try {
     const expected = Math.max(1, video.frameCount);
-    const step = Math.max(
-      1,
-      Math.min(4, 2 * Math.round(Math.max(size.width, size.height) / SEARCH_SIDE / 2)),
-    );
+    const step = searchStep(size);
     const tracker = new PersonTracker(people);
     const follower = new PersonFaceFollower(faces, checkpoint);
     const front = new FaceFront(faces, video.color);
@@ -133,7 +129,7 @@ export async function identitySwap(
         refuseBlur(character, face, hints);
         seen = true;
       }
-      const cover = face && (await timed('face', () => front.look(frame, face)));
+      const cover = face && (await timed('face', () => front.look(frame, face, person)));
       await timed('draw', () => scene.add(frame, person, face, cover));
       onProgress(0.02 + 0.95 * Math.min(1, (frame.index + 1 + scene.written) / 2 / expected), 'swap');
     }

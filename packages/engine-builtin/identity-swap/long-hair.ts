@@ -1,8 +1,9 @@
 import { FACE_OVAL } from '@semblance/vision/face-regions';
 import type { RgbImage } from '@semblance/vision/picture';
 import { pushPull } from '@semblance/vision/plane/fill';
+import { flood } from '@semblance/vision/plane/flood';
 import { blur, fillPolygon, type Plane, plane, sample, smoothstep } from '@semblance/vision/plane/plane';
-import { colourCell, flood, histogram } from '../animate/matte.ts';
+import { colourCell, histogram } from '../animate/matte.ts';
 import type { Planes } from '../animate/openings.ts';
 import type { HeadSpot } from './head-place.ts';
 import type { Skeleton } from './skeleton.ts';

@@ -1,4 +1,5 @@
 import type { Picture } from '@semblance/engine-api/picture';
+import type { Size } from '@semblance/media/types';
 import type { Person, PersonFinder } from '@semblance/vision/person';
 import { movedPerson } from './follow.ts';
 import { isOther, type Looks, learned, looksOf } from './looks.ts';
@@ -8,6 +9,8 @@ import { isOther, type Looks, learned, looksOf } from './looks.ts';
  * picture.
  */
 const MARGINS = [0, 0.3, 0.6, 1] as const;
+/** Longer side, in pixels, of the part of a video in which a person is searched for. */
+const SEARCH_SIDE = 640;
 /** Score from which no further search is needed. */
 const SURE = 0.97;
 /** Number of fits around the found person; the second one sees the whole person. */
@@ -38,6 +41,11 @@ export async function findPerson(
     checkpoint();
   }
   return best;
+}
+
+/** Returns the interval between the pixels of a frame that are searched for a person. */
+export function searchStep({ width, height }: Size): number {
+  return Math.max(1, Math.min(4, 2 * Math.round(Math.max(width, height) / SEARCH_SIDE / 2)));
 }
 
 /** Follows the person of a video from frame to frame. */

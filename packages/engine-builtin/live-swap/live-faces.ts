@@ -51,7 +51,7 @@ export class LiveFaces {
   #thoroughMs = Number.NEGATIVE_INFINITY;
 
   constructor(finder: FaceFinder, recogniser: () => Promise<FaceRecogniser>) {
-    const people = new People(MAX_PEOPLE);
+    const people = new People({ most: MAX_PEOPLE });
     this.#tracker = new FaceTracker(finder, JPEG_COLORS, () => undefined, recogniser, people);
   }
 

@@ -60,7 +60,7 @@ describe('who is swapped', () => {
   });
 
   it('forgets whoever was not seen for longest where no more are remembered', () => {
-    const people = new People(2);
+    const people = new People({ most: 2 });
     people.choose([newcomer(100, HERS)], 1, NOBODY);
     expect(widths(people.choose([newcomer(100, look(1)), newcomer(40, HERS)], 2, NOBODY))).toEqual([40]);
     people.choose([newcomer(100, HERS), newcomer(50, look(2))], 3, NOBODY);
@@ -70,7 +70,7 @@ describe('who is swapped', () => {
   });
 
   it('does not forget those who are followed', () => {
-    const people = new People(2);
+    const people = new People({ most: 2 });
     const [{ person } = {}] = people.choose([newcomer(100, HERS)], 1, NOBODY);
     const open = { people: person ? [person] : [], widest: 100 };
     for (const axis of [1, 2, 3]) people.choose([newcomer(50, look(axis))], 1, open);
@@ -93,5 +93,19 @@ describe('who is swapped', () => {
     const open = { people: person ? [person] : [], widest: 100 };
     expect(widths(people.choose([newcomer(95, look(1))], 1, open))).toEqual([95]);
     expect(people.choose([newcomer(95, look(2))], 2, open)).toEqual([]);
+  });
+
+  it('are one person where only one is to be swapped, and nobody else after a cut', () => {
+    const people = new People({ single: true });
+    const chosen = people.choose([newcomer(100, HERS), newcomer(90, look(1))], 1, NOBODY);
+    expect(chosen.map(({ face }) => face.width)).toEqual([100]);
+    expect(people.choose([newcomer(120, look(1))], 2, NOBODY)).toEqual([]);
+    expect(people.choose([newcomer(110, look(2))], 2, NOBODY)).toEqual([]);
+    expect(people.choose([newcomer(60, HERS)], 3, NOBODY)).toHaveLength(1);
+  });
+
+  it('are only the tracked person where one is to be swapped and a wider face comes', () => {
+    const people = new People({ single: true });
+    expect(people.choose([newcomer(200)], 1, { people: [], widest: 80 })).toEqual([]);
   });
 });

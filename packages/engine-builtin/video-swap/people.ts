@@ -43,12 +43,17 @@ export interface Chosen {
  */
 export class People {
   readonly #most: number;
+  readonly #single: boolean;
   #people: Person[] = [];
   #times = 0;
 
-  /** @param most people remembered; beyond that the one not seen for longest is forgotten */
-  constructor(most = Number.POSITIVE_INFINITY) {
+  /**
+   * @param options `most`: people remembered; beyond that the one not seen for longest is forgotten. `single`: only
+   * one person is swapped, the most prominent one of the first frame with a face
+   */
+  constructor({ most = Number.POSITIVE_INFINITY, single = false } = {}) {
     this.#most = most;
+    this.#single = single;
   }
 
   /**
@@ -67,6 +72,7 @@ export class People {
     const here = [...open.people, ...known.values()].some((person) => person.target && person.shot < shot);
     const main = newcomers.find((newcomer) => known.get(newcomer)?.target !== false);
     const least = SUITABLE_SHARE * Math.max(open.widest, main?.face.width ?? 0);
+    const taken = open.widest > 0 || [...known.values()].some((person) => person.target);
     const chosen: Chosen[] = [];
     for (const newcomer of newcomers) {
       const { face, look } = newcomer;
@@ -74,7 +80,9 @@ export class People {
       if (person && look) this.learn(person, look);
       if (!person) {
         const other = here && look !== undefined && this.#bestOf(look, true).same < OTHER;
-        const target = face.width >= least && !other;
+        const target = this.#single
+          ? newcomer === main && !taken && !this.#isStranger(look)
+          : face.width >= least && !other;
         if (look) person = this.#add({ target, shot, looks: [look], seen: this.#times });
         if (!target) continue;
       }
@@ -91,6 +99,13 @@ export class People {
   /** Registers a swapped person who could not be recognised before. */
   meet(look: Float32Array, shot: number): Person {
     return this.#add({ target: true, shot, looks: [look], seen: this.#times });
+  }
+
+  /** Returns whether somebody is swapped already, and surely another person. */
+  #isStranger(look: Float32Array | undefined): boolean {
+    return (
+      look !== undefined && this.#people.some(({ target }) => target) && this.#bestOf(look, true).same < OTHER
+    );
   }
 
   #add(person: Person): Person {

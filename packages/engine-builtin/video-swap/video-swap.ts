@@ -1,10 +1,7 @@
-import { join } from 'node:path';
 import { RenderError, type RenderResult } from '@semblance/engine-api/engine';
 import type { Hint } from '@semblance/engine-api/findings';
-import { FrameMemory } from '@semblance/media/frame-memory';
-import { prefetch } from '@semblance/media/prefetch';
 import { outputSize } from '@semblance/media/size';
-import type { Media, VideoFrame, VideoWriter } from '@semblance/media/types';
+import type { Media } from '@semblance/media/types';
 import { cropsOf } from '@semblance/vision/face-mesh';
 import { readFace } from '@semblance/vision/image/picture-file';
 import { faceCounts } from '../findings/face-counts.ts';
@@ -20,21 +17,8 @@ import {
 import type { Inspector, Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
 import { prepareSource } from '../swap/source-face.ts';
-import type { Colors } from './frame-part.ts';
-import { SwapFrames } from './swap-frames.ts';
 import type { SwapSource } from './swap-protocol.ts';
-import { swapThreads } from './swap-threads.ts';
-import { FaceTracker } from './tracker.ts';
-
-/**
- * Number of frames tracked at a time, in which faces are searched and analysed once. Large frames reduce it to what
- * memory allows, but never below the frames that one drawing needs.
- */
-const RUN = 20;
-const SHORT_RUN = 10;
-const MAX_HELD = 1920 * 1088;
-/** Frames that may be decoded while others are tracked. */
-const DECODED_AHEAD = 8;
+import { swapVideo } from './swap-video.ts';
 
 const VIDEO = { role: 'video', name: 'video' };
 const FACE = { role: 'face', name: 'face picture' };
@@ -93,7 +77,7 @@ export async function videoSwap(
   media: Media,
   tools: Omit<RenderTools, 'media'>,
 ): Promise<RenderResult> {
-  const { finder, recogniser, checkpoint, signal, onProgress } = tools;
+  const { checkpoint, signal, onProgress } = tools;
   const times = new StageTimes();
   const { timed } = times;
   onProgress(0, 'face');
@@ -103,107 +87,41 @@ export async function videoSwap(
   const { video } = info;
   if (!video) throw new RenderError('unsupported_format', 'The video has no picture.');
   const size = outputSize(video, job.shorterSide);
-  const colors: Colors = video.color;
-  const longest = size.width * size.height > MAX_HELD ? SHORT_RUN : RUN;
-  const tracker = new FaceTracker(finder, colors, checkpoint, recogniser);
-  const memory = new FrameMemory();
-  const outputPath = join(job.outputDir, 'output.mp4');
-  const writer = await media.openWriter({
-    path: outputPath,
-    ...size,
-    color: video.color,
-    signal,
-    frameRate: video.frameRate,
-    memory,
-    ...(info.audio ? { audio: { path: job.video } } : {}),
-  });
-  let swap: SwapFrames | undefined;
-  try {
-    const threads = swapThreads();
-    swap = new SwapFrames({ finder, threads, source, colors, writer: counted(writer), checkpoint });
-    let waiting: VideoFrame[] = [];
-    let run: VideoFrame[] = [];
-    let [lastUs, gapUs] = [0, 1e6 / Math.max(1, video.frameRate)];
-    const advance = async (): Promise<void> => {
-      const [before, now] = [waiting, run];
-      [waiting, run] = [now, []];
-      await timed('track', () => tracker.follow(now, before));
-      await timed('swap', () => (swap as SwapFrames).add(before, tracker));
-      tracker.forgetBefore((now[0]?.index ?? 0) - SHORT_RUN);
-    };
-    const decoded = prefetch(
-      each(media.decodeVideo(job.video, info, { signal, size, memory })),
-      DECODED_AHEAD,
-    );
-    for await (const frame of decoded) {
-      checkpoint();
-      if (frame.index > 0) gapUs = frame.ptsUs - lastUs;
-      lastUs = frame.ptsUs;
-      run.push(frame);
-      // The encoder is idle until two runs are tracked, so the first runs are short.
-      if (run.length === (frame.index < 2 * SHORT_RUN ? SHORT_RUN : longest)) await advance();
-    }
-    if (run.length > 0) await advance();
-    const last = waiting.at(-1);
-    if (last) tracker.end(last.index);
-    await timed('swap', async () => {
-      await swap?.add(waiting, tracker);
-      await swap?.finish();
-    });
-    if (tracker.found === 0) {
-      const { left } = tracker;
+  const given = { path: job.video, info, video, size, source, outputDir: job.outputDir };
+  const { outputPath, written, swap, tracker } = await swapVideo(given, media, {
+    ...tools,
+    timed,
+    onTracked: ({ found, left }) => {
+      if (found > 0) return;
       const findings = { faces: faceCounts(0, left), hints: [...hints, ...hintsOfLeft(left, VIDEO)] };
       const message = 'No face was found in the video (video_key).';
       throw new RenderError('face_not_detected', message, { findings });
-    }
-    onProgress(0.97, 'write');
-    const written = await timed('write', () => writer.finish(video.endUs ?? lastUs + gapUs));
-    onProgress(1, 'done');
-    return {
-      outputPath,
-      contentType: 'video/mp4',
-      units: { unit: 'second', quantity: written.durationMs / 1000 },
-      stages: times.stages,
-      details: {
-        faces: swap.mostFaces,
-        frames: written.frames,
-        frames_with_swap: swap.swapped,
-        shots: tracker.shots,
-        ...size,
-      },
-      findings: {
-        faces: faceCounts(swap.mostFaces, tracker.left),
-        hints: [
-          ...hints,
-          ...keptInFrames(swap.tracks, swap.swapped),
-          ...framesUnchanged(
-            { unchanged: written.frames - swap.swapped, frames: written.frames },
-            VIDEO,
-            'face',
-          ),
-        ],
-      },
-    };
-  } catch (error) {
-    await writer.abort();
-    throw error;
-  } finally {
-    swap?.close();
-  }
-
-  /** Reports the progress of the video with every written frame. */
-  function counted(inner: VideoWriter): Pick<VideoWriter, 'write'> {
-    let frames = 0;
-    const expected = Math.max(1, video?.frameCount ?? 1);
-    return {
-      async write(frame) {
-        await inner.write(frame);
-        onProgress(0.02 + 0.95 * Math.min(1, ++frames / expected), 'swap');
-      },
-    };
-  }
-}
-
-async function* each<T>(items: AsyncIterable<T>): AsyncGenerator<T> {
-  yield* items;
+    },
+  });
+  onProgress(1, 'done');
+  return {
+    outputPath,
+    contentType: 'video/mp4',
+    units: { unit: 'second', quantity: written.durationMs / 1000 },
+    stages: times.stages,
+    details: {
+      faces: swap.mostFaces,
+      frames: written.frames,
+      frames_with_swap: swap.swapped,
+      shots: tracker.shots,
+      ...size,
+    },
+    findings: {
+      faces: faceCounts(swap.mostFaces, tracker.left),
+      hints: [
+        ...hints,
+        ...keptInFrames(swap.tracks, swap.swapped),
+        ...framesUnchanged(
+          { unchanged: written.frames - swap.swapped, frames: written.frames },
+          VIDEO,
+          'face',
+        ),
+      ],
+    },
+  };
 }

@@ -1,0 +1,106 @@
+import type { Media, MediaInfo, Size } from '@semblance/media/types';
+import type { FaceFinder } from '@semblance/vision/face-finder';
+import type { PersonFinder } from '@semblance/vision/person';
+import { maskInPicture } from '@semblance/vision/person-mask';
+import { faceFrame } from '../animate/face-frame.ts';
+import { shrunk } from '../video-swap/frame-part.ts';
+import { PersonFaceFollower } from './face-follow.ts';
+import { scaledMask, scaledPerson } from './follow.ts';
+import { add, sub, toSegment } from './geometry.ts';
+import { eyesAndChin } from './head-place.ts';
+import { PersonTracker, searchStep } from './search.ts';
+import { type Skeleton, skeletonOf } from './skeleton.ts';
+
+/** Interval between the frames that are looked at, their number, and the frames in which they are looked for. */
+const INTERVAL = 12;
+const LOOKS = 5;
+const LATEST = 150;
+/** Heights of the band beside the neck, on the way from the eyes (0) to the chin (1). */
+const BAND = [0.55, 1.05] as const;
+/** Distances of the band from the neck, least distance from the face's middle line and from the shoulders, in eye distances. */
+const FROM_NECK = [1.05, 2] as const;
+const FROM_MIDDLE = 1.1;
+const FROM_SHOULDERS = 0.8;
+/**
+ * Share of the band from which hair counts as long. In 16 clips of real people hair that reaches the shoulders fills
+ * 0.42 to 0.99 of it; short hair, a ponytail and collars up to 0.38.
+ */
+const LONG = 0.4;
+/** Share of a mask's pixel from which it is person. */
+const PERSON = 64;
+
+/**
+ * Returns whether the hair of the person in a video hangs beside the neck, as most of the first frames with a face
+ * show. What it hides, neck, shoulders and room, is in no frame.
+ */
+export async function hasLongHair(
+  { path, info, video, size }: HairLook,
+  media: Media,
+  tools: {
+    readonly people: PersonFinder;
+    readonly finder: FaceFinder;
+    readonly signal: AbortSignal;
+    readonly checkpoint: () => void;
+  },
+): Promise<boolean> {
+  const { people, finder, signal, checkpoint } = tools;
+  const [tracker, follower] = [new PersonTracker(people), new PersonFaceFollower(finder, checkpoint)];
+  const step = searchStep(size);
+  const shares: number[] = [];
+  for await (const frame of media.decodeVideo(path, info, { signal, size })) {
+    checkpoint();
+    if (frame.index >= LATEST || shares.length === LOOKS) break;
+    if (frame.index % INTERVAL > 0) continue;
+    const whole = { x: 0, y: 0, width: frame.width, height: frame.height };
+    const small = await tracker.track(shrunk(frame, whole, step, video.color).picture);
+    const person = small && scaledPerson(small, step);
+    const face = person && (await follower.follow(frame, person));
+    if (!face) continue;
+    const [width, height] = [size.width / 2, size.height / 2];
+    const data = maskInPicture(scaledMask(person.mask, 0.5), width, height);
+    shares.push(hairBesideNeck({ width, height, data }, face, skeletonOf(person.points)));
+  }
+  const middle = shares.toSorted((a, b) => a - b)[shares.length >> 1];
+  return middle !== undefined && middle >= LONG;
+}
+
+interface HairLook {
+  readonly path: string;
+  readonly info: MediaInfo;
+  readonly video: NonNullable<MediaInfo['video']>;
+  /** Size of the frames in which the person is looked at. */
+  readonly size: Size;
+}
+
+/**
+ * Returns which share of a band beside the neck, between jaw and shoulders, belongs to the person.
+ * @param mask the person, 0–255, of half the frame's size
+ * @param face x, y and z of the mesh points, in pixels of the frame
+ */
+export function hairBesideNeck(
+  { width, height, data }: { readonly width: number; readonly height: number; readonly data: Uint8Array },
+  face: Float32Array,
+  { shoulders, shoulderSide, head }: Pick<Skeleton, 'shoulders' | 'shoulderSide' | 'head'>,
+): number {
+  const { eyes, chin } = eyesAndChin(face.filter((_, i) => i % 3 !== 2));
+  const { iod } = faceFrame(face);
+  const down = sub(chin, eyes);
+  const toChin = Math.hypot(down.x, down.y);
+  const [left, right] = [add(shoulders, shoulderSide), sub(shoulders, shoulderSide)];
+  let [all, hair] = [0, 0];
+  for (let y = 0; y < height; y++) {
+    for (let x = 0; x < width; x++) {
+      const at = { x: 2 * x + 1, y: 2 * y + 1 };
+      const d = sub(at, eyes);
+      const below = (d.x * down.x + d.y * down.y) / (toChin * toChin);
+      if (below < BAND[0] || below > BAND[1]) continue;
+      const across = Math.abs(d.y * down.x - d.x * down.y) / (toChin * iod);
+      const beside = toSegment(at, shoulders, head).distance / iod;
+      if (beside < FROM_NECK[0] || beside > FROM_NECK[1] || across < FROM_MIDDLE) continue;
+      if (toSegment(at, left, right).distance < FROM_SHOULDERS * iod) continue;
+      all++;
+      if ((data[y * width + x] as number) > PERSON) hair++;
+    }
+  }
+  return hair / Math.max(1, all);
+}
