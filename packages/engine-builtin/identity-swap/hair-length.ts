@@ -26,6 +26,8 @@ const FROM_SHOULDERS = 0.8;
  * 0.42 to 0.99 of it; short hair, a ponytail and collars up to 0.38.
  */
 const LONG = 0.4;
+/** Least area of the band, in squared eye distances. */
+const LEAST = 0.25;
 /** Share of a mask's pixel from which it is person. */
 const PERSON = 64;
 
@@ -58,7 +60,8 @@ export async function hasLongHair(
     if (!face) continue;
     const [width, height] = [size.width / 2, size.height / 2];
     const data = maskInPicture(scaledMask(person.mask, 0.5), width, height);
-    shares.push(hairBesideNeck({ width, height, data }, face, skeletonOf(person.points)));
+    const share = hairBesideNeck({ width, height, data }, face, skeletonOf(person.points));
+    if (share !== undefined) shares.push(share);
   }
   const middle = shares.toSorted((a, b) => a - b)[shares.length >> 1];
   return middle !== undefined && middle >= LONG;
@@ -73,7 +76,8 @@ interface HairLook {
 }
 
 /**
- * Returns which share of a band beside the neck, between jaw and shoulders, belongs to the person.
+ * Returns which share of a band beside the neck, between jaw and shoulders, belongs to the person; undefined where a
+ * raised or near shoulder leaves next to nothing of the band.
  * @param mask the person, 0–255, of half the frame's size
  * @param face x, y and z of the mesh points, in pixels of the frame
  */
@@ -81,7 +85,7 @@ export function hairBesideNeck(
   { width, height, data }: { readonly width: number; readonly height: number; readonly data: Uint8Array },
   face: Float32Array,
   { shoulders, shoulderSide, head }: Pick<Skeleton, 'shoulders' | 'shoulderSide' | 'head'>,
-): number {
+): number | undefined {
   const { eyes, chin } = eyesAndChin(face.filter((_, i) => i % 3 !== 2));
   const { iod } = faceFrame(face);
   const down = sub(chin, eyes);
@@ -102,5 +106,6 @@ export function hairBesideNeck(
       if ((data[y * width + x] as number) > PERSON) hair++;
     }
   }
-  return hair / Math.max(1, all);
+  // A pixel of the mask is two wide and two high.
+  return 4 * all < LEAST * iod * iod ? undefined : hair / all;
 }

@@ -228,6 +228,39 @@ describe('Identity Swap', { timeout: 120_000 }, () => {
     expect(differs(BODY.nose, 0.04, 3)).toBeGreaterThan(25);
   });
 
+  it('keeps long hair and says so where the picture of the character shows a head only', async () => {
+    const stance = (t: number): Stance => ({
+      ...STANDING,
+      x: W * (0.45 + 0.1 * t),
+      y: 2.5 * H,
+      height: 2.4 * H,
+      longer: 0.03,
+    });
+    const dress = { ...BLUE_SHIRT, longHair: [92, 58, 34] as const };
+    const clip: Clip = { ...walking(16), dress, stance };
+    const video = rig.path('long-hair.mp4');
+    await writeClip(rig.media, clip, video);
+    const result = await swap(video, ADMIRAL);
+    expect(result.findings?.hints.map(({ code }) => code)).toContain('hair_kept');
+    expect(result.details).toMatchObject({ frames: 16, frames_with_swap: 16, frames_with_face: 16 });
+    const [before, after] = [await rig.frames(video), await rig.frames(result.outputPath)].map(
+      (frames) => frames[8] && rgbOf(frames[8]),
+    );
+    if (!before || !after) throw new Error('no frame');
+    const points = figurePoints(clip.stance(8 / clip.rate) as Stance);
+    const differs = ({ x, y }: { x: number; y: number }): number => {
+      const i = (Math.round(y) * W + Math.round(x)) * 3;
+      return Math.max(
+        ...[0, 1, 2].map((c) => Math.abs((before[i + c] as number) - (after[i + c] as number))),
+      );
+    };
+    const [left, nose] = [points[BODY.leftShoulder], points[BODY.nose]] as { x: number; y: number }[];
+    if (!left || !nose) throw new Error('no points');
+    expect(differs({ x: (nose.x + left.x) / 2, y: (nose.y + left.y) / 2 })).toBeLessThan(12);
+    const around = [-6, -3, 0, 3, 6].map((dx) => differs({ x: nose.x + dx, y: nose.y + 14 }));
+    expect(Math.max(...around)).toBeGreaterThan(20);
+  });
+
   it('bridges a short loss of the person and passes a longer absence as it is', async () => {
     const walk = walker(W, H);
     const gone = (i: number): boolean => (i >= 10 && i < 14) || i >= 24;

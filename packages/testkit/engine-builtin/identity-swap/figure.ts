@@ -16,6 +16,8 @@ export interface Stance {
   readonly legs: readonly [number, number, number, number];
   /** Clockwise turn of the head, in radians. */
   readonly head: number;
+  /** Length added to the neck, in heights of the figure. */
+  readonly longer?: number;
 }
 
 type Rgb = readonly [number, number, number];
@@ -27,7 +29,8 @@ export interface Dress {
   readonly trousers: Rgb;
   readonly skin: Rgb;
   readonly shoes: Rgb;
-  readonly hair: boolean;
+  /** Colour of hair that hangs beside the neck; undefined: none does. */
+  readonly longHair?: Rgb;
 }
 
 export const BLUE_SHIRT: Dress = {
@@ -35,14 +38,12 @@ export const BLUE_SHIRT: Dress = {
   trousers: [52, 48, 46],
   skin: [214, 164, 138],
   shoes: [40, 26, 20],
-  hair: true,
 };
 export const RED_SHIRT: Dress = {
   shirt: [176, 44, 40],
   trousers: [196, 178, 140],
   skin: [205, 158, 132],
   shoes: [230, 230, 226],
-  hair: true,
 };
 
 /** Stance of an upright person with the arms a little away from the body, as most character pictures show. */
@@ -89,7 +90,7 @@ export interface Drawn {
 
 /** Returns the joints of a figure in pixels, numbered as a body tracker numbers them. */
 export function figurePoints(stance: Stance): BodyPoint[] {
-  const { x, y, height, arms, legs, head } = stance;
+  const { x, y, height, arms, legs, head, longer = 0 } = stance;
   const at = (u: number, v: number): Point => [x + u * height, y - v * height];
   const go = ([px, py]: Point, angle: number, length: number, side: number): Point => [
     px + side * Math.sin(angle) * length * height,
@@ -117,7 +118,7 @@ export function figurePoints(stance: Stance): BodyPoint[] {
     set(`${name}Heel`, [ankle[0], ankle[1] + 0.015 * height]);
     set(`${name}FootIndex`, [ankle[0] + side * 0.025 * height, ankle[1] + 0.035 * height]);
   }
-  const neck = at(0, 0.84);
+  const neck = at(0, 0.84 + longer);
   const face = (u: number, v: number): Point => {
     const [sin, cos] = [Math.sin(head), Math.cos(head)];
     const [a, b] = [u * height, -v * height];
@@ -152,7 +153,7 @@ export function drawFigure(
   const rgb = background.slice();
   const mask = new Uint8Array(width * height);
   const p = figurePoints(stance).map(({ x, y }): Point => [x, y]);
-  const h = stance.height;
+  const { height: h, longer = 0 } = stance;
   const { dress, head } = look;
   const at = (name: keyof typeof BODY): Point => p[BODY[name]] as Point;
   const between = (a: Point, b: Point, t = 0.5): Point => [
@@ -212,16 +213,25 @@ export function drawFigure(
     0.045,
     dress.shirt,
   );
-  limb(chest, [chest[0], chest[1] - 0.05 * h], 0.034, 0.032, dress.skin);
+  limb(chest, [chest[0], chest[1] - (0.05 + longer) * h], 0.034, 0.032, dress.skin);
   for (const side of ['left', 'right'] as const) {
     limb(at(`${side}Elbow`), at(`${side}Wrist`), 0.028, 0.02, dress.skin);
     limb(at(`${side}Shoulder`), at(`${side}Elbow`), 0.042, 0.034, dress.shirt);
     limb(at(`${side}Wrist`), at(`${side}Index`), 0.021, 0.018, dress.skin);
   }
+  if (dress.longHair) {
+    for (const [side, out] of [
+      ['left', 1],
+      ['right', -1],
+    ] as const) {
+      const [ear, end] = [at(`${side}Ear`), [chest[0] + out * 0.065 * h, chest[1] + 0.04 * h] as const];
+      limb(ear, end, 0.03, 0.025, dress.longHair);
+    }
+  }
   // The head is 0.15 of the height.
   const size = 0.2 * h;
   const [sin, cos] = [Math.sin(stance.head), Math.cos(stance.head)];
-  const middle: Point = [chest[0] + sin * 0.098 * h, chest[1] - 0.025 * h - cos * 0.075 * h];
+  const middle: Point = [chest[0] + sin * 0.098 * h, chest[1] - (0.025 + longer) * h - cos * 0.075 * h];
   for (let y = Math.max(0, Math.floor(middle[1] - size)); y < Math.min(height, middle[1] + size); y++) {
     for (let x = Math.max(0, Math.floor(middle[0] - size)); x < Math.min(width, middle[0] + size); x++) {
       const dx = x + 0.5 - middle[0];
