@@ -5,7 +5,8 @@ import type { Picture } from '@semblance/engine-api/picture';
 import { openPortraits } from '@semblance/testkit/engine-builtin/portraits';
 import { ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
 import { turnedMesh } from '@semblance/testkit/vision/turned-mesh';
-import type { FaceFinder } from '@semblance/vision/face-finder';
+import { FaceFinder } from '@semblance/vision/face-finder';
+import { openSession } from '@semblance/vision/models/session';
 import type { Person, PersonFinder } from '@semblance/vision/person';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -32,6 +33,18 @@ async function read(erasedRows: number, hips = 43) {
   await sharp(data, { raw: { width: SIDE, height: SIDE, channels: 4 } })
     .png()
     .toFile(path);
+  const { people, searched } = bodyIn(hips);
+  const faces = {
+    findUpright: async () => [],
+    look: async () => ({ faces: [], left: [] }),
+  } as unknown as FaceFinder;
+  const character = await readCharacter(path, { people, faces }, () => undefined);
+  const first = ({ data: pixels }: Picture) => [...pixels.slice(0, 3)];
+  return { character, drawn: first(character.picture), searched: searched.map(first) };
+}
+
+/** Returns a finder that finds one body in every picture. */
+function bodyIn(hips: number): { people: PersonFinder; searched: Picture[] } {
   const searched: Picture[] = [];
   const points = Array.from({ length: 33 }, (_, i) => ({
     x: i % 2 ? 60 : 40,
@@ -53,10 +66,7 @@ async function read(erasedRows: number, hips = 43) {
     },
     close: async () => undefined,
   };
-  const faces = { findUpright: async () => [] } as unknown as FaceFinder;
-  const character = await readCharacter(path, { people, faces }, () => undefined);
-  const first = ({ data: pixels }: Picture) => [...pixels.slice(0, 3)];
-  return { character, drawn: first(character.picture), searched: searched.map(first) };
+  return { people, searched };
 }
 
 describe('the picture of a character', () => {
@@ -79,6 +89,21 @@ describe('the picture of a character', () => {
       code: 'face_not_detected',
       message: expect.stringContaining('character_key'),
       findings: { hints: [] },
+    });
+  });
+
+  it('is refused when it shows an animal, in which a body was found', async () => {
+    const [blazeface, facemesh, face_features] = await Promise.all([
+      openSession('blazeface'),
+      openSession('facemesh'),
+      openSession('face_features'),
+    ]);
+    const faces = new FaceFinder({ blazeface, facemesh, face_features });
+    const cat = join(import.meta.dirname, '..', '..', '..', 'media', 'cat.jpg');
+    const read = readCharacter(cat, { people: bodyIn(43).people, faces }, () => undefined);
+    await expect(read).rejects.toMatchObject({
+      code: 'face_not_detected',
+      message: expect.stringContaining('none of a person'),
     });
   });
 

@@ -83,11 +83,22 @@ export async function readCharacter(
   checkpoint();
   const person = scaledPerson(found, picture.width / small.width);
   const face = await readCharacterFace(picture, person, faces, checkpoint);
+  if (!face) await refuseAnimal(small, faces, checkpoint);
   // A cut-out needs its colours without a background: white would bleed into its edge.
   const own = alpha ? { picture: await readFace(path, WHAT), alpha } : { picture };
   const character = { ...own, person, ...(face ? { face } : {}) };
   refuseUnplaceable(character);
   return character;
+}
+
+/** Refuses a picture that shows the face of an animal, in which the networks for people find bodies. */
+async function refuseAnimal(picture: Picture, faces: FaceFinder, checkpoint: () => void): Promise<void> {
+  const { left } = await faces.look(picture, checkpoint);
+  if (!left.includes('not_a_person')) return;
+  throw new RenderError(
+    'face_not_detected',
+    'What looks like a face in the character picture (character_key) is none of a person.',
+  );
 }
 
 /**
