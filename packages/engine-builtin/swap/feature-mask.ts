@@ -11,6 +11,10 @@ const NOSE = [
 /** The same without the bridge, on which glasses sit. */
 const LOWER_NOSE = NOSE.slice(NOSE.indexOf(3));
 
+/** Where the nose meets the upper lip, which a moustache reaches; and the edge of the nostrils above it. */
+const NOSE_END: readonly number[] = [98, 327, 2, 97, 326];
+const NOSTRIL_EDGE = [60, 290, 20, 250, 94] as const;
+
 /** Widths by which the features are grown, as shares of the face width: what belongs to them lies around them. */
 const GROWN = 0.08;
 /** The same where hair or a frame lies close by, and around eyes without their brows. */
@@ -53,13 +57,14 @@ export function featureMask(
   };
   // What lies over the eyes, such as a frame or dark lenses, crosses the bridge too.
   const nose = glasses || Math.min(shown.right, shown.left) < 0.5 ? LOWER_NOSE : NOSE;
-  for (const [group, share] of [
-    [LIPS_OUTER, shown.mouth],
-    [nose, shown.nose],
+  const bareNose = [...nose.filter((i) => !NOSE_END.includes(i)), ...NOSTRIL_EDGE];
+  for (const [group, bare, share] of [
+    [LIPS_OUTER, LIPS_OUTER, shown.mouth],
+    [nose, bareNose, shown.nose],
   ] as const) {
     if (share === 0) continue;
     if (beard < 1) add(draw(group, GROWN), share * (1 - beard));
-    if (beard > 0) add(draw(group, TIGHT), share);
+    if (beard > 0) add(draw(bare, TIGHT), share);
   }
   for (const [eye, brow, share] of [
     [RIGHT_EYE, RIGHT_BROW, shown.right],
