@@ -30,10 +30,11 @@ const SEEN_LATE_MS = 250;
 const REPORT_MS = 2_000;
 
 beforeAll(async () => {
-  running = await startStackProcess();
+  // Live swaps are not tested here, and warming up for them takes seconds at each start of the agent.
+  running = await startStackProcess({ env: { SEMBLANCE_LIVE_VIDEO_SLOTS: '0' } });
   stack = stackAt(running.file);
   await stack.admin('rates', 'set', { capability: 'voice', 'rate-usd': 60, 'minimum-usd': 0 });
-  await liveOffered(stack);
+  await liveOffered(stack, ['voice']);
   account = await stack.newAccount({ balanceUsd: 100_000 });
 }, 300_000);
 afterAll(() => running?.close(), 200_000);
