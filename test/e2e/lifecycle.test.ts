@@ -12,6 +12,7 @@ import {
   SERVICE_NAMES,
   type StackProcess,
   startStackProcess,
+  WITHOUT_LIVE,
 } from '@semblance/testkit/stack/stack-process';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
@@ -23,7 +24,7 @@ let account: Account;
 
 beforeAll(async () => {
   stateDir = await mkdtemp(join(tmpdir(), 'semblance-lifecycle-'));
-  running = await startStackProcess({ stateDir });
+  running = await startStackProcess({ stateDir, env: WITHOUT_LIVE });
   stack = stackAt(running.file);
   account = await stack.newAccount();
 }, 240_000);
@@ -41,7 +42,7 @@ async function swap({ api }: Account): Promise<string> {
 /** Restarts the stack with the same state. */
 async function startAgain(): Promise<void> {
   await running.close();
-  running = await startStackProcess({ stateDir });
+  running = await startStackProcess({ stateDir, env: WITHOUT_LIVE });
   stack = stackAt(running.file);
   account = { ...account, api: apiOf({ baseUrl: stack.read().base_url, apiKey: account.apiKey }) };
 }
