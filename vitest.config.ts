@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { missingNeeds, testNeeds } from '@semblance/testkit/stack/programs';
 import { defineConfig } from 'vitest/config';
+import { LongestFirst } from './test/longest-first.ts';
 import { SUITES, suiteFiles } from './test/suites.ts';
 
 const missing = new Set((await missingNeeds()).map(({ tag }) => tag));
@@ -27,6 +28,7 @@ export default defineConfig({
             : ['packages/testkit/servers/setup.ts', 'packages/testkit/stack/stack-setup.ts'],
       },
     })),
+    sequence: { sequencer: LongestFirst },
     pool: 'forks',
     // The real servers share the cores with the test files, so more files at once would only wait for each other.
     maxWorkers: Math.max(2, availableParallelism()),

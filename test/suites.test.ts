@@ -1,5 +1,6 @@
 import { globSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { LONGEST } from './longest-first.ts';
 import { ROOT } from './structure/workspaces.ts';
 import { suiteFiles } from './suites.ts';
 
@@ -17,6 +18,10 @@ describe('the suites', () => {
     const guards =
       /^test\/conformance|^control-plane\/(billing|accounts)|media\/sandbox|^test\/structure|tls/;
     expect(files.nightly.filter((file) => guards.test(file))).toEqual([]);
+  });
+
+  it('have each of the longest files', () => {
+    expect(Object.values(files).flat()).toEqual(expect.arrayContaining([...LONGEST]));
   });
 
   it('run each capability from end to end in `npm test`', () => {

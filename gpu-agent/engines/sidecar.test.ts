@@ -1,68 +1,16 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { silentLogger } from '@semblance/common/logging';
-import type { Engine } from '@semblance/engine-api/engine';
-import { createSidecarEngine } from '@semblance/engine-sidecar';
 import type { GetInfoResponse } from '@semblance/proto/semblance/engine/v1/engine';
-import {
-  GOOD_INFO,
-  type ScriptedOptions,
-  startScriptedSidecar,
-} from '@semblance/testkit/engine-sidecar/scripted-sidecar';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { GOOD_INFO } from '@semblance/testkit/engine-sidecar/scripted-sidecar';
+import { useSidecarRig } from '@semblance/testkit/engine-sidecar/sidecar-rig';
+import { describe, expect, it, vi } from 'vitest';
 import { createEnginePool } from './host/engine-pool.ts';
 import { sidecarSource } from './registry.ts';
 
-/** Times for well-behaved sidecars. The sidecar runs in this process, so a standstill must not look like a hang. */
-const TIMES = { healthEveryMs: 50, deadAfterMs: 60_000, silenceMs: 60_000, endMs: 60_000 };
 const idle = new AbortController().signal;
-let dir: string;
-let socket: string;
-let ends: (() => Promise<void>)[];
-
-beforeEach(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'semblance-sidecar-'));
-  await mkdir(join(dir, 'shared'));
-  await mkdir(join(dir, 'shared', 'elsewhere'));
-  await writeFile(join(dir, 'shared', 'elsewhere', 'out.png'), 'of somebody else');
-  await writeFile(join(dir, 'image'), 'an image');
-  await writeFile(join(dir, 'face'), 'a face');
-  socket = join(dir, 'shared', 'engine.sock');
-  ends = [];
-});
-afterEach(async () => {
-  for (const end of ends.toReversed()) await end();
-  await rm(dir, { recursive: true, force: true });
-});
-
-async function sidecar(options: ScriptedOptions = {}) {
-  const started = await startScriptedSidecar(socket, options);
-  ends.push(() => started.kill());
-  return started;
-}
-async function warmEngine(signal = idle, times: Partial<typeof TIMES> = {}): Promise<Engine> {
-  const engine = createSidecarEngine({ threads: 1, settings: { socket } }, { ...TIMES, ...times });
-  ends.push(() => engine.close());
-  await engine.warmUp(signal);
-  return engine;
-}
-
-let outputs = 0;
-async function work(mode: string, signal = idle) {
-  const outputDir = join(dir, `out-${++outputs}`);
-  await mkdir(outputDir);
-  return {
-    capability: 'face-swap-image' as const,
-    inputs: { image: join(dir, 'image'), face: join(dir, 'face') },
-    parameters: { mode },
-    outputDir,
-    signal,
-    onProgress: () => {},
-  };
-}
-const leftovers = () => readdir(join(dir, 'shared', 'work')).catch(() => []);
+const { dir, socket, atEnd, sidecar, warmEngine, work, leftovers } = useSidecarRig();
 
 describe('a sidecar', () => {
   it('says what it is and renders, with progress, from files it was given to files of its own', async () => {
@@ -85,88 +33,6 @@ describe('a sidecar', () => {
       expect.stringMatching(/^work\/[0-9a-f-]{36}\/in\/image$/),
     ]);
     expect(await leftovers()).toEqual([]);
-  });
-
-  it('that knows of no findings gives none, and is asked for none', async () => {
-    const { state } = await sidecar();
-    const engine = await warmEngine();
-    expect(engine.inspect).toBeUndefined();
-    expect(await engine.render(await work('ok'))).not.toHaveProperty('findings');
-    await expect(engine.render(await work('refuse'))).rejects.toMatchObject({ findings: undefined });
-    expect(state.inspected).toEqual([]);
-  });
-
-  const findings = {
-    faces: { found: 2, changed: 1, left: [{ reason: 'bystander', count: 1 }] },
-    hints: [
-      { code: 'face_small', message: 'The face is small.', input: 'face' },
-      { code: 'of_its_own', message: 'It is blue.' },
-    ],
-  };
-
-  it('gives findings with a result and with a refusal', async () => {
-    await sidecar();
-    const engine = await warmEngine();
-    expect(await engine.render(await work('findings'))).toMatchObject({ findings });
-    await expect(engine.render(await work('refuse-with-findings'))).rejects.toMatchObject({
-      code: 'face_not_detected',
-      findings,
-    });
-  });
-
-  describe('that looks at pictures', () => {
-    const info = { ...GOOD_INFO, inspects: true };
-
-    it('tells what it finds, or why it would refuse, and leaves no copies', async () => {
-      const { state } = await sidecar({ info });
-      const engine = await warmEngine();
-      expect(await engine.inspect?.(await work('ok'))).toEqual(findings);
-      expect(state.inspected).toEqual(['face', 'image']);
-      await expect(engine.inspect?.(await work('refuse'))).rejects.toMatchObject({
-        name: 'RenderError',
-        code: 'face_not_detected',
-        findings,
-      });
-      await expect(engine.inspect?.(await work('unavailable'))).rejects.toMatchObject({
-        name: 'EngineInterruptedError',
-      });
-      expect(await leftovers()).toEqual([]);
-    });
-
-    it('stops when nobody waits any more', async () => {
-      const { running } = await sidecar({ info });
-      const engine = await warmEngine();
-      const gone = new AbortController();
-      const looking = engine.inspect?.(await work('slow', gone.signal));
-      await vi.waitFor(() => expect(running.size).toBe(1), 10_000);
-      gone.abort(new Error('gone'));
-      await expect(looking).rejects.toThrow('gone');
-      expect([running.size, await leftovers()]).toEqual([0, []]);
-    });
-
-    it('and answers nothing breaks the contract', async () => {
-      await sidecar({ info });
-      const engine = await warmEngine();
-      await expect(engine.inspect?.(await work('empty-message'))).rejects.toMatchObject({
-        code: 'contract_broken',
-      });
-    });
-  });
-
-  it.each([
-    ['bad-counts', /found 3 faces, but changed 1 and left 0 alone/],
-    ['bad-number', /below 0/],
-    ['bad-reason', /"Far Away"/],
-    ['bad-code', /"a-b"/],
-    ['bad-message', /1 to 300 characters/],
-    ['bad-input', /"video", which is no input of face-swap-image/],
-    ['too-many-hints', /at most 8 hints/],
-  ])('that gives findings with %s breaks the contract', async (mode, message) => {
-    await sidecar({ info: { ...GOOD_INFO, inspects: true } });
-    const engine = await warmEngine();
-    const broken = { code: 'contract_broken', message: expect.stringMatching(message) };
-    await expect(engine.render(await work(mode))).rejects.toMatchObject(broken);
-    await expect(engine.inspect?.(await work(mode))).rejects.toMatchObject(broken);
   });
 
   it('is warmed up once more when asked once more', async () => {
@@ -341,18 +207,18 @@ describe('the host of a sidecar', () => {
   function startPool() {
     const pool = createEnginePool({
       setup: {
-        source: sidecarSource(socket, 0),
-        options: { threads: 1, settings: { socket } },
+        source: sidecarSource(socket(), 0),
+        options: { threads: 1, settings: { socket: socket() } },
       },
       processes: 1,
       rendersPerProcess: 4,
       offeredWhileDown: false,
-      tempDir: dir,
+      tempDir: dir(),
       logger: silentLogger(),
       cancelGraceMs: 1_000,
       restartDelayMs: () => 10,
     });
-    ends.push(() => pool.close());
+    atEnd(() => pool.close());
     return pool;
   }
 

@@ -11,7 +11,7 @@ import { eventually } from '@semblance/testkit/stack/eventually';
 import { ADMIRAL, ASTRONAUT, longPortrait } from '@semblance/testkit/stack/media';
 import { processTree } from '@semblance/testkit/stack/processes';
 import { stackAt } from '@semblance/testkit/stack/stack';
-import { type StackProcess, startStackProcess } from '@semblance/testkit/stack/stack-process';
+import { type StackProcess, startStackProcess, WITHOUT_LIVE } from '@semblance/testkit/stack/stack-process';
 import { connect } from 'nats';
 import pg from 'pg';
 import { expect } from 'vitest';
@@ -29,7 +29,7 @@ export type Kind = 'short' | 'long';
 
 /** Creates a stack to break, an account on it, and a watch of its jobs. */
 export async function createRig() {
-  const running = await startStackProcess();
+  const running = await startStackProcess({ env: WITHOUT_LIVE });
   try {
     return await createRigOn(running);
   } catch (cause) {

@@ -12,7 +12,7 @@ import {
 import { type Account, type Stack, stackAt } from '@semblance/testkit/stack/stack';
 import { SERVICE_NAMES, type StackProcess, startStackProcess } from '@semblance/testkit/stack/stack-process';
 import { watchGateway } from '@semblance/testkit/stack/streamed';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 /**
  * Live sessions while parts of the system die, and their charges. A minute costs 60 USD, so that a charge tells the
@@ -30,21 +30,24 @@ const SEEN_LATE_MS = 250;
 const REPORT_MS = 2_000;
 
 beforeAll(async () => {
-  running = await startStackProcess();
+  // Live swaps are not tested here, and warming up for them takes seconds at each start of the agent.
+  running = await startStackProcess({ env: { SEMBLANCE_LIVE_VIDEO_SLOTS: '0' } });
   stack = stackAt(running.file);
   await stack.admin('rates', 'set', { capability: 'voice', 'rate-usd': 60, 'minimum-usd': 0 });
-  await liveOffered(stack);
+  await liveOffered(stack, ['voice']);
   account = await stack.newAccount({ balanceUsd: 100_000 });
 }, 300_000);
 afterAll(() => running?.close(), 200_000);
 
 const clients = new Set<VoiceClient>();
 const pumps = new AbortController();
-afterEach(async () => {
+afterAll(() => {
+  pumps.abort();
   for (const client of clients) client.vanish();
-  clients.clear();
 });
-afterAll(() => pumps.abort());
+
+/** Makes an account of its own, so that a test that runs beside others can check all that it holds. */
+const ownAccount = (): Promise<Account> => stack.newAccount({ balanceUsd: 1_000 });
 
 /** Opens a session that streams; resolves when sound comes back. */
 async function streaming(of: Account = account, through?: string): Promise<VoiceClient> {
@@ -101,16 +104,18 @@ async function expectCleanBooks(of: Account = account): Promise<void> {
   expect(shown).toMatchObject({ ledger_ok: true, reserved: 0 });
 }
 
-describe('what is charged is what was heard', () => {
+// These tests wait for the time that they charge, each with an account of its own.
+describe.concurrent('what is charged is what was heard', () => {
   test('a session that its caller closes', async () => {
-    const client = await streaming();
+    const own = await ownAccount();
+    const client = await streaming(own);
     await delay(3_000);
     client.close();
     expect((await client.closed).code).toBe(1005);
-    const charge = await settled(client.sessionId);
+    const charge = await settled(client.sessionId, own);
     expect(charge).toMatchObject({ status: 'succeeded', reason: null });
     expectCharged(charge, client);
-    await expectCleanBooks();
+    await expectCleanBooks(own);
   });
 
   test('a session that reaches its ceiling is stopped there, and costs what was announced', async () => {
@@ -140,37 +145,38 @@ describe('what is charged is what was heard', () => {
   });
 
   test('a client that is gone without a word, and one that never sent anything', async () => {
-    const [gone, silent] = [await streaming(), await connectVoice(account.api)];
+    const own = await ownAccount();
+    const [gone, silent] = [await streaming(own), await connectVoice(own.api)];
     await delay(1_500);
     gone.vanish();
     silent.vanish();
     // When the gateway answers this call, it has read that the clients are gone; until then it may have sent more.
-    await account.api.get('/balance');
+    await own.api.get('/balance');
     const most = performance.now() - gone.sentAt;
-    const charge = await settled(gone.sessionId);
+    const charge = await settled(gone.sessionId, own);
     expect(charge.status).toBe('succeeded');
     expect(charge.ms).toBeGreaterThanOrEqual(gone.streamed.least - ROUNDING_MS);
     expect(charge.ms).toBeLessThan(most + SEEN_LATE_MS);
-    expect(await settled(silent.sessionId)).toEqual({ status: 'failed', reason: 'no_stream', ms: 0 });
-    await expectCleanBooks();
+    expect(await settled(silent.sessionId, own)).toEqual({ status: 'failed', reason: 'no_stream', ms: 0 });
+    await expectCleanBooks(own);
   });
 
   test('a session whose LiveSession is deleted with kubectl', async () => {
-    const client = await streaming();
+    const own = await ownAccount();
+    const client = await streaming(own);
     await delay(1_000);
     await stack.kubectl(['delete', 'livesession', client.sessionId, '--wait=true']);
     const { code } = await client.closed;
     expect(code).toBe(4003);
-    const charge = await settled(client.sessionId);
+    const charge = await settled(client.sessionId, own);
     expect(charge).toMatchObject({ status: 'succeeded', reason: 'cancelled' });
     expectCharged(charge, client);
-    await expectCleanBooks();
+    await expectCleanBooks(own);
   });
-});
 
-describe('a network that stands still for 5 s', () => {
-  test('costs nobody the session: it goes on, and is charged by the clock of its frames', async () => {
-    const gateway = new URL(account.api.baseUrl);
+  test('a network that stands still for 5 s costs nobody the session: it goes on, and is charged by the clock of its frames', async () => {
+    const own = await ownAccount();
+    const gateway = new URL(own.api.baseUrl);
     const pairs = new Set<[Socket, Socket]>();
     const proxy = createServer((near) => {
       const far = tcp(Number(gateway.port), gateway.hostname);
@@ -181,7 +187,7 @@ describe('a network that stands still for 5 s', () => {
     await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
     try {
       const { port } = proxy.address() as { port: number };
-      const client = await streaming(account, `127.0.0.1:${port}`);
+      const client = await streaming(own, `127.0.0.1:${port}`);
       await delay(1_000);
       for (const pair of pairs) for (const socket of pair) socket.pause();
       await delay(5_000);
@@ -190,7 +196,7 @@ describe('a network that stands still for 5 s', () => {
       await eventually('sound to flow again', () => client.received.length > before + 50 || undefined);
       client.close();
       await client.closed;
-      const charge = await settled(client.sessionId);
+      const charge = await settled(client.sessionId, own);
       expect(charge).toMatchObject({ status: 'succeeded', reason: null });
       expect(charge.ms).toBeGreaterThan(6_000);
       expectCharged(charge, client);
@@ -198,7 +204,7 @@ describe('a network that stands still for 5 s', () => {
       proxy.close();
       for (const pair of pairs) for (const socket of pair) socket.destroy();
     }
-    await expectCleanBooks();
+    await expectCleanBooks(own);
   });
 });
 

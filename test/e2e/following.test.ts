@@ -5,7 +5,7 @@ import { type Followed, follow } from '@semblance/testkit/stack/follow';
 import type { Kubectl } from '@semblance/testkit/stack/kubectl';
 import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/stack/media';
 import { type Account, type Stack, stackAt } from '@semblance/testkit/stack/stack';
-import { type StackProcess, startStackProcess } from '@semblance/testkit/stack/stack-process';
+import { type StackProcess, startStackProcess, WITHOUT_LIVE } from '@semblance/testkit/stack/stack-process';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 /**
@@ -18,7 +18,7 @@ let kubectl: Kubectl;
 let account: Account;
 
 beforeAll(async () => {
-  running = await startStackProcess();
+  running = await startStackProcess({ env: WITHOUT_LIVE });
   stack = stackAt(running.file);
   kubectl = stack.kubectl;
   const agent = (await kubectl(['get', 'gpuagents', '-o', 'jsonpath={.items[0].metadata.name}'])).trim();

@@ -3,7 +3,7 @@ import { conditionOf, type Kubectl } from '@semblance/testkit/stack/kubectl';
 import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/stack/media';
 import { renderJob, type SwapInputs, swapInputs, untilPhase } from '@semblance/testkit/stack/render-jobs';
 import { type Stack, stackAt } from '@semblance/testkit/stack/stack';
-import { type StackProcess, startStackProcess } from '@semblance/testkit/stack/stack-process';
+import { type StackProcess, startStackProcess, WITHOUT_LIVE } from '@semblance/testkit/stack/stack-process';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 /**
@@ -17,7 +17,7 @@ let inputs: SwapInputs;
 let agent: string;
 
 beforeAll(async () => {
-  running = await startStackProcess();
+  running = await startStackProcess({ env: WITHOUT_LIVE });
   stack = stackAt(running.file);
   kubectl = stack.kubectl;
   inputs = await swapInputs((await stack.newAccount()).api);

@@ -184,7 +184,7 @@ describe('Identity Swap', { timeout: 120_000 }, () => {
 
   it('ends when it is cancelled, at its beginning and while it draws, and leaves nothing behind', async () => {
     const video = rig.path('long.mp4');
-    await writeClip(rig.media, walking(48), video);
+    await writeClip(rig.media, walking(24), video);
     const character = await redCharacter();
     for (const from of [0, 0.3]) {
       const abort = new AbortController();
@@ -199,7 +199,7 @@ describe('Identity Swap', { timeout: 120_000 }, () => {
   });
 
   it('puts the head of a character whose picture ends above the hips on the person, and keeps all else', async () => {
-    const clip = walking(24);
+    const clip = walking(16);
     const video = rig.path('half.mp4');
     await writeClip(rig.media, clip, video);
     const result = await swap(video, ADMIRAL);
@@ -264,16 +264,16 @@ describe('Identity Swap', { timeout: 120_000 }, () => {
   it('bridges a short loss of the person and passes a longer absence as it is', async () => {
     const walk = walker(W, H);
     const gone = (i: number): boolean => (i >= 10 && i < 14) || i >= 24;
-    const clip: Clip = { ...walking(64), stance: (t) => (gone(Math.round(t * 20)) ? undefined : walk(t)) };
+    const clip: Clip = { ...walking(48), stance: (t) => (gone(Math.round(t * 20)) ? undefined : walk(t)) };
     const video = rig.path('loss.mp4');
     await writeClip(rig.media, clip, video);
     const { details, findings, outputPath } = await swap(video, await redCharacter());
     expect(findings?.hints).toContainEqual({
       code: 'frames_unchanged',
-      message: expect.stringContaining('of 64 frames of the video show no person'),
+      message: expect.stringContaining('of 48 frames of the video show no person'),
       input: 'video',
     });
-    expect(details.frames).toBe(64);
+    expect(details.frames).toBe(48);
     expect(details.frames_with_swap).toBeGreaterThanOrEqual(24);
     expect(details.frames_with_swap).toBeLessThan(32);
     const frames = await rig.frames(outputPath);
@@ -284,7 +284,7 @@ describe('Identity Swap', { timeout: 120_000 }, () => {
       );
     };
     expect(seen(12)).toBeGreaterThan(0.05);
-    expect(seen(60)).toBeLessThan(0.002);
+    expect(seen(44)).toBeLessThan(0.002);
   });
 
   it('makes frames of at most 1024 or 2048 pixels on the longer side, and enlarges none', () => {

@@ -117,7 +117,7 @@ const nobody = (dir: string) =>
 
 async function video(path: string, source: readonly string[], filter = 'null'): Promise<string> {
   const { ffmpeg } = await mediaToolsForTests();
-  const output = ['-r', '25', '-t', String(SECONDS), '-c:v', 'libx264', '-crf', '16', '-pix_fmt', 'yuv420p'];
+  const output = ['-r', '15', '-t', String(SECONDS), '-c:v', 'libx264', '-crf', '16', '-pix_fmt', 'yuv420p'];
   await promisify(execFile)(ffmpeg, [
     '-v',
     'error',

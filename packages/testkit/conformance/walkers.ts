@@ -22,7 +22,7 @@ export async function walkers(dir: string): Promise<{ inputs: Inputs; bad: reado
   const clip: Clip = {
     width: WIDTH,
     height: HEIGHT,
-    frames: 30,
+    frames: 15,
     rate: 15,
     dress: BLUE_SHIRT,
     head: astronaut,

@@ -48,10 +48,13 @@ export interface OpenedVoice {
 const WARM_WITHIN_MS = 180_000;
 
 /**
- * Waits until the rate card offers live sessions. It asks without a key, because the key of `stack.json` has a rate
+ * Waits until the rate card offers live sessions, of all or of the named capabilities. It asks without a key, because the key of `stack.json` has a rate
  * limit.
  */
-export async function liveOffered({ api: { baseUrl }, kubectl }: Stack): Promise<void> {
+export async function liveOffered(
+  { api: { baseUrl }, kubectl }: Stack,
+  wanted: readonly string[] = ['voice', 'full-live-swap'],
+): Promise<void> {
   // The warm-up time depends on the machine; the offer follows soon.
   await eventually(
     'the agent to be warm',
@@ -70,7 +73,7 @@ export async function liveOffered({ api: { baseUrl }, kubectl }: Stack): Promise
     if (answer.status !== 200) throw new Error(`${answer.status} ${answer.text}`);
     const { capabilities } = answer.body as { capabilities: { capability: string; enabled: boolean }[] };
     const offered = capabilities.filter(({ enabled }) => enabled).map(({ capability }) => capability);
-    return (offered.includes('voice') && offered.includes('full-live-swap')) || undefined;
+    return wanted.every((capability) => offered.includes(capability)) || undefined;
   });
 }
 

@@ -65,6 +65,9 @@ const READY_WITHIN_MS = 220_000;
 /** Time in ms after which a stack that does not end is killed and the caller gets an error. */
 const STOP_WITHIN_MS = 90_000;
 
+/** Environment of a stack without live sessions, whose warm-up takes seconds at each start of the agent. */
+export const WITHOUT_LIVE = { SEMBLANCE_LIVE_VOICE_SLOTS: '0', SEMBLANCE_LIVE_VIDEO_SLOTS: '0' } as const;
+
 /**
  * Starts `node local/start.ts`; resolves when its `stack.json` is valid. The stack ends with `close()` or with this
  * process, however that ends.

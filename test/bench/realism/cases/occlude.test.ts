@@ -22,11 +22,18 @@ beforeAll(async () => {
   const [blazeface, facemesh] = await Promise.all([openSession('blazeface'), openSession('facemesh')]);
   finder = new FaceFinder({ blazeface, facemesh });
   for (const name of ['astronaut.png', 'grace_hopper.jpg', 'einstein.jpg']) {
-    const picture = await readRgb(join(ROOT, 'media', name));
+    const whole = await readRgb(join(ROOT, 'media', name));
+    const picture = name === 'einstein.jpg' ? await halved(whole) : whole;
     const [face] = await finder.find(picture, () => undefined);
     if (face) known.set(name, { picture, face });
   }
 });
+/** Halves the sides of a picture, because a drawing takes time for each pixel. */
+const halved = async ({ width, height, data }: Picture): Promise<Picture> => {
+  const half = sharp(data, { raw: { width, height, channels: 3 } }).resize({ width: Math.round(width / 2) });
+  const { data: pixels, info } = await half.raw().toBuffer({ resolveWithObject: true });
+  return { width: info.width, height: info.height, channels: 3, data: new Uint8Array(pixels) };
+};
 const portrait = (name: string): { picture: Picture; face: Face } => {
   const found = known.get(name);
   if (!found) throw new Error(`no face in ${name}`);
@@ -122,8 +129,8 @@ describe.each(OCCLUDERS)('%s', (name) => {
   });
 
   it('is the same for the same seed, and another for another', async () => {
-    const { picture, face } = portrait('astronaut.png');
-    const first = await drawn(name, 'astronaut.png');
+    const { picture, face } = portrait('einstein.jpg');
+    const first = await drawn(name, 'einstein.jpg');
     const again = await occlude(name, picture, face, SEED);
     const other = await occlude(name, picture, face, SEED + 1);
     expect(same(first.picture, again.picture)).toBe(true);
