@@ -101,10 +101,16 @@ describe('where a tool is found', () => {
 
   it('keeps its cache where it is told, else where the user keeps caches', () => {
     expect(cacheFolder({ SEMBLANCE_CACHE_DIR: '/x' })).toBe('/x');
-    expect(cacheFolder({ XDG_CACHE_HOME: '/y' })).toBe('/y/semblance');
+    expect(cacheFolder({ XDG_CACHE_HOME: folder })).toBe(join(folder, 'semblance'));
     expect(cacheFolder({ XDG_CACHE_HOME: 'relative' })).toMatch(/\/\.cache\/semblance$/);
     expect(cachedPath('kubectl', { SEMBLANCE_CACHE_DIR: '/x' })).toContain(
       `/kubernetes-${pinnedVersion('kubectl')}/`,
+    );
+  });
+
+  it('keeps its cache in the checkout of a user who can have none', () => {
+    expect(cacheFolder({ XDG_CACHE_HOME: '/dev/null' })).toBe(
+      join(import.meta.dirname, '../../node_modules/.cache/semblance'),
     );
   });
 });
