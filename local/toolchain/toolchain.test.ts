@@ -151,7 +151,7 @@ function fakeGo(body = ''): string {
   return program(
     join(folder, 'bin/go'),
     `PATH=/usr/bin:/bin
-     echo "$1 $PWD" >> ${folder}/calls
+     echo "$1 $PWD" >> "${folder}/calls"
      case $1 in
        list) echo "go: downloading example.com/a v1.0.0" >&2; printf 'a\\nb\\nc\\n';;
        build) for p in a b c; do echo $p >&2; sleep 0.05; done
@@ -200,7 +200,7 @@ describe('building', () => {
 
   it('is done by one of two processes that start at once', async () => {
     // The build lasts until another process waits for it.
-    fakeGo(`while [ ! -e ${folder}/waited ]; do sleep 0.05; done`);
+    fakeGo(`while [ ! -e "${folder}/waited" ]; do sleep 0.05; done`);
     const env = { ...process.env, ...environment() };
     const code = `
       import { resolveTools } from ${JSON.stringify(new URL('./toolchain.ts', import.meta.url).href)};

@@ -44,6 +44,7 @@ export async function testNeeds(): Promise<Need[]> {
     ['speech', 'flite espeak-ng python3', lackOfSpeech],
     ['recordings', 'alsa-utils asterisk-core-sounds-en', async () => lackOfFolders()],
     ['python', 'python3 python3-venv', lackOfPython],
+    ['go', 'golang', async () => lackOfPrograms('go')],
     ['browser', 'chromium-headless-shell', lackOfBrowser],
   ];
   return Promise.all(
@@ -55,14 +56,19 @@ export async function testNeeds(): Promise<Need[]> {
   );
 }
 
+function lackOfPrograms(...names: string[]): string | undefined {
+  const absent = names.filter((name) => !findOnPath(name));
+  return absent.length ? `not on PATH: ${absent.join(', ')}` : undefined;
+}
+
 async function lackOfMedia(): Promise<string | undefined> {
   const tools = await findMediaTools();
   return tools.available ? undefined : tools.reason;
 }
 
 async function lackOfSpeech(): Promise<string | undefined> {
-  const absent = ['flite', 'espeak-ng', 'python3'].filter((name) => !findOnPath(name));
-  if (absent.length) return `not on PATH: ${absent.join(', ')}`;
+  const absent = lackOfPrograms('flite', 'espeak-ng', 'python3');
+  if (absent) return absent;
   const tools = await findSpeechTools();
   if (!tools.available) return tools.reason;
   if (!tools.flite) return 'flite does not run, or has none of the voices';
