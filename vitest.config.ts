@@ -1,19 +1,18 @@
 import { availableParallelism } from 'node:os';
-import { missingNeeds, testNeeds } from '@semblance/testkit/stack/programs';
+import { testNeeds } from '@semblance/testkit/stack/programs';
 import { defineConfig } from 'vitest/config';
 import { LongestFirst } from './test/longest-first.ts';
 import { SUITES, suiteFiles } from './test/suites.ts';
 
-const missing = new Set((await missingNeeds()).map(({ tag }) => tag));
 const files = suiteFiles();
 
 export default defineConfig({
   test: {
     // Tests say by `@module-tag` or `tags` what they need beside `npm ci`; a machine without it leaves them out.
-    tags: (await testNeeds()).map(({ tag, packages }) => ({
+    tags: (await testNeeds()).map(({ tag, packages, lack }) => ({
       name: tag,
       description: `needs ${packages}`,
-      ...(missing.has(tag) && { skip: true }),
+      ...(lack !== undefined && { skip: true }),
     })),
     projects: SUITES.map((name) => ({
       extends: true,

@@ -16,7 +16,7 @@ export function newId(prefix: string, now: number = Date.now()): string {
   return prefix + text;
 }
 
-/** Returns a secret of `bytes` random bytes in base64url, after a prefix that secret scanners can find. */
-export function newSecret(prefix: string, bytes = 32): string {
-  return prefix + randomBytes(bytes).toString('base64url');
+/** Returns a secret of 32 random bytes in base64url, after a prefix that secret scanners can find. */
+export function newSecret(prefix: string): string {
+  return prefix + randomBytes(32).toString('base64url');
 }

@@ -20,7 +20,7 @@ import { availableParallelism, tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { describeError } from '@semblance/common/errors';
-import { missingNeeds } from '@semblance/testkit/stack/programs';
+import { testNeeds } from '@semblance/testkit/stack/programs';
 import { type CheckResult, printCheck, runChecks } from './check.ts';
 import { prepare } from './prepare.ts';
 import { type Suite, suiteFiles } from './suites.ts';
@@ -54,11 +54,11 @@ let failed = tests.failed + failedChecks;
 if (exit !== 0 && failed === 0) failed = 1;
 for (const line of tests.failures) console.log(line);
 if (log && exit !== 0) console.log(whatFailed(log));
-const missing = new Set((await missingNeeds()).flatMap(({ packages }) => packages.split(' ')));
-if (missing.size > 0 && tests.leftOut > 0)
-  console.log(
-    `${tests.leftOut} tests left out, some for want of: ${[...missing].join(' ')} (packages of Debian)`,
-  );
+const lacks = (await testNeeds()).filter(({ lack }) => lack !== undefined);
+if (lacks.length > 0 && tests.leftOut > 0) {
+  console.log(`${tests.leftOut} tests left out, some for want of these packages of Debian:`);
+  for (const { packages, lack } of lacks) console.log(`  ${packages} (${lack})`);
+}
 const passed = tests.passed + checks.length - failedChecks;
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed > 0 || tests.passed === 0 ? 1 : 0;

@@ -1,3 +1,4 @@
+/** @module-tag go */
 import { moduleFiles } from '@semblance/local/toolchain/module-files';
 import {
   find,

@@ -4,9 +4,11 @@ import { createAgentMetrics } from '../metrics.ts';
 import { createStageLabels } from './stage-labels.ts';
 
 it('the names of stages that come first are kept, for each capability', () => {
-  const label = createStageLabels(2);
-  expect(['fetch', 'swap', 'frame 1', 'swap', 'frame 2'].map((stage) => label('a', stage))).toEqual([
-    ...['fetch', 'swap', 'other', 'swap', 'other'],
+  const label = createStageLabels();
+  const first = Array.from({ length: 60 }, (_, i) => `stage ${i}`);
+  expect(first.map((stage) => label('a', stage))).toEqual(first);
+  expect(['stage 0', 'frame 1', 'stage 59', 'frame 2'].map((stage) => label('a', stage))).toEqual([
+    ...['stage 0', 'other', 'stage 59', 'other'],
   ]);
   expect(label('b', 'frame 1')).toBe('frame 1');
 });

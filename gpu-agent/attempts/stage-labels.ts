@@ -7,12 +7,12 @@ const OTHER = 'other';
  * for the life of the process. An engine with a stage per frame would fill the memory, so names beyond the limit
  * become `other`.
  */
-export function createStageLabels(most = MAX_NAMES): (capability: string, stage: string) => string {
+export function createStageLabels(): (capability: string, stage: string) => string {
   const known = new Map<string, Set<string>>();
   return (capability, stage) => {
     const names = known.get(capability) ?? new Set();
     known.set(capability, names);
-    if (names.size < most) names.add(stage);
+    if (names.size < MAX_NAMES) names.add(stage);
     return names.has(stage) ? stage : OTHER;
   };
 }

@@ -2,6 +2,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { identify } from '../process/identity.ts';
 import { freePort } from '../process/ports.ts';
@@ -21,7 +22,7 @@ describe('stackSettings', () => {
     const first = await stackSettings(env);
     expect(await stackSettings(env)).toEqual(first);
     expect(first.publicUrl).toBe(`http://127.0.0.1:${first.ports.gateway}`);
-    expect(first.objectsUrl).toBe(`file://${stateDir}/objects`);
+    expect(first.objectsUrl).toBe(pathToFileURL(join(stateDir, 'objects')).href);
     expect(first.signingKey).toMatch(/^[0-9a-f]{64}$/);
     expect(statSync(join(stateDir, 'secrets.json')).mode & 0o777).toBe(0o600);
     const other = mkdtempSync(join(tmpdir(), 'semblance-local-'));

@@ -101,10 +101,16 @@ describe('where a tool is found', () => {
 
   it('keeps its cache where it is told, else where the user keeps caches', () => {
     expect(cacheFolder({ SEMBLANCE_CACHE_DIR: '/x' })).toBe('/x');
-    expect(cacheFolder({ XDG_CACHE_HOME: '/y' })).toBe('/y/semblance');
+    expect(cacheFolder({ XDG_CACHE_HOME: folder })).toBe(join(folder, 'semblance'));
     expect(cacheFolder({ XDG_CACHE_HOME: 'relative' })).toMatch(/\/\.cache\/semblance$/);
     expect(cachedPath('kubectl', { SEMBLANCE_CACHE_DIR: '/x' })).toContain(
       `/kubernetes-${pinnedVersion('kubectl')}/`,
+    );
+  });
+
+  it('keeps its cache in the checkout of a user who can have none', () => {
+    expect(cacheFolder({ XDG_CACHE_HOME: '/dev/null' })).toBe(
+      join(import.meta.dirname, '../../node_modules/.cache/semblance'),
     );
   });
 });
@@ -145,7 +151,7 @@ function fakeGo(body = ''): string {
   return program(
     join(folder, 'bin/go'),
     `PATH=/usr/bin:/bin
-     echo "$1 $PWD" >> ${folder}/calls
+     echo "$1 $PWD" >> "${folder}/calls"
      case $1 in
        list) echo "go: downloading example.com/a v1.0.0" >&2; printf 'a\\nb\\nc\\n';;
        build) for p in a b c; do echo $p >&2; sleep 0.05; done
@@ -194,7 +200,7 @@ describe('building', () => {
 
   it('is done by one of two processes that start at once', async () => {
     // The build lasts until another process waits for it.
-    fakeGo(`while [ ! -e ${folder}/waited ]; do sleep 0.05; done`);
+    fakeGo(`while [ ! -e "${folder}/waited" ]; do sleep 0.05; done`);
     const env = { ...process.env, ...environment() };
     const code = `
       import { resolveTools } from ${JSON.stringify(new URL('./toolchain.ts', import.meta.url).href)};

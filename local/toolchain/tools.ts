@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -95,12 +95,21 @@ export function pinnedVersion(tool: ToolName): string {
   return found;
 }
 
-/** Returns the cache folder: `SEMBLANCE_CACHE_DIR`, or `semblance` in the user's cache folder. */
+/**
+ * Returns the cache folder: `SEMBLANCE_CACHE_DIR`, or `semblance` in the user's cache folder. A user who can have no
+ * such folder, as an account without a home, gets `node_modules/.cache/semblance` of this checkout.
+ */
 export function cacheFolder(env: NodeJS.ProcessEnv): string {
   if (env.SEMBLANCE_CACHE_DIR) return env.SEMBLANCE_CACHE_DIR;
   const base =
     env.XDG_CACHE_HOME && isAbsolute(env.XDG_CACHE_HOME) ? env.XDG_CACHE_HOME : join(homedir(), '.cache');
-  return join(base, 'semblance');
+  const folder = join(base, 'semblance');
+  try {
+    mkdirSync(folder, { recursive: true });
+    return folder;
+  } catch {
+    return fileURLToPath(new URL('../../node_modules/.cache/semblance', import.meta.url));
+  }
 }
 
 /** Returns the path of a built tool; a file there is always complete. */

@@ -31,13 +31,8 @@ const VIDEO_MEMORY_MIB = 2048;
 /** Stages of which a single one already improves a face swap over `builtin` alone. */
 const SWAP_STAGES: readonly Stage[] = ['swapper', 'enhancer', 'detector', 'landmarks'];
 
-export interface OnnxEngineOptions extends EngineOptions {
-  /** Receives messages for the owner. Default: the output of the process, which the agent logs. */
-  readonly say?: (line: string) => void;
-}
-
 /** Creates the engine that runs the owner's ONNX models. `builtin` does everything that has no model. */
-export function createOnnxEngine(options: OnnxEngineOptions): Engine {
+export function createOnnxEngine(options: EngineOptions): Engine {
   const settings = parseOnnxSettings(options.settings ?? {});
   let capabilities: readonly EngineCapability[] = [];
   let open: Promise<OpenEngine> | undefined;
@@ -83,11 +78,10 @@ interface OpenEngine {
 
 async function openEngine(
   settings: ReturnType<typeof parseOnnxSettings>,
-  options: OnnxEngineOptions,
+  options: EngineOptions,
   signal: AbortSignal,
   onEnd: (reason: string) => void,
 ): Promise<OpenEngine> {
-  const { say = console.info } = options;
   const { directory, models: all, faults } = await openModelDir(settings.modelDir, signal);
   if (faults.length > 0) throw new ModelDirError(directory, faults);
   // The models of live sessions run in the agent's own process.
@@ -120,8 +114,9 @@ async function openEngine(
     { models, providers, devices: settings.devices, threads: options.threads, onEnd },
     signal,
   );
-  for (const note of notes) say(note);
-  for (const { model, provider } of runs) say(`model ${model} runs on ${provider}`);
+  // The agent logs the output of this process.
+  for (const note of notes) console.info(note);
+  for (const { model, provider } of runs) console.info(`model ${model} runs on ${provider}`);
   const opened = new Models(pool, models);
   const finder = new FaceFinder({ blazeface, facemesh, face_features, face_cover });
   const swap = new FaceSwap({ models: opened, finder, mesher: new FaceMesher(facemesh) });

@@ -27,6 +27,8 @@ export interface MissingMediaTools {
   readonly reason: string;
 }
 
+const LIBAVUTIL_OF_5_1 = [57, 28] as const;
+
 const NETWORK_NAMESPACES: readonly (readonly string[])[] = [
   ['--net'],
   ['--user', '--map-current-user', '--net'],
@@ -47,17 +49,17 @@ export async function findMediaTools(path = process.env.PATH): Promise<MediaTool
     );
   }
   try {
-    const [version, encoders, filters, isolate] = await Promise.all([
+    const [version, versionOfProbe, encoders, filters, isolate] = await Promise.all([
       output(ffmpeg, '-version'),
+      output(ffprobe, '-version'),
       output(ffmpeg, '-encoders'),
       output(ffmpeg, '-filters'),
       findIsolation(path),
     ]);
-    const number = /version (\S+)/.exec(version)?.[1] ?? 'unknown';
-    const [, major, minor] = /^n?(\d+)\.(\d+)/.exec(number) ?? [];
-    if (major && Number(major) + Number(minor) / 100 < 5.01) {
-      return missing(`${ffmpeg} is version ${number}; 5.1 or later is needed`);
-    }
+    const number = numberOf(version);
+    if (isOld(version)) return missing(`${ffmpeg} is version ${number}; 5.1 or later is needed`);
+    if (isOld(versionOfProbe))
+      return missing(`${ffprobe} is version ${numberOf(versionOfProbe)}; 5.1 or later is needed`);
     for (const encoder of ['libx264', 'aac']) {
       if (!new RegExp(`^ \\S+ ${encoder} `, 'm').test(encoders)) {
         return missing(`${ffmpeg} was built without the encoder ${encoder}`);
@@ -71,6 +73,15 @@ export async function findMediaTools(path = process.env.PATH): Promise<MediaTool
     if (lack) throw lack;
     return missing(`${ffmpeg} does not run: ${error instanceof Error ? error.message : String(error)}`);
   }
+}
+
+const numberOf = (version: string) => /version (\S+)/.exec(version)?.[1] ?? 'unknown';
+
+/** Returns whether a build is older than FFmpeg 5.1, by its libavutil, because builds of commits have no number. */
+function isOld(version: string): boolean {
+  const [, major, minor] = /^libavutil +(\d+)\. *(\d+)/m.exec(version) ?? [];
+  const [oldestMajor, oldestMinor] = LIBAVUTIL_OF_5_1;
+  return Number(major) < oldestMajor || (Number(major) === oldestMajor && Number(minor) < oldestMinor);
 }
 
 async function output(file: string, what: string): Promise<string> {

@@ -91,15 +91,6 @@ describe('the person of a photograph', () => {
     const picture = await readRgb(sharp(ADMIRAL));
     expect(await find(picture)).toEqual(await find(picture));
   });
-
-  it('is found as well by the quick network', async () => {
-    const lite = await openPersonFinder({ detail: 'lite' });
-    const picture = await readRgb(sharp(ADMIRAL));
-    const [quick, full] = [await lite.find(picture), await find(picture)];
-    await lite.close();
-    if (!quick) throw new Error('nobody was found');
-    expect(distance(at(quick, 'nose'), at(full, 'nose'))).toBeLessThan(25);
-  });
 });
 
 describe('the mask', () => {

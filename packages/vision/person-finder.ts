@@ -19,18 +19,9 @@ const MIN_PRESENCE = 0.8;
  */
 const SURENESS = 20;
 
-export interface PersonFinderOptions {
-  /** `full` finds limbs more reliably, `lite` is faster. */
-  readonly detail?: 'lite' | 'full';
-}
-
 /** Loads the networks that find people. */
-export async function openPersonFinder(options: PersonFinderOptions = {}): Promise<PersonFinder> {
-  const detail = options.detail ?? 'full';
-  const sessions = await Promise.all([
-    openSession('pose_detector'),
-    openSession(detail === 'full' ? 'pose_full' : 'pose_lite'),
-  ]);
+export async function openPersonFinder(): Promise<PersonFinder> {
+  const sessions = await Promise.all([openSession('pose_detector'), openSession('pose_full')]);
   return new TrackingPersonFinder(...sessions);
 }
 

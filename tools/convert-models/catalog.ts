@@ -46,7 +46,6 @@ export const TFLITE_MODELS = {
       Identity_1: { name: 'scores', dims: [1, 2254, 1] },
     },
   },
-  pose_lite: { file: 'pose_landmark_lite.tflite', outputs: POSE_OUTPUTS },
   pose_full: { file: 'pose_landmark_full.tflite', outputs: POSE_OUTPUTS },
 } as const satisfies Partial<Record<NetworkName, Outputs & { file: string }>>;
 

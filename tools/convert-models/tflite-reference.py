@@ -18,7 +18,6 @@ ROOT = HERE.parents[3]
 PACKAGE = ROOT / "node_modules" / "@mediapipe" / "pose"
 NETWORKS = {
     "pose_detector": ("pose_solution_packed_assets.data", 224, -1),
-    "pose_lite": ("pose_landmark_lite.tflite", 256, 0),
     "pose_full": ("pose_landmark_full.tflite", 256, 0),
 }
 KEPT = 1000

@@ -41,7 +41,6 @@ async function picture(side: number, low: number): Promise<Float32Array> {
 describe('converted networks', () => {
   it.each([
     ['pose_detector', 224, -1],
-    ['pose_lite', 256, 0],
     ['pose_full', 256, 0],
   ] as const)("%s gives what Google's own run time gives", async (name, side, low) => {
     const session = await openSession(name);
@@ -66,7 +65,7 @@ describe('converted networks', () => {
   });
 
   it('are read whole or not at all', async () => {
-    const bytes = await readFile(tfliteFile('pose_lite'));
+    const bytes = await readFile(tfliteFile('pose_full'));
     expect(readTfliteModel(bytes).operators.length).toBeGreaterThan(100);
     for (const share of [0.1, 0.5, 0.9])
       expect(() => readTfliteModel(bytes.subarray(0, bytes.length * share))).toThrow(/ends early/);

@@ -58,7 +58,7 @@ describe('a video that is played backwards in parts', { timeout: 60_000 }, () =>
       'vfr.mkv',
       '-vf "setpts=(N+floor(N/4)*3)/25/TB" -fps_mode passthrough -enc_time_base 1:1000 -c:v libx264 -g 25',
     ],
-    ['fields.mkv', '-c:v mpeg2video -flags +ildct+ilme -top 1 -g 25'],
+    ['fields.mkv', '-vf setfield=tff -c:v mpeg2video -flags +ildct+ilme -g 25'],
   ])('is not decoded from its beginning for each (%s)', async (name, how) => {
     const { shown, decoded } = await playFile(await rig.make(name, `${moving} ${how}`));
     expect(shown.length).toBeGreaterThan(700);
@@ -74,7 +74,7 @@ describe('a video that is played backwards in parts', { timeout: 60_000 }, () =>
   // A file without seek points, or with ones that do not stand alone, is decoded as often as needed.
   it.each([
     ['refresh.mp4', '-c:v libx264 -x264-params intra-refresh=1:keyint=25'],
-    ['fields.ts', '-c:v mpeg2video -flags +ildct+ilme -top 1 -g 25'],
+    ['fields.ts', '-vf setfield=tff -c:v mpeg2video -flags +ildct+ilme -g 25'],
     ['stream.ts', '-c:v libx264 -bf 2 -g 25 -output_ts_offset 3000'],
     ['untimed.avi', '-c:v mpeg4 -bf 2 -g 25'],
     ['bare.m2v', '-c:v mpeg2video -g 25'],

@@ -59,7 +59,7 @@ export class OnnxRig {
   /** Starts and warms an engine over these models. */
   async engine(models: readonly GivenModel[]): Promise<Engine> {
     const settings = { modelDir: await this.modelDir(models) };
-    const engine = createOnnxEngine({ threads: 1, settings, say: () => undefined });
+    const engine = createOnnxEngine({ threads: 1, settings });
     this.#engines.push(engine);
     await engine.warmUp(AbortSignal.timeout(60_000));
     return engine;

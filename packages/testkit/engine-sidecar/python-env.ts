@@ -2,9 +2,9 @@ import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { cpSync, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { cacheFolder } from '@semblance/local/toolchain/tools';
 
 const run = promisify(execFile);
 const PACKAGE = join(import.meta.dirname, '../../engine-sidecar/python');
@@ -71,7 +71,7 @@ async function madeOnce(
 ): Promise<string> {
   const hash = createHash('sha256');
   for (const content of contents) hash.update(content).update('\0');
-  const cache = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'semblance', 'python');
+  const cache = join(cacheFolder(process.env), 'python');
   const dir = join(cache, `${kind}-${hash.digest('hex').slice(0, 16)}`);
   if (existsSync(dir)) return dir;
   await mkdir(cache, { recursive: true });

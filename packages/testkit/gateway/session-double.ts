@@ -44,7 +44,7 @@ export class SessionDouble {
 
   open(request: OpenSessionRequest): OpenSessionResponse {
     const sessionId = newId('ses-');
-    const token = newSecret('st_', 24);
+    const token = newSecret('st_');
     this.sessions.set(sessionId, { request, token, over: false });
     const maxDurationSeconds = Math.min(request.durationMinutes * 60, this.grant.maxDurationSeconds);
     return { sessionId, sessionToken: token, maxDurationSeconds, maxCostMicros: 600_000n };

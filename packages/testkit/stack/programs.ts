@@ -1,5 +1,13 @@
+import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
 import { findOnPath } from '@semblance/common/process/find-on-path';
+import { findMediaTools } from '@semblance/media/tools';
+import { findSpeechTools } from '@semblance/speech/tools';
 import { hasPython } from '../engine-sidecar/python-env.ts';
 
 /** Program that a machine may lack, by the tag of the tests that need it. */
@@ -7,10 +15,17 @@ export interface Need {
   readonly tag: string;
   /** Debian packages that contain it. */
   readonly packages: string;
-  readonly found: boolean;
+  /** Why the tests are left out; undefined when the programs are there and serve. */
+  readonly lack: string | undefined;
 }
 
-const BROWSERS = ['chromium-headless-shell', 'chromium', 'chromium-browser', 'google-chrome'];
+const BROWSERS = [
+  'chromium-headless-shell',
+  'chromium',
+  'chromium-browser',
+  'google-chrome',
+  'google-chrome-stable',
+];
 
 /** Returns the Chromium that `SEMBLANCE_TEST_BROWSER` names, else one on PATH. */
 export function findBrowser(): string | undefined {
@@ -18,36 +33,73 @@ export function findBrowser(): string | undefined {
   return BROWSERS.map((name) => findOnPath(name)).find((path) => path !== undefined);
 }
 
-/** Returns all needs of the tests beyond `npm ci`. */
+/**
+ * Returns all needs of the tests beyond `npm ci`. A program that is there and does not serve, such as an ffmpeg too
+ * old for the engine, is a lack too. With CI set nothing is looked for, so that tests fail instead of being left
+ * out.
+ */
 export async function testNeeds(): Promise<Need[]> {
-  const programs = (...names: string[]) => names.every((name) => findOnPath(name));
-  const sounds = '/usr/share/sounds/alsa';
-  const prompts = '/usr/share/asterisk/sounds';
-  return [
-    { tag: 'ffmpeg', packages: 'ffmpeg', found: programs('ffmpeg', 'ffprobe') },
-    {
-      tag: 'speech',
-      packages: 'flite espeak-ng python3',
-      found: programs('flite', 'espeak-ng', 'python3'),
-    },
-    {
-      tag: 'recordings',
-      packages: 'alsa-utils asterisk-core-sounds-en',
-      found: existsSync(sounds) && existsSync(prompts),
-    },
-    { tag: 'python', packages: 'python3 python3-venv', found: await hasPython() },
-    {
-      tag: 'browser',
-      packages: 'chromium-headless-shell',
-      found: findBrowser() !== undefined,
-    },
+  const needs: readonly [string, string, () => Promise<string | undefined>][] = [
+    ['ffmpeg', 'ffmpeg', lackOfMedia],
+    ['speech', 'flite espeak-ng python3', lackOfSpeech],
+    ['recordings', 'alsa-utils asterisk-core-sounds-en', async () => lackOfFolders()],
+    ['python', 'python3 python3-venv', lackOfPython],
+    ['go', 'golang', async () => lackOfPrograms('go')],
+    ['browser', 'chromium-headless-shell', lackOfBrowser],
   ];
+  return Promise.all(
+    needs.map(async ([tag, packages, look]) => ({
+      tag,
+      packages,
+      lack: process.env.CI ? undefined : await look(),
+    })),
+  );
 }
 
-/**
- * Returns the needs that this machine lacks. With CI set it returns none, so that tests fail instead of being
- * skipped.
- */
-export async function missingNeeds(): Promise<Need[]> {
-  return process.env.CI ? [] : (await testNeeds()).filter(({ found }) => !found);
+function lackOfPrograms(...names: string[]): string | undefined {
+  const absent = names.filter((name) => !findOnPath(name));
+  return absent.length ? `not on PATH: ${absent.join(', ')}` : undefined;
+}
+
+async function lackOfMedia(): Promise<string | undefined> {
+  const tools = await findMediaTools();
+  return tools.available ? undefined : tools.reason;
+}
+
+async function lackOfSpeech(): Promise<string | undefined> {
+  const absent = lackOfPrograms('flite', 'espeak-ng', 'python3');
+  if (absent) return absent;
+  const tools = await findSpeechTools();
+  if (!tools.available) return tools.reason;
+  if (!tools.flite) return 'flite does not run, or has none of the voices';
+  return tools.espeak ? undefined : 'python3 cannot speak with espeak-ng';
+}
+
+function lackOfFolders(): string | undefined {
+  const absent = ['/usr/share/sounds/alsa', '/usr/share/asterisk/sounds'].filter((path) => !existsSync(path));
+  return absent.length ? `there is no ${absent.join(', and no ')}` : undefined;
+}
+
+async function lackOfPython(): Promise<string | undefined> {
+  return (await hasPython()) ? undefined : 'there is no python3 of 3.11 or later with venv';
+}
+
+/** Lets the browser show a page, because a packaged one may start and see no file of ours. */
+async function lackOfBrowser(): Promise<string | undefined> {
+  const program = findBrowser();
+  if (!program) return `not on PATH: ${BROWSERS.join(', ')}`;
+  const folder = await mkdtemp(join(tmpdir(), 'semblance-page-'));
+  try {
+    const page = join(folder, 'page.html');
+    await writeFile(page, '<p>seen</p>');
+    const args = ['--headless', '--no-sandbox', `--user-data-dir=${folder}`, '--dump-dom'];
+    const { stdout } = await promisify(execFile)(program, [...args, pathToFileURL(page).href], {
+      timeout: 30_000,
+    });
+    return stdout.includes('<p>seen</p>') ? undefined : `${program} does not see files in ${tmpdir()}`;
+  } catch (error) {
+    return `${program} does not run: ${(error as Error).message.split('\n')[0]}`;
+  } finally {
+    await rm(folder, { recursive: true, force: true, maxRetries: 5 });
+  }
 }

@@ -2,9 +2,9 @@ import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { cacheFolder } from '@semblance/local/toolchain/tools';
 
 const run = promisify(execFile);
 
@@ -15,7 +15,7 @@ const run = promisify(execFile);
 export async function pythonWith(packages: readonly string[]): Promise<string> {
   const { stdout: version } = await run('python3', ['-VV']);
   const hash = createHash('sha256').update(version).update(packages.join());
-  const cache = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'semblance', 'python');
+  const cache = join(cacheFolder(process.env), 'python');
   const env = join(cache, hash.digest('hex').slice(0, 20));
   const python = (dir: string) => join(dir, 'bin', 'python');
   if (existsSync(env)) return python(env);

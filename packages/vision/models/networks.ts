@@ -25,7 +25,6 @@ export const NETWORKS = [
    */
   'pose_full',
   /** Like `pose_full`, but faster and less exact. */
-  'pose_lite',
 ] as const;
 
 export type NetworkName = (typeof NETWORKS)[number];
