@@ -82,11 +82,10 @@ async function prepared(): Promise<boolean> {
 
 async function runVitest(): Promise<number> {
   const projects = words.length ? [] : (suites ?? []).map((suite) => `--project=${suite}`);
-  // Unit tests share no server, and wait for timers more than they compute.
-  const workers =
-    command === 'unit' && words.length === 0
-      ? [`--maxWorkers=${2 * Math.max(2, availableParallelism())}`]
-      : [];
+  const cores = Math.max(2, availableParallelism());
+  // Unit tests share no server, and wait for timers more than they compute. Of the longest files of the rest some wait
+  // for leases and kills, at less than half a core.
+  const workers = words.length > 0 ? undefined : { unit: 2 * cores, rest: cores + 1 }[command];
   const output = log ? open(log) : 'inherit';
   const vitest = spawn(
     join(root, 'node_modules', '.bin', 'vitest'),
@@ -95,7 +94,7 @@ async function runVitest(): Promise<number> {
       '--reporter=default',
       '--reporter=json',
       `--outputFile.json=${report}`,
-      ...workers,
+      ...(workers ? [`--maxWorkers=${workers}`] : []),
       ...projects,
       ...args,
     ],
