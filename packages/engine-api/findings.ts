@@ -51,6 +51,8 @@ export const HINT_CODES = {
   frames_unchanged: 'Some frames of the video stay as they are, because they show no face or person.',
   glasses: 'The person of the face picture wears glasses, which are left out.',
   hair_kept: 'The long hair of the person in the video stays, and only the face is replaced.',
+  head_only:
+    'Only the head of the character is used, because its picture ends above the knees and the video shows the legs.',
   language_unknown: 'The language is none that can be spoken; the letters of the script decided.',
   script_shortened: 'Some characters of the script cannot be spoken.',
   several_faces: 'The picture shows several faces, of which one is used.',

@@ -2,15 +2,23 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Picture } from '@semblance/engine-api/picture';
+import { figurePoints, STANDING } from '@semblance/testkit/engine-builtin/identity-swap/figure';
 import { openPortraits } from '@semblance/testkit/engine-builtin/portraits';
 import { ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
 import { turnedMesh } from '@semblance/testkit/vision/turned-mesh';
 import { FaceFinder } from '@semblance/vision/face-finder';
 import { openSession } from '@semblance/vision/models/session';
-import type { Person, PersonFinder } from '@semblance/vision/person';
+import { BODY, type Person, type PersonFinder } from '@semblance/vision/person';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Character, fittedTo, readCharacter, refuseBlur, refuseUnplaceable } from './character.ts';
+import {
+  type Character,
+  drawnOn,
+  fittedTo,
+  readCharacter,
+  refuseBlur,
+  refuseUnplaceable,
+} from './character.ts';
 import type { CharacterFace } from './character-face.ts';
 
 const SIDE = 100;
@@ -161,5 +169,20 @@ describe('a portrait', () => {
     expect(times(8)).toThrow(/character_key.*too small for this video.*at least \d+ are needed/);
     const findings = { hints: [{ code: 'face_small', message: 'It is small.', input: 'character' }] };
     expect(times(8)).toThrow(expect.objectContaining({ code: 'processing_failed', findings }));
+  });
+
+  it('of a body without knees is a head only where the video shows legs, and where its head can be drawn', () => {
+    const standing = (knees: number, face = portrait.face): Character => {
+      const { width, height } = portrait.picture;
+      const points = figurePoints({ ...STANDING, x: width / 2, y: height, height }).map((point, i) =>
+        i === BODY.leftKnee || i === BODY.rightKnee ? { ...point, presence: knees } : point,
+      );
+      return { ...portrait, person: { ...portrait.person, points }, ...(face && { face }) };
+    };
+    expect(drawnOn(standing(0.1), { legs: true }).headOnly).toBe(true);
+    expect(drawnOn(standing(0.1), { legs: false }).headOnly).toBeUndefined();
+    expect(drawnOn(standing(0.9), { legs: true }).headOnly).toBeUndefined();
+    const points = turnedMesh((portrait.face as CharacterFace).points, 1.1);
+    expect(drawnOn(standing(0.1, { points, mouth: [] }), { legs: true }).headOnly).toBeUndefined();
   });
 });

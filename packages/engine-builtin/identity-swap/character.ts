@@ -13,7 +13,7 @@ import { faceHints } from '../findings/hints.ts';
 import { type CharacterFace, readCharacterFace } from './character-face.ts';
 import { scaledPerson } from './follow.ts';
 import { findPerson } from './search.ts';
-import { showsHips, skeletonOf } from './skeleton.ts';
+import { showsHips, showsLegs, skeletonOf } from './skeleton.ts';
 
 export const WHAT = 'The character picture';
 const CHARACTER = { role: 'character', name: 'character picture' };
@@ -43,12 +43,23 @@ export interface Character {
   readonly alpha?: Uint8Array;
   /** Undefined when the picture shows no face. */
   readonly face?: CharacterFace;
+  /** Whether only its head is drawn although the picture shows more. */
+  readonly headOnly?: boolean;
 }
 
-/** Returns whether the picture ends above the hips, so that only its head is drawn. */
+/** Returns whether only the head is drawn, as of a picture that ends above the hips. */
 export function showsHead(character: Character): character is Character & { readonly face: CharacterFace } {
-  const { face, person, picture } = character;
-  return face !== undefined && !showsHips(skeletonOf(person.points), picture.height);
+  const { face, person, picture, headOnly } = character;
+  return face !== undefined && (headOnly || !showsHips(skeletonOf(person.points), picture.height));
+}
+
+/**
+ * Returns the character as it is drawn on a person whose legs are seen or not: a picture that ends above the knees
+ * would leave such a person in two halves, so only its head is drawn, where that is possible.
+ */
+export function drawnOn(character: Character, { legs }: { readonly legs: boolean }): Character {
+  if (!legs || showsHead(character) || showsLegs(skeletonOf(character.person.points))) return character;
+  return !character.face || headRefusal(character) ? character : { ...character, headOnly: true };
 }
 
 /** Returns hints about the face of a character. */
@@ -106,34 +117,34 @@ async function refuseAnimal(picture: Picture, faces: FaceFinder, checkpoint: () 
  * about the face.
  */
 export function refuseUnplaceable(character: Character): void {
-  const { person, picture, face } = character;
-  if (showsHips(skeletonOf(person.points), picture.height)) return;
-  const findings = { hints: characterHints(character) };
-  const refused = (message: string): RenderError =>
-    new RenderError('face_not_detected', message, { findings });
-  if (!face) {
-    throw refused('The character picture (character_key) ends above the hips and shows no face.');
-  }
+  if (showsHips(skeletonOf(character.person.points), character.picture.height)) return;
+  const message = headRefusal(character);
+  if (message === undefined) return;
+  throw new RenderError('face_not_detected', message, { findings: { hints: characterHints(character) } });
+}
+
+/** Returns why the head of a picture cannot be drawn alone; undefined where it can. */
+function headRefusal({ picture, face }: Character): string | undefined {
+  if (!face) return 'The character picture (character_key) ends above the hips and shows no face.';
   const { iod, origin, axes } = faceFrame(face.points);
   const [x, y] = origin;
   const { yaw } = anglesOf(axes);
   if (Math.abs(yaw) > MOST_TURN) {
-    throw refused(
+    return (
       `The face in the character picture (character_key) is turned by about ${Math.round((Math.abs(yaw) * 18) / Math.PI) * 10} degrees. ` +
-        'A picture from the front can be drawn.',
+      'A picture from the front can be drawn.'
     );
   }
   if (x < 0.8 * iod || x > picture.width - 0.8 * iod || y < 0.65 * iod || y > picture.height - 1.5 * iod) {
-    throw refused(
-      'The face in the character picture (character_key) is cut off by the border of the picture.',
-    );
+    return 'The face in the character picture (character_key) is cut off by the border of the picture.';
   }
   if (iod < LEAST_EYES) {
-    throw refused(
+    return (
       `The face in the character picture (character_key) is too small: ${Math.round(iod)} pixels between the eyes, ` +
-        `at least ${LEAST_EYES} are needed.`,
+      `at least ${LEAST_EYES} are needed.`
     );
   }
+  return undefined;
 }
 
 /**
@@ -160,7 +171,7 @@ export function refuseBlur(character: Character, face: Float32Array, hints: read
  * @param frameHeight height of the frames, in pixels
  */
 export async function fittedTo(character: Character, frameHeight: number): Promise<Character> {
-  const { picture, person, alpha, face } = character;
+  const { picture, person, alpha, face, headOnly } = character;
   const by = showsHead(character)
     ? faceFrame(character.face.points).iod / (MAX_EYES * frameHeight)
     : skeletonOf(person.points).size / (MAX_OF_FRAME * frameHeight);
@@ -181,6 +192,7 @@ export async function fittedTo(character: Character, frameHeight: number): Promi
     picture: { ...picture, width, height, data: await resize(picture.data, picture.channels) },
     person: scaledPerson(person, scale),
     ...(alpha ? { alpha: await resize(alpha, 1) } : {}),
+    ...(headOnly ? { headOnly } : {}),
     ...(face ? { face: { ...face, points: face.points.map((value) => value * scale) } } : {}),
   };
 }

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { RenderError, type RenderResult } from '@semblance/engine-api/engine';
+import type { Hint } from '@semblance/engine-api/findings';
 import { FrameMemory } from '@semblance/media/frame-memory';
 import { prefetch } from '@semblance/media/prefetch';
 import type { Media, Size, VideoFrame } from '@semblance/media/types';
@@ -10,12 +11,12 @@ import type { Inspector, Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
 import { CutDetector } from '../video-swap/cuts.ts';
 import { shrunk } from '../video-swap/frame-part.ts';
-import { characterHints, fittedTo, readCharacter, refuseBlur, showsHead } from './character.ts';
+import { characterHints, drawnOn, fittedTo, readCharacter, refuseBlur, showsHead } from './character.ts';
 import { PersonFaceFollower } from './face-follow.ts';
 import { FaceFront } from './face-front.ts';
 import { swapFaceOnly } from './face-only.ts';
+import { firstLook } from './first-look.ts';
 import { scaledPerson } from './follow.ts';
-import { hasLongHair } from './hair-length.ts';
 import { SceneVideo, sceneThreads } from './scene-threads.ts';
 import { PersonTracker, searchStep } from './search.ts';
 
@@ -23,6 +24,12 @@ import { PersonTracker, searchStep } from './search.ts';
 export const LONGER_SIDE = { '1k': 1024, '2k': 2048 } as const;
 export type Resolution = keyof typeof LONGER_SIDE;
 const DECODED_AHEAD = 4;
+const ONLY_HEAD: Hint = {
+  code: 'head_only',
+  message:
+    'The character picture ends above the knees and the video shows the legs of the person, so only the head is replaced. A character picture that shows the whole body replaces all of the person.',
+  input: 'character',
+};
 const VIDEO = { role: 'video', name: 'video' };
 
 /**
@@ -70,12 +77,13 @@ export async function identitySwap(
   if (!video) throw new RenderError('unsupported_format', 'The reference video has no picture.');
   const size = sizeFor(video, job.resolution);
   const read = await timed('character', () => readCharacter(job.character, { people, faces }, checkpoint));
-  const hints = characterHints(read);
   checkpoint();
-  const look = { path: job.video, info, video, size };
-  if (showsHead(read) && (await timed('find', () => hasLongHair(look, media, tools))))
-    return swapFaceOnly({ ...job, info, size, face: read.face, hints }, media, { ...tools, times });
-  const character = await fittedTo(read, size.height);
+  const shown = await timed('find', () => firstLook({ path: job.video, info, video, size }, media, tools));
+  const drawn = drawnOn(read, shown);
+  const hints = [...characterHints(read), ...(drawn.headOnly ? [ONLY_HEAD] : [])];
+  if (showsHead(drawn) && shown.longHair)
+    return swapFaceOnly({ ...job, info, size, face: drawn.face, hints }, media, { ...tools, times });
+  const character = await fittedTo(drawn, size.height);
   const outputPath = join(job.outputDir, 'output.mp4');
   const memory = new FrameMemory();
   const writer = await media.openWriter({

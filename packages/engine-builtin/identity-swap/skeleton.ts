@@ -12,6 +12,9 @@ const LIMB_POINTS: Record<Limb, readonly [number, number, number]> = {
   rightLeg: [BODY.rightHip, BODY.rightKnee, BODY.rightAnkle],
 };
 
+/** Confidence from which a knee is in the picture. In 15 pictures those that are have 0.64 or more, others up to 0.33. */
+const KNEE_SEEN = 0.5;
+
 /** A point of the body and its confidence. */
 export interface Joint extends Vec {
   readonly z: number;
@@ -54,6 +57,11 @@ export function headRadius({ head, shoulders }: Pick<Skeleton, 'head' | 'shoulde
 /** Returns whether the hips are so far above the end of a picture that it shows the whole trunk. */
 export function showsHips({ hips, size }: Skeleton, bottom: number): boolean {
   return hips.y + 0.25 * size < bottom;
+}
+
+/** Returns whether a picture shows a knee. */
+export function showsLegs({ limbs }: Pick<Skeleton, 'limbs'>): boolean {
+  return Math.max(limbs.leftLeg[1].seen, limbs.rightLeg[1].seen) >= KNEE_SEEN;
 }
 
 export function skeletonOf(points: readonly BodyPoint[]): Skeleton {

@@ -9,9 +9,9 @@ import { scaledMask, scaledPerson } from './follow.ts';
 import { add, sub, toSegment } from './geometry.ts';
 import { eyesAndChin } from './head-place.ts';
 import { PersonTracker, searchStep } from './search.ts';
-import { type Skeleton, skeletonOf } from './skeleton.ts';
+import { type Skeleton, showsLegs, skeletonOf } from './skeleton.ts';
 
-/** Interval between the frames that are looked at, their number, and the frames in which they are looked for. */
+/** Interval between the frames that are looked at, the most that show the person, and the first one beyond them. */
 const INTERVAL = 12;
 const LOOKS = 5;
 const LATEST = 150;
@@ -31,12 +31,16 @@ const LEAST = 0.25;
 /** Share of a mask's pixel from which it is person. */
 const PERSON = 64;
 
-/**
- * Returns whether the hair of the person in a video hangs beside the neck, as most of the first frames with a face
- * show. What it hides, neck, shoulders and room, is in no frame.
- */
-export async function hasLongHair(
-  { path, info, video, size }: HairLook,
+/** What the first frames of a video show of its person. */
+export interface FirstLook {
+  /** Whether its hair hangs beside the neck: what it hides, neck, shoulders and room, is in no frame. */
+  readonly longHair: boolean;
+  readonly legs: boolean;
+}
+
+/** Looks at some of the first frames of a video; what most of them show counts. */
+export async function firstLook(
+  { path, info, video, size }: VideoToLookAt,
   media: Media,
   tools: {
     readonly people: PersonFinder;
@@ -44,30 +48,36 @@ export async function hasLongHair(
     readonly signal: AbortSignal;
     readonly checkpoint: () => void;
   },
-): Promise<boolean> {
+): Promise<FirstLook> {
   const { people, finder, signal, checkpoint } = tools;
   const [tracker, follower] = [new PersonTracker(people), new PersonFaceFollower(finder, checkpoint)];
   const step = searchStep(size);
-  const shares: number[] = [];
+  const [hair, legs]: [number[], number[]] = [[], []];
   for await (const frame of media.decodeVideo(path, info, { signal, size })) {
     checkpoint();
-    if (frame.index >= LATEST || shares.length === LOOKS) break;
+    if (frame.index >= LATEST || legs.length === LOOKS) break;
     if (frame.index % INTERVAL > 0) continue;
     const whole = { x: 0, y: 0, width: frame.width, height: frame.height };
     const small = await tracker.track(shrunk(frame, whole, step, video.color).picture);
     const person = small && scaledPerson(small, step);
-    const face = person && (await follower.follow(frame, person));
+    if (!person) continue;
+    const skeleton = skeletonOf(person.points);
+    legs.push(showsLegs(skeleton) ? 1 : 0);
+    const face = await follower.follow(frame, person);
     if (!face) continue;
     const [width, height] = [size.width / 2, size.height / 2];
     const data = maskInPicture(scaledMask(person.mask, 0.5), width, height);
-    const share = hairBesideNeck({ width, height, data }, face, skeletonOf(person.points));
-    if (share !== undefined) shares.push(share);
+    const share = hairBesideNeck({ width, height, data }, face, skeleton);
+    if (share !== undefined) hair.push(share);
   }
-  const middle = shares.toSorted((a, b) => a - b)[shares.length >> 1];
-  return middle !== undefined && middle >= LONG;
+  return { longHair: middleOf(hair) >= LONG, legs: middleOf(legs) > 0 };
 }
 
-interface HairLook {
+function middleOf(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0;
+}
+
+interface VideoToLookAt {
   readonly path: string;
   readonly info: MediaInfo;
   readonly video: NonNullable<MediaInfo['video']>;

@@ -1,7 +1,7 @@
 import { POINTS } from '@semblance/vision/face-mesh';
 import { LEFT_EYE, RIGHT_EYE } from '@semblance/vision/face-regions';
 import { describe, expect, it } from 'vitest';
-import { hairBesideNeck } from './hair-length.ts';
+import { hairBesideNeck } from './first-look.ts';
 
 const [WIDTH, HEIGHT] = [160, 200];
 const IOD = 40;
