@@ -27,7 +27,7 @@ const FROM_SHOULDERS = 0.8;
  */
 const LONG = 0.4;
 /** Least area of the band, in squared eye distances. */
-const LEAST = 0.25;
+const LEAST = 0.3;
 /** Share of a mask's pixel from which it is person. */
 const PERSON = 64;
 
@@ -57,6 +57,9 @@ export async function firstLook(
     checkpoint();
     if (frame.index >= LATEST || legs.length === LOOKS) break;
     if (frame.index % INTERVAL > 0) continue;
+    // A person that was followed over so many frames at once would be misplaced.
+    tracker.reset();
+    follower.reset();
     const whole = { x: 0, y: 0, width: frame.width, height: frame.height };
     const small = await tracker.track(shrunk(frame, whole, step, video.color).picture);
     const person = small && scaledPerson(small, step);
