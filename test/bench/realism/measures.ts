@@ -81,7 +81,7 @@ export const FLOORS: { readonly [key in Exclude<keyof Measures, 'patchAt'>]: rea
 /** Difference of brightness up to which a pixel of an object counts as kept. */
 const KEPT = 14;
 /** Least area of teeth that is compared, in squared face widths. */
-const TEETH = 0.004;
+export const TEETH = 0.004;
 /** How much less red than lips teeth are at least, Lab. Pale lips are no redder than cheeks. */
 const PALER = 3;
 /** Width by which the mouth is larger than its mesh, as a share of the face width. */
@@ -229,7 +229,7 @@ function teethRatio(
  * Returns the area of pixels between the lips that are as light as teeth and clearly less red than the lips, in
  * squared face widths.
  */
-function teethArea(picture: Picture, face: Face, occluder: Plane | undefined): number {
+export function teethArea(picture: Picture, face: Face, occluder?: Plane): number {
   const [lightest = 0, reddest = 0] = meanLab(picture, areaOf(picture, face, CHEEKS));
   // The mesh often runs through the teeth.
   const within = grow(areaOf(picture, face, [LIPS_INNER]), BEYOND_MESH * face.width);

@@ -1,0 +1,217 @@
+import type { Picture } from '@semblance/engine-api/picture';
+import { rgbToYuv, yuvToRgb } from '@semblance/engine-builtin/internal/animate/yuv';
+import { apertures } from '@semblance/testkit/quality/measures';
+import type { Face } from '@semblance/vision/face-mesh';
+import { POINTS } from '@semblance/vision/face-mesh';
+import { FACE_OVAL } from '@semblance/vision/face-regions';
+import type { PersonFinder } from '@semblance/vision/person';
+import { maskInPicture } from '@semblance/vision/person-mask';
+import type { Plane } from '@semblance/vision/plane/plane';
+import type { AnimationMeasures } from './animation-measures.ts';
+import { eyeDistance } from './identity-measures.ts';
+import type { Judges } from './judged-case.ts';
+import { meshes } from './judged-clip.ts';
+import { areaOf, REGION_NAMES, regionColours, TEETH, teethArea } from './measures.ts';
+import { type Inside, insideOf, tonesOf } from './moved-mouth.ts';
+import { backgroundChange, shoulderJump, strayEdges } from './moved-picture.ts';
+
+/** Interval between frames that are measured like pictures. */
+const SAMPLED = 7;
+/** Difference of openings, as a share of the distance of the eyes' corners, up to which mouths are equally open. */
+const ALIKE = 0.03;
+
+/** Networks that judge what is animated. */
+export interface AnimationJudges extends Judges {
+  readonly people: PersonFinder;
+}
+
+/** An animated still that is to be judged. */
+export interface Animation {
+  readonly still: Picture;
+  readonly frames: readonly Picture[];
+  /** Whether the lips are told to be closed in a frame. */
+  readonly closed: (frame: number) => boolean;
+  /** The driver; undefined: only regions that hardly move by themselves are looked at for flicker. */
+  readonly driver?: { readonly frames: readonly Picture[]; readonly faces: readonly Face[] } | undefined;
+}
+
+/** A judged animation: its measures, its meshes, and the frame that shows the worst of each measure. */
+export interface Judged {
+  readonly measures: AnimationMeasures;
+  readonly stillFace: Face;
+  readonly faces: readonly Face[];
+  readonly at: { readonly [key in keyof AnimationMeasures]?: number };
+}
+
+/** Measures an animation against its still. @throws Error when the still has no face */
+export async function judgeAnimation(given: Animation, judges: AnimationJudges): Promise<Judged> {
+  const { frames } = given;
+  const still = asVideo(given.still);
+  const animation = { ...given, still };
+  const [stillFace] = await judges.finder.find(still, () => undefined);
+  if (!stillFace) throw new Error('no face in the still');
+  const faces = await meshes(frames, [], judges);
+  const pictures = await picturesOf(animation, { stillFace, faces }, judges);
+  const mouth = mouthsOf(animation, { stillFace, faces });
+  const flicker = flickerBeyond(animation, faces);
+  return {
+    measures: {
+      found: faces.length / frames.length,
+      ...pictures.measures,
+      ...mouth.measures,
+      flicker: flicker.step,
+    },
+    stillFace,
+    faces,
+    at: { ...pictures.at, ...mouth.at, flicker: flicker.at, found: Math.max(0, faces.length - 1) },
+  };
+}
+
+/** Returns a still as a video holds it, with half as many colours across and down. */
+function asVideo({ width, height, data }: Picture): Picture {
+  return {
+    width,
+    height,
+    channels: 3,
+    data: yuvToRgb(rgbToYuv(data as Uint8Array, width, height), width, height),
+  };
+}
+
+interface Seen {
+  readonly stillFace: Face;
+  readonly faces: readonly Face[];
+}
+
+async function picturesOf({ still, frames }: Animation, { stillFace, faces }: Seen, judges: AnimationJudges) {
+  const whole = await personIn(still, judges);
+  const own = await judges.landmarks(still, stillFace);
+  const measures = { background: 0, beside: 0, edges: 0, shoulders: 0 };
+  const at = { background: 0, beside: 0, edges: 0, shoulders: 0, landmarks: 0 };
+  let [distances, worst, count] = [0, 0, 0];
+  for (let n = 0; n < faces.length; n += SAMPLED) {
+    const [frame, face] = [frames[n] as Picture, faces[n] as Face];
+    const distance = await judges.landmarks(frame, face);
+    distances += distance;
+    count++;
+    if (distance > worst) [worst, at.landmarks] = [distance, n];
+    const moved = {
+      ...{ still, frame },
+      people: { still: whole, frame: await personIn(frame, judges) },
+      faces: { still: stillFace, frame: face },
+    };
+    const { far: background, beside } = backgroundChange(moved);
+    const values = {
+      background,
+      beside,
+      edges: strayEdges(moved),
+      shoulders: shoulderJump(moved),
+    };
+    for (const name of ['background', 'beside', 'edges', 'shoulders'] as const)
+      if (values[name] > measures[name]) [measures[name], at[name]] = [values[name], n];
+  }
+  return { measures: { ...measures, landmarks: Math.max(0, distances / Math.max(1, count) - own) }, at };
+}
+
+async function personIn(picture: Picture, { people }: AnimationJudges): Promise<Plane> {
+  const { width, height } = picture;
+  const person = await people.find(picture);
+  const mask = person ? maskInPicture(person.mask, width, height) : new Uint8Array(width * height);
+  return { width, height, data: Float32Array.from(mask, (value) => value / 255) };
+}
+
+function mouthsOf({ still, frames, closed }: Animation, { stillFace, faces }: Seen) {
+  const tones = tonesOf(still, stillFace);
+  const [ownTeeth, ownOpening] = [teethArea(still, stillFace), apertures(stillFace).mouth];
+  const insides: (Inside & { n: number })[] = [];
+  const alike: number[] = [];
+  let [shut, shutAt] = [0, 0];
+  for (const [n, face] of faces.entries()) {
+    const frame = frames[n] as Picture;
+    const inside = insideOf(tones, frame, face);
+    if (inside) insides.push({ ...inside, n });
+    const area = teethArea(frame, face);
+    if (closed(n) && area - ownTeeth > shut) [shut, shutAt] = [area - ownTeeth, n];
+    if (ownTeeth > TEETH && Math.abs(apertures(face).mouth - ownOpening) < ALIKE) alike.push(area / ownTeeth);
+  }
+  const high = (name: keyof Inside) =>
+    insides.toSorted((a, b) => a[name] - b[name])[Math.floor(0.8 * (insides.length - 1))];
+  const [dark, bright, flat] = [high('dark'), high('bright'), high('flat')];
+  return {
+    measures: {
+      dark: dark?.dark,
+      bright: bright?.bright,
+      flat: flat?.flat,
+      shut,
+      teeth: alike.length > 2 ? alike.sort((a, b) => a - b)[alike.length >> 1] : undefined,
+    },
+    at: { dark: dark?.n ?? 0, bright: bright?.n ?? 0, flat: flat?.n ?? 0, shut: shutAt },
+  };
+}
+
+/** Regions whose colour neither speech nor blinks change. */
+const STEADY = ['cheeks', 'nose', 'between the brows', 'brows'];
+
+/**
+ * Returns how far a region's mean colour in a frame is from the middle of those before and after it, beyond the
+ * driver's: of the regions the largest, of the frames the 95th percentile. What moves smoothly is none.
+ */
+function flickerBeyond({ frames, driver }: Animation, faces: readonly Face[]): { step: number; at: number } {
+  const own = driver && unsteadiness(driver.frames, driver.faces);
+  const all = unsteadiness(frames, faces).map((regions, i) => {
+    const beyond = regions.map((value, r) => {
+      if (!own) return STEADY.includes(REGION_NAMES[r] as string) ? value : 0;
+      // Lips and lids of the portrait may follow a frame later.
+      return value - Math.max(...[i - 1, i, i + 1].map((k) => own[k]?.[r] ?? 0));
+    });
+    return { step: Math.max(0, ...beyond), at: i + 1 };
+  });
+  all.sort((a, b) => a.step - b.step);
+  return all[Math.floor(0.95 * (all.length - 1))] ?? { step: 0, at: 0 };
+}
+
+/** Returns for each frame but the first and last how far each region's colour is from the middle of its neighbours. */
+export function unsteadiness(frames: readonly Picture[], faces: readonly Face[]): number[][] {
+  const colours = faces.map((face, n) => regionColours(frames[n] as Picture, face));
+  return colours.slice(1, -1).map((regions, i) =>
+    regions.map((colour, r) => {
+      const [before, after] = [colours[i]?.[r] as number[], colours[i + 2]?.[r] as number[]];
+      return Math.hypot(...colour.map((v, c) => v - ((before[c] as number) + (after[c] as number)) / 2));
+    }),
+  );
+}
+
+/** Returns how far two animations of a still are apart at the same frames of their drivers. */
+export function apart(
+  a: { readonly frames: readonly Picture[]; readonly faces: readonly Face[] },
+  b: { readonly frames: readonly Picture[]; readonly faces: readonly Face[] },
+  by: number,
+): { points: number; pixels: number; at: number } {
+  let [points, pixels, count, most, at] = [0, 0, 0, -1, 0];
+  for (const [n, face] of b.faces.entries()) {
+    const [other, frame, theirs] = [a.faces[n + by], b.frames[n] as Picture, a.frames[n + by]];
+    if (!other || !theirs) continue;
+    let sum = 0;
+    for (let p = 0; p < POINTS * 3; p += 3)
+      sum += Math.hypot(
+        (face.points[p] as number) - (other.points[p] as number),
+        (face.points[p + 1] as number) - (other.points[p + 1] as number),
+      );
+    const mean = (100 * sum) / POINTS / eyeDistance(other);
+    points += mean;
+    if (mean > most) [most, at] = [mean, n + by];
+    pixels += difference(frame, theirs, areaOf(theirs, other, [FACE_OVAL]));
+    count++;
+  }
+  return { points: points / Math.max(1, count), pixels: pixels / Math.max(1, count), at };
+}
+
+function difference(a: Picture, b: Picture, mask: Plane): number {
+  let [sum, count] = [0, 0];
+  for (let i = 0; i < mask.data.length; i++) {
+    if (!mask.data[i]) continue;
+    for (let c = 0; c < 3; c++)
+      sum += Math.abs((a.data[i * 3 + c] as number) - (b.data[i * 3 + c] as number)) / 3;
+    count++;
+  }
+  return sum / Math.max(1, count);
+}

@@ -1,0 +1,83 @@
+import type { Picture } from '@semblance/engine-api/picture';
+import { apertures } from '@semblance/testkit/quality/measures';
+import type { Face } from '@semblance/vision/face-mesh';
+import { FACE_OVAL, LEFT_EYE, LIPS_INNER, RIGHT_EYE } from '@semblance/vision/face-regions';
+import { grow, type Plane } from '@semblance/vision/plane/plane';
+import { lab, linear } from './cases/colour.ts';
+import { areaOf } from './measures.ts';
+
+/** Opening of a mouth, as a share of the distance of the eyes' outer corners, from which its inside is looked at. */
+const OPEN = 0.1;
+/** Least number of pixels of a mouth's inside that say something about its tones. */
+const PIXELS = 40;
+
+/** What the inside of an open mouth looks like. L* runs from 0 to 100. */
+export interface Inside {
+  /** By how much its darkest part is darker than all of the still's face, L*. */
+  readonly dark: number;
+  /** By how much its lightest part is lighter than the whites of the still's eyes and its teeth, L*. */
+  readonly bright: number;
+  /** Share of it that has one and the same tone. */
+  readonly flat: number;
+}
+
+/** Returns the tones of an open mouth against the still's; undefined for one that is closed or small. */
+export function insideOf(still: Tones, frame: Picture, face: Face): Inside | undefined {
+  if (apertures(face).mouth < OPEN) return undefined;
+  const inside = labsOf(frame, grow(areaOf(frame, face, [LIPS_INNER]), -0.008 * face.width));
+  if (inside.length < PIXELS) return undefined;
+  const lights = inside.map(([l]) => l);
+  return {
+    dark: Math.max(0, still.darkest - ranked(lights, 0.05)),
+    bright: Math.max(0, ranked(lights, 0.95) - still.white),
+    flat: oneTone(inside),
+  };
+}
+
+/** The range of tones of a still's face. */
+export interface Tones {
+  readonly darkest: number;
+  readonly white: number;
+}
+
+export function tonesOf(still: Picture, face: Face): Tones {
+  const lights = (mask: Plane): number[] => labsOf(still, mask).map(([l]) => l);
+  const own = lights(areaOf(still, face, [FACE_OVAL]));
+  const whites = [
+    lights(areaOf(still, face, [RIGHT_EYE, LEFT_EYE])),
+    // The mesh often runs through the teeth.
+    lights(grow(areaOf(still, face, [LIPS_INNER]), 0.02 * face.width)),
+  ];
+  return { darkest: ranked(own, 0.003), white: Math.max(...whites.map((list) => ranked(list, 0.97))) };
+}
+
+type Lab = readonly [number, number, number];
+
+function labsOf(picture: Picture, mask: Plane): Lab[] {
+  const out: Lab[] = [];
+  for (let i = 0; i < mask.data.length; i++)
+    if (mask.data[i]) out.push(lab([0, 1, 2].map((c) => linear(picture.data[i * 3 + c] as number))));
+  return out;
+}
+
+function ranked(values: readonly number[], share: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.round((sorted.length - 1) * share)] ?? 0;
+}
+
+/** Distance of colours that count as one tone, Lab. */
+const ONE_TONE = 6;
+
+/** Returns the largest share of colours that lie close to one of them. */
+function oneTone(colours: readonly Lab[]): number {
+  let most = 0;
+  // A few of them as middles find every tone that covers much.
+  const step = Math.max(1, Math.floor(colours.length / 150));
+  for (let k = 0; k < colours.length; k += step) {
+    const [l, a, b] = colours[k] as Lab;
+    let count = 0;
+    for (const other of colours) if (Math.hypot(other[0] - l, other[1] - a, other[2] - b) < ONE_TONE) count++;
+    most = Math.max(most, count / colours.length);
+  }
+  return most;
+}
