@@ -1,3 +1,5 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { Picture } from '@semblance/engine-api/picture';
 import { rgbToYuv, yuvToRgb } from '@semblance/engine-builtin/internal/animate/yuv';
 import { apertures } from '@semblance/testkit/quality/measures';
@@ -7,11 +9,13 @@ import { FACE_OVAL } from '@semblance/vision/face-regions';
 import type { PersonFinder } from '@semblance/vision/person';
 import { maskInPicture } from '@semblance/vision/person-mask';
 import type { Plane } from '@semblance/vision/plane/plane';
-import type { AnimationMeasures } from './animation-measures.ts';
+import sharp from 'sharp';
+import { cell } from '../photo-swap/contact-sheet.ts';
+import type { AnimationMeasures, MeasureName } from './animation-measures.ts';
 import { eyeDistance } from './identity-measures.ts';
 import type { Judges } from './judged-case.ts';
 import { meshes } from './judged-clip.ts';
-import { areaOf, REGION_NAMES, regionColours, TEETH, teethArea } from './measures.ts';
+import { areaOf, edges, REGION_NAMES, regionColours, TEETH, teethArea } from './measures.ts';
 import { type Inside, insideOf, tonesOf } from './moved-mouth.ts';
 import { backgroundChange, shoulderJump, strayEdges } from './moved-picture.ts';
 
@@ -31,7 +35,7 @@ export interface Animation {
   readonly frames: readonly Picture[];
   /** Whether the lips are told to be closed in a frame. */
   readonly closed: (frame: number) => boolean;
-  /** The driver; undefined: only regions that hardly move by themselves are looked at for flicker. */
+  /** What drives it, if anything is seen to drive it. */
   readonly driver?: { readonly frames: readonly Picture[]; readonly faces: readonly Face[] } | undefined;
 }
 
@@ -40,7 +44,7 @@ export interface Judged {
   readonly measures: AnimationMeasures;
   readonly stillFace: Face;
   readonly faces: readonly Face[];
-  readonly at: { readonly [key in keyof AnimationMeasures]?: number };
+  readonly at: { readonly [key in MeasureName]?: number };
 }
 
 /** Measures an animation against its still. @throws Error when the still has no face */
@@ -86,6 +90,8 @@ async function picturesOf({ still, frames }: Animation, { stillFace, faces }: Se
   const whole = await personIn(still, judges);
   const own = await judges.landmarks(still, stillFace);
   const measures = { background: 0, beside: 0, edges: 0, shoulders: 0 };
+  const ownEdges = edges(still, areaOf(still, stillFace, [FACE_OVAL]));
+  const sharp: number[] = [];
   const at = { background: 0, beside: 0, edges: 0, shoulders: 0, landmarks: 0 };
   let [distances, worst, count] = [0, 0, 0];
   for (let n = 0; n < faces.length; n += SAMPLED) {
@@ -99,6 +105,7 @@ async function picturesOf({ still, frames }: Animation, { stillFace, faces }: Se
       people: { still: whole, frame: await personIn(frame, judges) },
       faces: { still: stillFace, frame: face },
     };
+    sharp.push(edges(frame, areaOf(frame, face, [FACE_OVAL])) / ownEdges);
     const { far: background, beside } = backgroundChange(moved);
     const values = {
       background,
@@ -109,7 +116,9 @@ async function picturesOf({ still, frames }: Animation, { stillFace, faces }: Se
     for (const name of ['background', 'beside', 'edges', 'shoulders'] as const)
       if (values[name] > measures[name]) [measures[name], at[name]] = [values[name], n];
   }
-  return { measures: { ...measures, landmarks: Math.max(0, distances / Math.max(1, count) - own) }, at };
+  const sharpness = sharp.sort((a, b) => a - b)[sharp.length >> 1] ?? 0;
+  const landmarks = Math.max(0, distances / Math.max(1, count) - own);
+  return { measures: { ...measures, landmarks, sharpness }, at };
 }
 
 async function personIn(picture: Picture, { people }: AnimationJudges): Promise<Plane> {
@@ -149,19 +158,18 @@ function mouthsOf({ still, frames, closed }: Animation, { stillFace, faces }: Se
 }
 
 /** Regions whose colour neither speech nor blinks change. */
-const STEADY = ['cheeks', 'nose', 'between the brows', 'brows'];
+const STEADY = ['cheeks', 'under the eyes', 'between the brows'];
 
 /**
  * Returns how far a region's mean colour in a frame is from the middle of those before and after it, beyond the
  * driver's: of the regions the largest, of the frames the 95th percentile. What moves smoothly is none.
  */
 function flickerBeyond({ frames, driver }: Animation, faces: readonly Face[]): { step: number; at: number } {
-  const own = driver && unsteadiness(driver.frames, driver.faces);
+  const theirs = driver && unsteadiness(driver.frames, driver.faces);
   const all = unsteadiness(frames, faces).map((regions, i) => {
-    const beyond = regions.map((value, r) => {
-      if (!own) return STEADY.includes(REGION_NAMES[r] as string) ? value : 0;
-      // Lips and lids of the portrait may follow a frame later.
-      return value - Math.max(...[i - 1, i, i + 1].map((k) => own[k]?.[r] ?? 0));
+    const beyond = STEADY.map((name) => {
+      const r = REGION_NAMES.indexOf(name);
+      return (regions[r] as number) - (theirs?.[i]?.[r] ?? 0);
     });
     return { step: Math.max(0, ...beyond), at: i + 1 };
   });
@@ -214,4 +222,59 @@ function difference(a: Picture, b: Picture, mask: Plane): number {
     count++;
   }
   return sum / Math.max(1, count);
+}
+
+/** Writes a still into a folder that is made, and returns its path. */
+export async function writeStill(
+  { picture }: { readonly picture: Picture },
+  folder: string,
+): Promise<string> {
+  await mkdir(folder, { recursive: true });
+  const path = join(folder, 'still.png');
+  const { width, height, data } = picture;
+  await sharp(data, { raw: { width, height, channels: 3 } })
+    .png()
+    .toFile(path);
+  return path;
+}
+
+/** Measures of the mouth, which the contact sheet shows from near; all others need the shoulders too. */
+const OF_MOUTH: readonly (MeasureName | undefined)[] = [
+  'dark',
+  'bright',
+  'flat',
+  'shut',
+  'teeth',
+  'smile',
+  'pause',
+];
+/** Side of a picture of the contact sheet, in widths of the face. */
+const SHOWN = { mouth: 1.1, whole: 3 } as const;
+
+/** Returns still, driver and result at a frame; without a driver two frames of the result. */
+export async function cellsOf(
+  {
+    still,
+    frames,
+    between,
+    at,
+    fault,
+  }: {
+    readonly still: Picture;
+    readonly frames: readonly Picture[];
+    readonly between?: { readonly frames: readonly Picture[]; readonly faces: readonly Face[] };
+    readonly at: number;
+    readonly fault: MeasureName | undefined;
+  },
+  { stillFace, faces }: Judged,
+): Promise<Buffer[]> {
+  const widths = OF_MOUTH.includes(fault) ? SHOWN.mouth : SHOWN.whole;
+  const other = between ?? { frames, faces };
+  const shown = [
+    [still, stillFace],
+    [other.frames[between ? at : 0], other.faces[between ? at : 0]],
+    [frames[at], faces[at]],
+  ] as const;
+  const cells = shown.map(([picture, face]) => picture && face && cell(picture, face, widths));
+  return (await Promise.all(cells)).filter((one) => one !== undefined);
 }

@@ -14,7 +14,7 @@ import { fillPolygon, grow, type Plane, plane } from '@semblance/vision/plane/pl
 import { lab, linear } from './cases/colour.ts';
 
 /** Skin that no feature reaches: both cheeks and both sides of the jaw. */
-const CHEEKS = [
+export const CHEEKS = [
   [50, 205, 187, 123, 117],
   [280, 425, 411, 352, 346],
 ] as const;
@@ -203,7 +203,7 @@ export function meanLab(picture: Picture, mask: Plane): number[] {
 const minus = (a: readonly number[], b: readonly number[]): number[] => a.map((v, i) => v - (b[i] as number));
 
 /** Returns the mean Laplacian of green in an area, plus the noise of rounding. */
-function edges({ width, height, data }: Picture, mask: Plane): number {
+export function edges({ width, height, data }: Picture, mask: Plane): number {
   let [sum, count] = [0, 0];
   const at = (i: number): number => data[i * 3 + 1] as number;
   for (let i = width; i < mask.data.length - width; i++) {

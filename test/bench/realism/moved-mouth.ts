@@ -7,9 +7,14 @@ import { lab, linear } from './cases/colour.ts';
 import { areaOf } from './measures.ts';
 
 /** Opening of a mouth, as a share of the distance of the eyes' outer corners, from which its inside is looked at. */
-const OPEN = 0.1;
+const OPEN = 0.06;
 /** Least number of pixels of a mouth's inside that say something about its tones. */
 const PIXELS = 40;
+
+/** Width of the rim of the opening, as a share of the face's width: the mesh is as exact. */
+const RIM = 0.008;
+/** Share of the lightness of the whites below which a tone is no tooth. */
+const DARK = 0.5;
 
 /** What the inside of an open mouth looks like. L* runs from 0 to 100. */
 export interface Inside {
@@ -17,20 +22,22 @@ export interface Inside {
   readonly dark: number;
   /** By how much its lightest part is lighter than the whites of the still's eyes and its teeth, L*. */
   readonly bright: number;
-  /** Share of it that has one and the same tone. */
+  /** Share of it that has one and the same dark tone, beyond that of the still's mouth. */
   readonly flat: number;
 }
 
 /** Returns the tones of an open mouth against the still's; undefined for one that is closed or small. */
 export function insideOf(still: Tones, frame: Picture, face: Face): Inside | undefined {
   if (apertures(face).mouth < OPEN) return undefined;
-  const inside = labsOf(frame, grow(areaOf(frame, face, [LIPS_INNER]), -0.008 * face.width));
+  const mouth = areaOf(frame, face, [LIPS_INNER]);
+  const inside = labsOf(frame, grow(mouth, -RIM * face.width));
   if (inside.length < PIXELS) return undefined;
   const lights = inside.map(([l]) => l);
+  const whole = labsOf(frame, grow(mouth, RIM * face.width));
   return {
     dark: Math.max(0, still.darkest - ranked(lights, 0.05)),
     bright: Math.max(0, ranked(lights, 0.95) - still.white),
-    flat: oneTone(inside),
+    flat: Math.max(0, oneTone(whole, DARK * still.white) - still.flat),
   };
 }
 
@@ -38,6 +45,8 @@ export function insideOf(still: Tones, frame: Picture, face: Face): Inside | und
 export interface Tones {
   readonly darkest: number;
   readonly white: number;
+  /** Share of the opening of the mouth that has one dark tone. */
+  readonly flat: number;
 }
 
 export function tonesOf(still: Picture, face: Face): Tones {
@@ -48,7 +57,10 @@ export function tonesOf(still: Picture, face: Face): Tones {
     // The mesh often runs through the teeth.
     lights(grow(areaOf(still, face, [LIPS_INNER]), 0.02 * face.width)),
   ];
-  return { darkest: ranked(own, 0.003), white: Math.max(...whites.map((list) => ranked(list, 0.97))) };
+  const white = Math.max(...whites.map((list) => ranked(list, 0.97)));
+  const mouth = labsOf(still, grow(areaOf(still, face, [LIPS_INNER]), RIM * face.width));
+  const isOpen = apertures(face).mouth >= OPEN && mouth.length >= PIXELS;
+  return { darkest: ranked(own, 0.003), white, flat: isOpen ? oneTone(mouth, DARK * white) : 0 };
 }
 
 type Lab = readonly [number, number, number];
@@ -68,15 +80,17 @@ function ranked(values: readonly number[], share: number): number {
 /** Distance of colours that count as one tone, Lab. */
 const ONE_TONE = 6;
 
-/** Returns the largest share of colours that lie close to one of them. */
-function oneTone(colours: readonly Lab[]): number {
+/** Returns the largest share of colours that lie close to one of them that is dark. */
+function oneTone(colours: readonly Lab[], darker: number): number {
+  const dark = colours.filter(([l]) => l < darker);
   let most = 0;
   // A few of them as middles find every tone that covers much.
-  const step = Math.max(1, Math.floor(colours.length / 150));
-  for (let k = 0; k < colours.length; k += step) {
-    const [l, a, b] = colours[k] as Lab;
-    let count = 0;
-    for (const other of colours) if (Math.hypot(other[0] - l, other[1] - a, other[2] - b) < ONE_TONE) count++;
+  const step = Math.max(1, Math.floor(dark.length / 150));
+  for (let k = 0; k < dark.length; k += step) {
+    const [l, a, b] = dark[k] as Lab;
+    const count = dark.filter(
+      (other) => Math.hypot(other[0] - l, other[1] - a, other[2] - b) < ONE_TONE,
+    ).length;
     most = Math.max(most, count / colours.length);
   }
   return most;

@@ -1,6 +1,6 @@
 import { seeded } from '@semblance/testkit/sound/random';
 import { pointOf } from '@semblance/vision/face-mesh';
-import { areaOf, meanLab } from '../measures.ts';
+import { areaOf, CHEEKS, meanLab } from '../measures.ts';
 import { evenSized } from './animated.ts';
 import { type DegradationName, degrade } from './degrade.ts';
 import type { Portrait } from './portrait.ts';
@@ -19,7 +19,7 @@ interface Kind {
 }
 
 /** Share of the portraits from which those of a trait are drawn: those that show it most. */
-const MOST = 0.12;
+const MOST = 0.06;
 
 const KINDS: Readonly<Record<string, Kind>> = {
   smiling: { is: ({ traits }) => traits.teeth > 0.25 },
@@ -66,11 +66,6 @@ const BEARD = [
   [194, 32, 140, 171, 175, 396, 369, 262, 418, 421, 200, 201],
   [98, 2, 327, 391, 393, 164, 167, 165],
 ];
-const CHEEKS = [
-  [50, 205, 187, 123, 117],
-  [280, 425, 411, 352, 346],
-];
-
 /** Returns by how much the skin where a beard grows is darker than the cheeks. A shadow is on one of the two parts. */
 function beardOf({ picture, face }: Portrait): number {
   const [cheeks = 0] = meanLab(picture, areaOf(picture, face, CHEEKS));
