@@ -11,7 +11,7 @@ import { type Driver, judgeMotion, prepareDriver } from './judged-motion.ts';
 import { withMedia } from './with-media.ts';
 
 /** Kinds of cases in which a still is animated. */
-export const ANIMATED = ['motion', 'avatar'] as const;
+export const ANIMATED = ['animated: motion', 'animated: avatar'] as const;
 export type AnimatedKind = (typeof ANIMATED)[number];
 /** Stills of each kind. */
 const EACH = 12;
@@ -28,11 +28,11 @@ export async function* animationCases(
   const others = portraits.filter(({ label }) => !taken.has(label));
   const speaking = await chooseStills(others, EACH, seed + 1);
   const speech = await findSpeechTools();
-  if (kinds.includes('avatar') && !speech.available) say(`no avatars: ${speech.reason}`);
+  if (kinds.includes('animated: avatar') && !speech.available) say(`no avatars: ${speech.reason}`);
   yield* withMedia(say, async function* (media, folder) {
     const judges = { ...networks, people: await openPersonFinder() };
     try {
-      if (kinds.includes('motion')) {
+      if (kinds.includes('animated: motion')) {
         const drivers: Driver[] = [];
         for (const name of Object.keys(DRIVERS) as DriverName[])
           drivers.push(await prepareDriver(name, judges, media, folder));
@@ -41,7 +41,7 @@ export async function* animationCases(
           yield await judgeMotion(still, driver, judges, media, join(folder, `motion-${k}`));
         }
       }
-      if (kinds.includes('avatar') && speech.available)
+      if (kinds.includes('animated: avatar') && speech.available)
         for (const [k, still] of speaking.entries())
           yield await judgeAvatar(still, speech, judges, media, join(folder, `avatar-${k}`));
     } finally {

@@ -21,8 +21,8 @@ import { backgroundChange, shoulderJump, strayEdges } from './moved-picture.ts';
 
 /** Interval between frames that are measured like pictures. */
 const SAMPLED = 7;
-/** Difference of openings, as a share of the distance of the eyes' corners, up to which mouths are equally open. */
-const ALIKE = 0.03;
+/** Share of an opening up to which another one differs that is as wide. */
+const ALIKE = 0.15;
 
 /** Networks that judge what is animated. */
 export interface AnimationJudges extends Judges {
@@ -100,12 +100,15 @@ async function picturesOf({ still, frames }: Animation, { stillFace, faces }: Se
     distances += distance;
     count++;
     if (distance > worst) [worst, at.landmarks] = [distance, n];
+    sharp.push(edges(frame, areaOf(frame, face, [FACE_OVAL])) / ownEdges);
+    const person = await personIn(frame, judges);
+    // What is background is not known without the person.
+    if (!whole || !person) continue;
     const moved = {
       ...{ still, frame },
-      people: { still: whole, frame: await personIn(frame, judges) },
+      people: { still: whole, frame: person },
       faces: { still: stillFace, frame: face },
     };
-    sharp.push(edges(frame, areaOf(frame, face, [FACE_OVAL])) / ownEdges);
     const { far: background, beside } = backgroundChange(moved);
     const values = {
       background,
@@ -121,10 +124,12 @@ async function picturesOf({ still, frames }: Animation, { stillFace, faces }: Se
   return { measures: { ...measures, landmarks, sharpness }, at };
 }
 
-async function personIn(picture: Picture, { people }: AnimationJudges): Promise<Plane> {
+/** Returns what a person covers of a picture; undefined where none is seen. */
+async function personIn(picture: Picture, { people }: AnimationJudges): Promise<Plane | undefined> {
   const { width, height } = picture;
   const person = await people.find(picture);
-  const mask = person ? maskInPicture(person.mask, width, height) : new Uint8Array(width * height);
+  if (!person) return undefined;
+  const mask = maskInPicture(person.mask, width, height);
   return { width, height, data: Float32Array.from(mask, (value) => value / 255) };
 }
 
@@ -132,7 +137,7 @@ function mouthsOf({ still, frames, closed }: Animation, { stillFace, faces }: Se
   const tones = tonesOf(still, stillFace);
   const [ownTeeth, ownOpening] = [teethArea(still, stillFace), apertures(stillFace).mouth];
   const insides: (Inside & { n: number })[] = [];
-  const alike: number[] = [];
+  const alike: { ratio: number; n: number }[] = [];
   let [shut, shutAt] = [0, 0];
   for (const [n, face] of faces.entries()) {
     const frame = frames[n] as Picture;
@@ -140,10 +145,12 @@ function mouthsOf({ still, frames, closed }: Animation, { stillFace, faces }: Se
     if (inside) insides.push({ ...inside, n });
     const area = teethArea(frame, face);
     if (closed(n) && area - ownTeeth > shut) [shut, shutAt] = [area - ownTeeth, n];
-    if (ownTeeth > TEETH && Math.abs(apertures(face).mouth - ownOpening) < ALIKE) alike.push(area / ownTeeth);
+    const isAlike = Math.abs(apertures(face).mouth - ownOpening) < ALIKE * ownOpening;
+    if (ownTeeth > TEETH && isAlike) alike.push({ ratio: area / ownTeeth, n });
   }
   const high = (name: keyof Inside) =>
     insides.toSorted((a, b) => a[name] - b[name])[Math.floor(0.8 * (insides.length - 1))];
+  const usual = alike.sort((a, b) => a.ratio - b.ratio)[alike.length >> 1];
   const [dark, bright, flat] = [high('dark'), high('bright'), high('flat')];
   return {
     measures: {
@@ -151,9 +158,15 @@ function mouthsOf({ still, frames, closed }: Animation, { stillFace, faces }: Se
       bright: bright?.bright,
       flat: flat?.flat,
       shut,
-      teeth: alike.length > 2 ? alike.sort((a, b) => a - b)[alike.length >> 1] : undefined,
+      teeth: alike.length > 2 ? usual?.ratio : undefined,
     },
-    at: { dark: dark?.n ?? 0, bright: bright?.n ?? 0, flat: flat?.n ?? 0, shut: shutAt },
+    at: {
+      dark: dark?.n ?? 0,
+      bright: bright?.n ?? 0,
+      flat: flat?.n ?? 0,
+      shut: shutAt,
+      teeth: usual?.n ?? 0,
+    },
   };
 }
 

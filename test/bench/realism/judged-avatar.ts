@@ -29,7 +29,7 @@ export async function judgeAvatar(
   folder: string,
 ): Promise<Case> {
   const name = `${still.label} (${still.kind})`;
-  const place = { kind: 'avatar', measures: undefined, likeness: undefined };
+  const place = { kind: 'animated: avatar', measures: undefined, likeness: undefined };
   const image = await writeStill(still, folder);
   const nothing = () => undefined;
   const { signal } = new AbortController();

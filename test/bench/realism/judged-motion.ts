@@ -43,7 +43,7 @@ export async function judgeMotion(
   folder: string,
 ): Promise<Case> {
   const name = `${still.label} (${still.kind})`;
-  const place = { kind: 'motion', measures: undefined, likeness: undefined };
+  const place = { kind: 'animated: motion', measures: undefined, likeness: undefined };
   const image = await writeStill(still, folder);
   const nothing = () => undefined;
   const { signal } = new AbortController();

@@ -247,10 +247,15 @@ export function shoulderJump({ still, frame, people, faces }: Moved): number {
   const jumps: number[] = [];
   for (const [r, row] of rows.entries())
     for (const [c, move] of row.entries())
-      for (const other of [row[c + 1], rows[r + 1]?.[c]])
+      for (const other of [next((k) => row[c + k]), next((k) => rows[r + k]?.[c])])
         if (move && other) jumps.push(Math.hypot(move.dx - other.dx, move.dy - other.dy) / iod);
   jumps.sort((a, b) => b - a);
   return jumps[1] ?? 0;
+}
+
+/** Returns the nearest block that was found; those on a tear are not. */
+function next(at: (steps: number) => Shift | undefined): Shift | undefined {
+  return at(1) ?? at(2) ?? at(3);
 }
 
 /** Difference from a block's second best place by which its best one is told, in levels. */

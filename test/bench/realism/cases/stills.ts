@@ -62,7 +62,7 @@ export async function chooseStills(
 }
 
 /** Skin that a beard covers, beside the mouth and on the chin, and that above it. */
-const BEARD = [
+export const BEARD = [
   [194, 32, 140, 171, 175, 396, 369, 262, 418, 421, 200, 201],
   [98, 2, 327, 391, 393, 164, 167, 165],
 ];
