@@ -13,8 +13,8 @@ import { withMedia } from './with-media.ts';
 /** Kinds of cases in which a still is animated. */
 export const ANIMATED = ['animated: motion', 'animated: avatar'] as const;
 export type AnimatedKind = (typeof ANIMATED)[number];
-/** Stills of each kind. */
-const EACH = 12;
+/** Stills that are moved, and that speak: one of each sort, and the first three sorts twice. */
+const EACH = 13;
 
 /** Animates portraits: by drivers, two stills in turn by each, and by a sentence that they speak. */
 export async function* animationCases(

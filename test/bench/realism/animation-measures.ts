@@ -10,6 +10,8 @@ export interface AnimationMeasures {
   readonly edges: number;
   /** Largest jump between neighbouring parts of the clothes, in eye distances. */
   readonly shoulders: number;
+  /** Points on the clothes that differ from all around them and from the still: of the frames the median. */
+  readonly specks: number;
   /**
    * Rise of the mean distance between the mesh and the landmarks of a detector that the engine does not use, against
    * the still, % of the face's width.
@@ -67,25 +69,32 @@ export const ANIMATION_LIMITS: Readonly<Record<MeasureName, readonly [number, nu
   edges: [0, 0.3],
   // Lapels, ties and necks bend by up to 0.055; a row of the jacket that stays while the next moves is at 0.1.
   shoulders: [0, 0.09],
+  // Clean clothes have 0 to 2; a dotted line along the border of the moved part, 4 to 14.
+  specks: [0, 3],
   // Turned heads with talking mouths reach 0.8; a face that comes apart is above 2.
   landmarks: [0, 1.5],
   // Frames of a video are resampled: 0.66 to 0.81. Less looks out of focus beside the clothes.
   sharpness: [0.6, 1.5],
+  // The back of a mouth that is lit is up to 5 darker than all else in a bright face; a black hole, more than 10.
   dark: [0, 8],
-  bright: [0, 4],
+  // Teeth that look like the still's are up to 5 lighter than what it shows of white; drawn ones that shine, 7 to 12.
+  bright: [0, 6],
   // Mouths that show their teeth reach 0.2; a flat brown one that was drawn below few teeth is above.
   flat: [0, 0.24],
   // A line of a few pixels between lips says nothing.
   shut: [0, 0.004],
+  // Teeth that stay are 0.65 to 1.1 of the still's; lips that close over them while the mouth is open, 0.3.
   teeth: [0.6, 1.6],
-  // Heads that turn under fixed light reach 1.4.
-  flicker: [0, 1.8],
+  // Glasses that reflect on a head that turns reach 1.8; another complexion in every fourth frame is at 4.
+  flicker: [0, 2],
   // The noise of the mesh is 1.2; a smile that stays shut, or one that is taken for rest, is above 4.
   cutPoints: [0, 4],
   cutPixels: [0, 12],
   // A mouth that keeps its whole smile while it speaks is at 1.
   smile: [0.7, 0.985],
+  // Mouths that return to the still's are within 0.03; one that stays open at a vowel is above 0.08.
   pause: [0, 0.04],
+  // People who speak blink about three times.
   blinks: [1, 6],
   // Less looks like a picture, more like somebody who walks off.
   head: [0.03, 0.3],

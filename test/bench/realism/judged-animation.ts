@@ -16,6 +16,7 @@ import { eyeDistance } from './identity-measures.ts';
 import type { Judges } from './judged-case.ts';
 import { meshes } from './judged-clip.ts';
 import { areaOf, edges, REGION_NAMES, regionColours, TEETH, teethArea } from './measures.ts';
+import { specks } from './moved-clothes.ts';
 import { type Inside, insideOf, tonesOf } from './moved-mouth.ts';
 import { backgroundChange, shoulderJump, strayEdges } from './moved-picture.ts';
 
@@ -91,7 +92,7 @@ async function picturesOf({ still, frames }: Animation, { stillFace, faces }: Se
   const own = await judges.landmarks(still, stillFace);
   const measures = { background: 0, beside: 0, edges: 0, shoulders: 0 };
   const ownEdges = edges(still, areaOf(still, stillFace, [FACE_OVAL]));
-  const sharp: number[] = [];
+  const [sharp, points]: [number[], number[]] = [[], []];
   const at = { background: 0, beside: 0, edges: 0, shoulders: 0, landmarks: 0 };
   let [distances, worst, count] = [0, 0, 0];
   for (let n = 0; n < faces.length; n += SAMPLED) {
@@ -110,6 +111,7 @@ async function picturesOf({ still, frames }: Animation, { stillFace, faces }: Se
       faces: { still: stillFace, frame: face },
     };
     const { far: background, beside } = backgroundChange(moved);
+    points.push(specks(moved));
     const values = {
       background,
       beside,
@@ -119,9 +121,13 @@ async function picturesOf({ still, frames }: Animation, { stillFace, faces }: Se
     for (const name of ['background', 'beside', 'edges', 'shoulders'] as const)
       if (values[name] > measures[name]) [measures[name], at[name]] = [values[name], n];
   }
-  const sharpness = sharp.sort((a, b) => a - b)[sharp.length >> 1] ?? 0;
+  const measured = { sharpness: middle(sharp), specks: middle(points) };
   const landmarks = Math.max(0, distances / Math.max(1, count) - own);
-  return { measures: { ...measures, landmarks, sharpness }, at };
+  return { measures: { ...measures, ...measured, landmarks }, at };
+}
+
+function middle(values: number[]): number {
+  return values.sort((a, b) => a - b)[values.length >> 1] ?? 0;
 }
 
 /** Returns what a person covers of a picture; undefined where none is seen. */

@@ -7,6 +7,7 @@ import type { Plane } from '@semblance/vision/plane/plane';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { ANIMATION_LIMITS } from './animation-measures.ts';
 import { eyeDistance } from './identity-measures.ts';
+import { specks } from './moved-clothes.ts';
 import { backgroundChange, type Moved, shoulderJump, strayEdges } from './moved-picture.ts';
 
 const SIZE = { width: 360, height: 400, channels: 3 } as const;
@@ -117,6 +118,21 @@ describe('the background of an animated picture', () => {
       return Math.abs(x - left) < 2 && y < PERSON.head ? 150 : own(x, y);
     });
     expect(strayEdges(ghost)).toBeGreaterThan(most('edges'));
+  });
+});
+
+describe('the clothes of an animated picture', () => {
+  const row = (x: number, y: number): boolean => y === 330 && x % 6 === 0 && x > 100 && x < 200;
+
+  it('have no specks that the still has too', () => {
+    const spotted = with_(moved(PLAIN), (x, y, own) => (row(x, y) ? own(x, y) + 40 : own(x, y)));
+    expect(specks(moved(PLAIN))).toBe(0);
+    expect(specks({ ...spotted, still: spotted.frame })).toBe(0);
+  });
+
+  it('have specks where the still has none', () => {
+    const spotted = with_(moved(PLAIN), (x, y, own) => (row(x, y) ? own(x, y) + 40 : own(x, y)));
+    expect(specks(spotted)).toBeGreaterThan(most('specks'));
   });
 });
 

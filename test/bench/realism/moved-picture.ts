@@ -199,7 +199,7 @@ function steps({ width, height, data }: Picture): Plane {
 }
 
 /** Returns the largest value within a square around each pixel. */
-function greatest(source: Plane, radius: number): Plane {
+export function greatest(source: Plane, radius: number): Plane {
   const { width, height } = source;
   const pass = (from: Plane, step: number, length: number): Plane => {
     const out = plane(width, height);

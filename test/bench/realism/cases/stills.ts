@@ -22,6 +22,7 @@ interface Kind {
 const MOST = 0.06;
 
 const KINDS: Readonly<Record<string, Kind>> = {
+  'patterned background': { by: patternOf },
   smiling: { is: ({ traits }) => traits.teeth > 0.25 },
   'closed lips': { is: ({ traits }) => traits.opening < 0.03 },
   glasses: { is: ({ traits }) => traits.glasses },
@@ -30,7 +31,6 @@ const KINDS: Readonly<Record<string, Kind>> = {
   'light skin': { by: ({ traits }) => traits.lightness },
   'black and white': { changed: 'grey' },
   'plain background': { by: (portrait) => -patternOf(portrait) },
-  'patterned background': { by: patternOf },
   'small face': { changed: 'small-face' },
 };
 const STILLS = Object.keys(KINDS);
