@@ -82,7 +82,7 @@ export const ANIMATION_LIMITS: Readonly<Record<MeasureName, readonly [number, nu
   // Mouths that show their teeth reach 0.2; a flat brown one that was drawn below few teeth is above.
   flat: [0, 0.24],
   // A line of a few pixels between lips says nothing.
-  shut: [0, 0.004],
+  shut: [0, 0.006],
   // Teeth that stay are 0.65 to 1.1 of the still's; lips that close over them while the mouth is open, 0.3.
   teeth: [0.6, 1.6],
   // Glasses that reflect on a head that turns reach 1.8; another complexion in every fourth frame is at 4.

@@ -16,9 +16,9 @@ import { eyeDistance } from './identity-measures.ts';
 import type { Judges } from './judged-case.ts';
 import { meshes } from './judged-clip.ts';
 import { areaOf, edges, REGION_NAMES, regionColours, TEETH, teethArea } from './measures.ts';
-import { specks } from './moved-clothes.ts';
+import { shoulderJump, specks } from './moved-clothes.ts';
 import { type Inside, insideOf, tonesOf } from './moved-mouth.ts';
-import { backgroundChange, shoulderJump, strayEdges } from './moved-picture.ts';
+import { backgroundChange, strayEdges } from './moved-picture.ts';
 
 /** Interval between frames that are measured like pictures. */
 const SAMPLED = 7;

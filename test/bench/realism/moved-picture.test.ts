@@ -7,8 +7,8 @@ import type { Plane } from '@semblance/vision/plane/plane';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { ANIMATION_LIMITS } from './animation-measures.ts';
 import { eyeDistance } from './identity-measures.ts';
-import { specks } from './moved-clothes.ts';
-import { backgroundChange, type Moved, shoulderJump, strayEdges } from './moved-picture.ts';
+import { shoulderJump, specks } from './moved-clothes.ts';
+import { backgroundChange, type Moved, strayEdges } from './moved-picture.ts';
 
 const SIZE = { width: 360, height: 400, channels: 3 } as const;
 const PERSON = { x: 180, head: 150, rx: 62, ry: 82, shoulders: 245 };
@@ -104,6 +104,13 @@ describe('the background of an animated picture', () => {
     );
     expect(backgroundChange(dragged).beside).toBeGreaterThan(most('beside'));
     expect(backgroundChange(moved(FLAG)).beside).toBe(0);
+  });
+
+  it('is unchanged beside an earring that moves with the head', () => {
+    const ring = (dx: number) => (x: number, y: number, own: (x: number, y: number) => number) =>
+      Math.hypot(x - dx - PERSON.x - PERSON.rx - 0.35 * iod, y - PERSON.head - 10) < 6 ? 240 : own(x, y);
+    const [still, frame] = [ring(0), ring(9)].map((drawing) => with_(moved(PLAIN), drawing));
+    expect(backgroundChange({ ...(frame as Moved), still: (still as Moved).frame }).beside).toBe(0);
   });
 
   it('has no stray edges behind a head that moves before a plain wall or a flag', () => {

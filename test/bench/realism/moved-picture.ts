@@ -39,11 +39,15 @@ export function backgroundChange({ still, frame, people, faces }: Moved): { far:
     ...shown,
     data: away.data.map((value) => (value > from * iod && value <= to * iod ? 1 : 0)),
   });
-  const shift = bestShift(still, frame, beyond(FAR));
+  const far = beyond(FAR);
+  const shift = bestShift(still, frame, far);
+  const known = coloursOf(still, far);
+  const near = above(beyond(OUTLINE, FAR), faces, -0.2);
+  const beside = ofColours(frame, known, ofColours(still, known, near));
   const side = (share: number): number => Math.max(6, Math.round(share * iod));
   return {
-    far: changeWithin(beyond(FAR), { still, frame, shift, side: side(SQUARE.far) }),
-    beside: changeWithin(above(beyond(OUTLINE, FAR), faces, -0.2), {
+    far: changeWithin(far, { still, frame, shift, side: side(SQUARE.far) }),
+    beside: changeWithin(beside, {
       still,
       frame,
       shift,
@@ -52,7 +56,39 @@ export function backgroundChange({ still, frame, people, faces }: Moved): { far:
   };
 }
 
-interface Shift {
+/** Bits of a channel that tell colours apart, and the least number of pixels that make one a colour of an area. */
+const BITS = 4;
+const FEW = 4;
+
+/** Returns 1 for the colours of an area, and for those beside them. */
+function coloursOf({ data }: Picture, area: Plane): Uint8Array {
+  const side = 1 << BITS;
+  const counts = new Uint32Array(side ** 3);
+  for (let i = 0; i < area.data.length; i++)
+    if (area.data[i]) counts[colourAt(data, i)] = (counts[colourAt(data, i)] as number) + 1;
+  const out = new Uint8Array(side ** 3);
+  for (const [at, count] of counts.entries()) {
+    if (count < FEW) continue;
+    const [r, g, b] = [at >> (2 * BITS), (at >> BITS) & (side - 1), at & (side - 1)];
+    for (let x = Math.max(0, r - 1); x <= Math.min(side - 1, r + 1); x++)
+      for (let y = Math.max(0, g - 1); y <= Math.min(side - 1, g + 1); y++)
+        for (let z = Math.max(0, b - 1); z <= Math.min(side - 1, b + 1); z++)
+          out[(((x << BITS) | y) << BITS) | z] = 1;
+  }
+  return out;
+}
+
+function colourAt(data: Picture['data'], i: number): number {
+  const bits = (c: number): number => (data[i * 3 + c] as number) >> (8 - BITS);
+  return (((bits(0) << BITS) | bits(1)) << BITS) | bits(2);
+}
+
+/** Returns the pixels of a mask that have known colours: loose hair and earrings, which move with the head, do not. */
+function ofColours({ data }: Picture, known: Uint8Array, mask: Plane): Plane {
+  return { ...mask, data: mask.data.map((value, i) => (known[colourAt(data, i)] ? value : 0)) };
+}
+
+export interface Shift {
   readonly dx: number;
   readonly dy: number;
 }
@@ -213,97 +249,4 @@ export function greatest(source: Plane, radius: number): Plane {
     return out;
   };
   return pass(pass(source, 1, width), width, height);
-}
-
-/** Side of the blocks of clothes that are followed, interval between them, and farthest move, in eye distances. */
-const BLOCK = { side: 0.3, apart: 0.12, most: 0.24 } as const;
-/** Least standard deviation of a block's levels with which its place is known. */
-const TEXTURE = 9;
-/** Mean difference of levels up to which a block is found again. */
-const FOUND = 9;
-
-/**
- * Returns by how much neighbouring blocks of the clothes move apart, in eye distances: the second largest jump. Each
- * block is looked for in the frame; a smooth lean of the shoulders moves neighbours alike.
- */
-export function shoulderJump({ still, frame, people, faces }: Moved): number {
-  const { width, height } = still;
-  const iod = eyeDistance(faces.still);
-  const side = Math.max(8, Math.round(BLOCK.side * iod));
-  const apart = Math.max(3, Math.round(BLOCK.apart * iod));
-  const top = Math.round(pointOf(faces.still.points, 152).y + 0.45 * iod);
-  const rows: (Shift | undefined)[][] = [];
-  for (let y = top; y + side < height; y += apart) {
-    const row: (Shift | undefined)[] = [];
-    for (let x = 0; x + side < width; x += apart) {
-      const middle = (y + (side >> 1)) * width + x + (side >> 1);
-      const onPerson = (people.still.data[middle] as number) > 0.5;
-      row.push(
-        onPerson ? moveOf(still, frame, { x, y, side, most: Math.round(BLOCK.most * iod) }) : undefined,
-      );
-    }
-    rows.push(row);
-  }
-  const jumps: number[] = [];
-  for (const [r, row] of rows.entries())
-    for (const [c, move] of row.entries())
-      for (const other of [next((k) => row[c + k]), next((k) => rows[r + k]?.[c])])
-        if (move && other) jumps.push(Math.hypot(move.dx - other.dx, move.dy - other.dy) / iod);
-  jumps.sort((a, b) => b - a);
-  return jumps[1] ?? 0;
-}
-
-/** Returns the nearest block that was found; those on a tear are not. */
-function next(at: (steps: number) => Shift | undefined): Shift | undefined {
-  return at(1) ?? at(2) ?? at(3);
-}
-
-/** Difference from a block's second best place by which its best one is told, in levels. */
-const SURE = 5;
-
-/** Returns where a block of the still is in the frame; undefined where its place cannot be told. */
-function moveOf(
-  still: Picture,
-  frame: Picture,
-  {
-    x,
-    y,
-    side,
-    most,
-  }: { readonly x: number; readonly y: number; readonly side: number; readonly most: number },
-): Shift | undefined {
-  const { width, height } = still;
-  if (!isTextured(still, x, y, side)) return undefined;
-  const tried: (Shift & { readonly by: number })[] = [];
-  for (let dy = -most; dy <= most; dy++)
-    for (let dx = -most; dx <= most; dx++) {
-      if (x + dx < 0 || x + dx + side >= width || y + dy < 0 || y + dy + side >= height) continue;
-      let sum = 0;
-      for (let v = 0; v < side; v += 2)
-        for (let u = 0; u < side; u += 2) {
-          const i = ((y + v) * width + x + u) * 3 + 1;
-          sum += Math.abs((frame.data[i + (dy * width + dx) * 3] as number) - (still.data[i] as number));
-        }
-      tried.push({ dx, dy, by: sum / Math.ceil(side / 2) ** 2 });
-    }
-  const best = tried.reduce((least, one) => (one.by < least.by ? one : least));
-  // Stripes and checks look alike in several places.
-  const beside = tried.filter(({ dx, dy }) => Math.hypot(dx - best.dx, dy - best.dy) > side / 4);
-  const second = Math.min(...beside.map(({ by }) => by));
-  return best.by < FOUND && second > best.by + SURE ? best : undefined;
-}
-
-/** Whether a block differs from itself moved in any direction, so that its place can be told. */
-function isTextured({ width, data }: Picture, x: number, y: number, side: number): boolean {
-  let [xx, xy, yy] = [0, 0, 0];
-  for (let v = 1; v < side - 1; v++)
-    for (let u = 1; u < side - 1; u++) {
-      const i = ((y + v) * width + x + u) * 3 + 1;
-      const gx = ((data[i + 3] as number) - (data[i - 3] as number)) / 2;
-      const gy = ((data[i + width * 3] as number) - (data[i - width * 3] as number)) / 2;
-      [xx, xy, yy] = [xx + gx * gx, xy + gx * gy, yy + gy * gy];
-    }
-  const count = (side - 2) ** 2;
-  const least = (xx + yy - Math.hypot(xx - yy, 2 * xy)) / 2;
-  return Math.sqrt(least / count) > TEXTURE / 2;
 }

@@ -65,17 +65,25 @@ export function blinksOf(
   frames: readonly Picture[],
   faces: readonly Face[],
 ): number[] {
-  const own = EYES.map((points) => eyeOf(still.picture, still.face, points));
-  const alike = faces.map((face, n) =>
-    Math.max(
-      ...EYES.map((points, k) => likeness(own[k] as Float64Array, eyeOf(frames[n] as Picture, face, points))),
-    ),
-  );
+  const alike = alikeOf(still, frames, faces);
   const shut = alike.map((value, n) => {
     const around = alike.slice(Math.max(0, n - AROUND), n + AROUND + 1).sort((a, b) => a - b);
     return value < (around[around.length >> 1] as number) - BLINK;
   });
   return shut.flatMap((now, n) => (now && !shut[n - 1] ? [n] : []));
+}
+
+export function alikeOf(
+  still: { readonly picture: Picture; readonly face: Face },
+  frames: readonly Picture[],
+  faces: readonly Face[],
+): number[] {
+  const own = EYES.map((points) => eyeOf(still.picture, still.face, points));
+  return faces.map((face, n) =>
+    Math.max(
+      ...EYES.map((points, k) => likeness(own[k] as Float64Array, eyeOf(frames[n] as Picture, face, points))),
+    ),
+  );
 }
 
 const EYES = [RIGHT_EYE, LEFT_EYE];
