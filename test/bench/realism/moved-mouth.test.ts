@@ -1,7 +1,7 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import { openPortraits, type Portrait } from '@semblance/testkit/engine-builtin/portraits';
 import { ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
-import { LIPS_INNER } from '@semblance/vision/face-regions';
+import { LIPS_INNER, LIPS_OUTER } from '@semblance/vision/face-regions';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { ANIMATION_LIMITS } from './animation-measures.ts';
 import { areaOf } from './measures.ts';
@@ -52,6 +52,15 @@ describe('the inside of a mouth', () => {
     expect(insideOf(tonesOf(pale, portrait.face), hole, portrait.face)?.dark).toBeGreaterThan(
       ANIMATION_LIMITS.dark[1],
     );
+  });
+
+  it('is not flat where the mesh takes dark lips for it', () => {
+    const { picture, face } = portrait;
+    const lips = areaOf(picture, face, [LIPS_OUTER]);
+    const dark = picture.data.slice();
+    for (let i = 0; i < lips.data.length; i++) if (lips.data[i]) dark.set([70, 35, 30], i * 3);
+    const still = { ...picture, data: dark };
+    expect(insideOf(tonesOf(still, face), still, face)?.flat).toBe(0);
   });
 
   it('is flat where it is filled with one brown', () => {

@@ -1,7 +1,7 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import { apertures } from '@semblance/testkit/quality/measures';
 import type { Face } from '@semblance/vision/face-mesh';
-import { FACE_OVAL, LEFT_EYE, LIPS_INNER, RIGHT_EYE } from '@semblance/vision/face-regions';
+import { FACE_OVAL, LEFT_EYE, LIPS_INNER, LIPS_OUTER, RIGHT_EYE } from '@semblance/vision/face-regions';
 import { grow, type Plane } from '@semblance/vision/plane/plane';
 import { lab, linear } from './cases/colour.ts';
 import { areaOf } from './measures.ts';
@@ -13,6 +13,8 @@ const PIXELS = 40;
 
 /** Width of the rim of the opening, as a share of the face's width: the mesh is as exact. */
 const RIM = 0.008;
+/** Least by which the inside is darker than the lips: on dark skin these are dark too. */
+const LIPS_DARKER = 10;
 /** Share of the lightness of the whites below which a tone is no tooth. */
 const DARK = 0.5;
 
@@ -37,7 +39,7 @@ export function insideOf(still: Tones, frame: Picture, face: Face): Inside | und
   return {
     dark: Math.max(0, still.darkest - ranked(lights, 0.05)),
     bright: Math.max(0, ranked(lights, 0.95) - still.white),
-    flat: Math.max(0, oneTone(whole, DARK * still.white) - still.flat),
+    flat: Math.max(0, oneTone(whole, still.inner) - still.flat),
   };
 }
 
@@ -45,6 +47,8 @@ export function insideOf(still: Tones, frame: Picture, face: Face): Inside | und
 export interface Tones {
   readonly darkest: number;
   readonly white: number;
+  /** L* below which a tone is neither tooth nor lip. */
+  readonly inner: number;
   /** Share of the opening of the mouth that has one dark tone. */
   readonly flat: number;
 }
@@ -58,9 +62,13 @@ export function tonesOf(still: Picture, face: Face): Tones {
     lights(grow(areaOf(still, face, [LIPS_INNER]), 0.02 * face.width)),
   ];
   const white = Math.max(...whites.map((list) => ranked(list, 0.97)));
+  const lips = areaOf(still, face, [LIPS_OUTER]);
+  const opening = grow(areaOf(still, face, [LIPS_INNER]), 2 * RIM * face.width);
+  for (let i = 0; i < lips.data.length; i++) if (opening.data[i]) lips.data[i] = 0;
+  const inner = Math.min(DARK * white, ranked(lights(lips), 0.5) - LIPS_DARKER);
   const mouth = labsOf(still, grow(areaOf(still, face, [LIPS_INNER]), RIM * face.width));
   const isOpen = apertures(face).mouth >= OPEN && mouth.length >= PIXELS;
-  return { darkest: ranked(own, 0.003), white, flat: isOpen ? oneTone(mouth, DARK * white) : 0 };
+  return { darkest: ranked(own, 0.003), white, inner, flat: isOpen ? oneTone(mouth, inner) : 0 };
 }
 
 type Lab = readonly [number, number, number];
