@@ -85,7 +85,7 @@ export const ANIMATION_LIMITS: Readonly<Record<MeasureName, readonly [number, nu
   shut: [0, 0.006],
   // Teeth that stay are 0.65 to 1.1 of the still's; lips that close over them while the mouth is open, 0.3.
   teeth: [0.6, 1.6],
-  // Glasses that reflect on a head that turns reach 1.8; another complexion in every fourth frame is at 4.
+  // Glasses on a head that turns reach 1.8; another complexion in every fourth frame is at 4.
   flicker: [0, 2],
   // The noise of the mesh is 1.2; a smile that stays shut, or one that is taken for rest, is above 4.
   cutPoints: [0, 4],

@@ -8,12 +8,12 @@ import { grow } from '@semblance/vision/plane/plane';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ANIMATION_LIMITS, animationVerdict, type MeasureName } from './animation-measures.ts';
-import { animated, evenSized } from './cases/animated.ts';
+import { evenSized } from './cases/animated.ts';
 import { type AnimationJudges, apart, judgeAnimation } from './judged-animation.ts';
 import { openJudges } from './judged-case.ts';
 import { areaOf } from './measures.ts';
 
-/** Frames of the animations here: the head turns a little to one side and back. */
+/** Frames of the animations here: the whole picture sways. */
 const FRAMES = 15;
 
 let judges: AnimationJudges;
@@ -27,8 +27,7 @@ beforeAll(async () => {
   if (!portrait) throw new Error('no portrait');
   still = await evenSized(portrait.picture);
   face = portrait.face;
-  const draw = await animated(still, face);
-  frames = Array.from({ length: FRAMES }, (_, n) => draw({ yaw: 0.1 * Math.sin((Math.PI * n) / FRAMES) }));
+  frames = Array.from({ length: FRAMES }, (_, n) => shifted(still, Math.round(2 * Math.sin(n / 2))));
 }, 60_000);
 afterAll(() => judges.people.close());
 
@@ -36,6 +35,16 @@ const judged = (given: readonly Picture[], closed = false) =>
   judgeAnimation({ still, frames: given, closed: () => closed }, judges);
 const failed = async (given: readonly Picture[], closed = false): Promise<string[]> =>
   animationVerdict((await judged(given, closed)).measures).names;
+
+function shifted(picture: Picture, by: number): Picture {
+  const { width, data } = picture;
+  const out = data.slice();
+  for (let i = 0; i < data.length / 3; i++) {
+    const from = i - (i % width) + Math.min(width - 1, Math.max(0, (i % width) - by));
+    out.set(data.slice(from * 3, from * 3 + 3), i * 3);
+  }
+  return { ...picture, data: out };
+}
 
 /** Returns a picture with its pixels changed where a mask is set. */
 function painted(
@@ -69,7 +78,7 @@ describe('the limits of animated stills', () => {
 });
 
 describe('an animated still', () => {
-  it('is within all limits when its head turns a little', async () => {
+  it('is within all limits when it sways as a whole', async () => {
     expect(await failed(frames)).toEqual([]);
   }, 60_000);
 

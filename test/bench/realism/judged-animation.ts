@@ -176,8 +176,8 @@ function mouthsOf({ still, frames, closed }: Animation, { stillFace, faces }: Se
   };
 }
 
-/** Regions whose colour neither speech nor blinks change. */
-const STEADY = ['cheeks', 'under the eyes', 'between the brows'];
+/** Regions whose colour neither speech nor blinks change, and over which no bridge of glasses lies. */
+const STEADY = ['cheeks', 'under the eyes'];
 
 /**
  * Returns how far a region's mean colour in a frame is from the middle of those before and after it, beyond the
@@ -197,7 +197,7 @@ function flickerBeyond({ frames, driver }: Animation, faces: readonly Face[]): {
 }
 
 /** Returns for each frame but the first and last how far each region's colour is from the middle of its neighbours. */
-export function unsteadiness(frames: readonly Picture[], faces: readonly Face[]): number[][] {
+function unsteadiness(frames: readonly Picture[], faces: readonly Face[]): number[][] {
   const colours = faces.map((face, n) => regionColours(frames[n] as Picture, face));
   return colours.slice(1, -1).map((regions, i) =>
     regions.map((colour, r) => {

@@ -73,7 +73,8 @@ export function blinksOf(
   return shut.flatMap((now, n) => (now && !shut[n - 1] ? [n] : []));
 }
 
-export function alikeOf(
+/** Returns how like the still's the eyes of each frame are. */
+function alikeOf(
   still: { readonly picture: Picture; readonly face: Face },
   frames: readonly Picture[],
   faces: readonly Face[],
