@@ -6,9 +6,12 @@ import sharp from 'sharp';
 
 const CELL = 224;
 
-/** Returns a face and its surroundings as one picture of a contact sheet. */
-export async function cell(picture: Picture, face: Face): Promise<Buffer> {
-  const side = Math.round(face.width * 1.9);
+/**
+ * Returns a face and its surroundings as one picture of a contact sheet.
+ * @param widths side of the picture, in widths of the face
+ */
+export async function cell(picture: Picture, face: Face, widths = 1.9): Promise<Buffer> {
+  const side = Math.round(face.width * widths);
   const left = Math.round((face.points[4 * 3] as number) - side / 2);
   const top = Math.round((face.points[4 * 3 + 1] as number) - side * 0.55);
   const x = Math.max(0, left);

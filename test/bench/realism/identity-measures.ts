@@ -119,7 +119,8 @@ export function liesOn(face: Face, old: Face): boolean {
   return Math.hypot(a.x - b.x, a.y - b.y) < 0.3 * eyeDistance(old) && size > 0.8 && size < 1.25;
 }
 
-function eyeDistance({ points }: Face): number {
+/** Returns the distance between the middles of the eyes, in pixels. */
+export function eyeDistance({ points }: Pick<Face, 'points'>): number {
   const middle = (list: readonly number[], axis: number): number =>
     list.reduce((sum, i) => sum + (points[i * 3 + axis] as number), 0) / list.length;
   return Math.hypot(middle(LEFT_EYE, 0) - middle(RIGHT_EYE, 0), middle(LEFT_EYE, 1) - middle(RIGHT_EYE, 1));

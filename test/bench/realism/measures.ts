@@ -14,7 +14,7 @@ import { fillPolygon, grow, type Plane, plane } from '@semblance/vision/plane/pl
 import { lab, linear } from './cases/colour.ts';
 
 /** Skin that no feature reaches: both cheeks and both sides of the jaw. */
-const CHEEKS = [
+export const CHEEKS = [
   [50, 205, 187, 123, 117],
   [280, 425, 411, 352, 346],
 ] as const;
@@ -81,7 +81,7 @@ export const FLOORS: { readonly [key in Exclude<keyof Measures, 'patchAt'>]: rea
 /** Difference of brightness up to which a pixel of an object counts as kept. */
 const KEPT = 14;
 /** Least area of teeth that is compared, in squared face widths. */
-const TEETH = 0.004;
+export const TEETH = 0.004;
 /** How much less red than lips teeth are at least, Lab. Pale lips are no redder than cheeks. */
 const PALER = 3;
 /** Width by which the mouth is larger than its mesh, as a share of the face width. */
@@ -203,7 +203,7 @@ export function meanLab(picture: Picture, mask: Plane): number[] {
 const minus = (a: readonly number[], b: readonly number[]): number[] => a.map((v, i) => v - (b[i] as number));
 
 /** Returns the mean Laplacian of green in an area, plus the noise of rounding. */
-function edges({ width, height, data }: Picture, mask: Plane): number {
+export function edges({ width, height, data }: Picture, mask: Plane): number {
   let [sum, count] = [0, 0];
   const at = (i: number): number => data[i * 3 + 1] as number;
   for (let i = width; i < mask.data.length - width; i++) {
@@ -229,7 +229,7 @@ function teethRatio(
  * Returns the area of pixels between the lips that are as light as teeth and clearly less red than the lips, in
  * squared face widths.
  */
-function teethArea(picture: Picture, face: Face, occluder: Plane | undefined): number {
+export function teethArea(picture: Picture, face: Face, occluder?: Plane): number {
   const [lightest = 0, reddest = 0] = meanLab(picture, areaOf(picture, face, CHEEKS));
   // The mesh often runs through the teeth.
   const within = grow(areaOf(picture, face, [LIPS_INNER]), BEYOND_MESH * face.width);

@@ -3,6 +3,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type BenchContext, figure, type Row, type Section, unmeasuredRow } from '../lib/section.ts';
 import { ROOT } from '../photo-swap/portraits.ts';
+import { ANIMATED, animationCases } from './animation-cases.ts';
 import type { Case } from './case.ts';
 import { DEGRADATIONS, degrade } from './cases/degrade.ts';
 import { childsDrawing } from './cases/drawings.ts';
@@ -118,6 +119,9 @@ async function* everyCase(
     const characters = choosePairs(unknown, PORTRAIT_CHARACTERS, SEED + 4).map(({ source }) => source);
     yield* identityCases(characters, judges, say);
   }
+  const animated = ANIMATED.filter(isWanted);
+  if (animated.length > 0)
+    yield* animationCases(animated, { portraits: unknown, seed: SEED + 5 }, judges, say);
   yield* everyClip(choosePairs(unknown, EACH * MOTIONS.length, SEED + 3), judges, say);
 }
 
@@ -204,6 +208,7 @@ function notes(portraits: number): string[] {
     `${portraits} portraits in the public domain, which are not part of this repository; each is once the source and once the target.`,
     'tone: Lab distance of the cheeks before and after; patch: largest change of skin beside a feature against the cheeks; texture and sharpness: edges after to before, on the cheeks and on eyes, brows and lips; seam: levels per pixel; drift: outline, % of the eye distance; mouth, eyes: openings, shares of it; teeth: their area, after to before; kept: pixels of an object in front that stay; stained: share of the face where an object in front of the source shows; landmarks: rise of the distance between the mesh and the landmarks of another detector, % of the face width; flicker: how much more a region’s colour steps between frames than in the clip, Lab.',
     'identity: a portrait replaces the person of a clip, by the whole of Identity Swap; its measures are those of identity-measures.ts.',
+    'animated: a portrait is driven by a clip or speaks a sentence, by the whole of Motion Transfer and Avatar; their measures are those of animation-measures.ts.',
     'Likeness is no goal of its own: a real face that resembles the source is.',
   ];
 }

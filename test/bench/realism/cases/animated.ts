@@ -10,6 +10,19 @@ import sharp from 'sharp';
  * last column and row may be missing.
  */
 export async function animated(picture: Picture, face: Face): Promise<(pose: Partial<Pose>) => Picture> {
+  const still = await evenSized(picture);
+  const { width, height } = still;
+  const portrait = preparePortrait(still, face);
+  return (pose) => ({
+    width,
+    height,
+    channels: 3,
+    data: yuvToRgb(drawPortrait(portrait, { ...REST, ...pose }), width, height),
+  });
+}
+
+/** Returns a picture of even size, as videos have: the last column and row may be missing. */
+export async function evenSized(picture: Picture): Promise<Picture & { readonly data: Uint8Array }> {
   const [width, height] = [picture.width & ~1, picture.height & ~1];
   const data = await sharp(picture.data, {
     raw: { width: picture.width, height: picture.height, channels: 3 },
@@ -17,11 +30,5 @@ export async function animated(picture: Picture, face: Face): Promise<(pose: Par
     .extract({ left: 0, top: 0, width, height })
     .raw()
     .toBuffer();
-  const portrait = preparePortrait({ width, height, channels: 3, data: new Uint8Array(data) }, face);
-  return (pose) => ({
-    width,
-    height,
-    channels: 3,
-    data: yuvToRgb(drawPortrait(portrait, { ...REST, ...pose }), width, height),
-  });
+  return { width, height, channels: 3, data: new Uint8Array(data) };
 }
