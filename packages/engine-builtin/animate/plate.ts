@@ -30,6 +30,11 @@ const WORK_IOD = 28;
 const CARRIED = 0.05;
 const PLATE = 0.1;
 const FRINGE = 0.18;
+/**
+ * Mobility up to which the background stays the still's own, and from which it is made up. At the outer edge of the
+ * moving mesh single pixels of it show, which would be a dotted line across clothes.
+ */
+const UNCOVERED = [0.01, 0.03] as const;
 /** Depth behind that edge, in IOD, up to which background can come into sight. */
 const DEPTH = 1;
 /** Depth, in IOD, from which copies fade, because little around them tells what they should be. */
@@ -145,11 +150,12 @@ function kindsOf(edge: Plane, hidden: Plane): Uint8Array {
   return out;
 }
 
-/** Background where nothing moves is never uncovered. */
+/** Background where next to nothing moves is never uncovered. */
 function moving(hidden: Plane, mobile: Plane): Plane {
   const out = plane(hidden.width, hidden.height);
   for (let i = 0; i < out.data.length; i++) {
-    out.data[i] = (hidden.data[i] as number) * smoothstep(0, 0.02, mobile.data[i] as number);
+    out.data[i] =
+      (hidden.data[i] as number) * smoothstep(UNCOVERED[0], UNCOVERED[1], mobile.data[i] as number);
   }
   return out;
 }

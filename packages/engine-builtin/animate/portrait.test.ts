@@ -53,6 +53,33 @@ describe('a portrait', () => {
     expect(away(0.02)).toBeLessThan(away(0.06));
   });
 
+  it('shows no dotted line on the clothes where the moving part ends', () => {
+    const { width, height, still, shape } = portrait;
+    const drawn = drawPortrait(portrait, { ...REST, dx: 0.05 });
+    const apart = (luma: Uint8Array, i: number): number => {
+      const around = [-width - 1, -width, -width + 1, -1, 1, width - 1, width, width + 1].map(
+        (step) => luma[i + step] as number,
+      );
+      return Math.max(
+        0,
+        (luma[i] as number) - Math.max(...around),
+        Math.min(...around) - (luma[i] as number),
+      );
+    };
+    const chin = shape.rest[152 * 3 + 1] as number;
+    let points = 0;
+    for (let y = Math.round(chin + 0.45 * portrait.frame.iod); y < height - 4; y++) {
+      for (let x = 4; x < width - 4; x++) {
+        const i = y * width + x;
+        const here = apart(drawn, i);
+        if (here <= 5) continue;
+        const near = Array.from({ length: 49 }, (_, k) => i + (Math.floor(k / 7) - 3) * width + (k % 7) - 3);
+        if (here - Math.max(...near.map((at) => apart(still, at))) > 5) points++;
+      }
+    }
+    expect(points).toBeLessThan(10);
+  });
+
   it('leaves nothing of its mouth behind when its head moves', () => {
     const { background, shape } = portrait;
     const { y } = background;
