@@ -184,7 +184,7 @@ describe('the tools of a machine', () => {
     ['cannot run', '#!/bin/sh\nexit 1\n', 'does not run'],
     [
       'are too old',
-      '#!/bin/sh\necho "ffmpeg version 4.4.2-0ubuntu Copyright"\n',
+      '#!/bin/sh\necho "ffmpeg version 4.4.2-0ubuntu Copyright"\necho "libavutil      56. 70.100 / 56. 70.100"\n',
       '4.4.2-0ubuntu; 5.1 or later is needed',
     ],
     ['have no H.264', '#!/bin/sh\necho "ffmpeg version n7.0 Copyright"\n', 'without the encoder libx264'],
