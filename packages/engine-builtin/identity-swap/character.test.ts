@@ -15,6 +15,7 @@ import {
   type Character,
   drawnOn,
   fittedTo,
+  mayBeHead,
   readCharacter,
   refuseBlur,
   refuseUnplaceable,
@@ -182,6 +183,7 @@ describe('a portrait', () => {
     expect(drawnOn(standing(0.1), { legs: true }).headOnly).toBe(true);
     expect(drawnOn(standing(0.1), { legs: false }).headOnly).toBeUndefined();
     expect(drawnOn(standing(0.9), { legs: true }).headOnly).toBeUndefined();
+    expect([0.1, 0.9].map((knees) => mayBeHead(standing(knees)))).toEqual([true, false]);
     const points = turnedMesh((portrait.face as CharacterFace).points, 1.1);
     expect(drawnOn(standing(0.1, { points, mouth: [] }), { legs: true }).headOnly).toBeUndefined();
   });

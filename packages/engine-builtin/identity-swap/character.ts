@@ -53,13 +53,18 @@ export function showsHead(character: Character): character is Character & { read
   return face !== undefined && (headOnly || !showsHips(skeletonOf(person.points), picture.height));
 }
 
+/** Returns whether the head may be drawn alone; of a picture with knees the body always is. */
+export function mayBeHead(character: Character): boolean {
+  if (showsHead(character)) return true;
+  return !showsLegs(skeletonOf(character.person.points)) && headRefusal(character) === undefined;
+}
+
 /**
  * Returns the character as it is drawn on a person whose legs are seen or not: a picture that ends above the knees
  * would leave such a person in two halves, so only its head is drawn, where that is possible.
  */
 export function drawnOn(character: Character, { legs }: { readonly legs: boolean }): Character {
-  if (!legs || showsHead(character) || showsLegs(skeletonOf(character.person.points))) return character;
-  return !character.face || headRefusal(character) ? character : { ...character, headOnly: true };
+  return legs && !showsHead(character) && mayBeHead(character) ? { ...character, headOnly: true } : character;
 }
 
 /** Returns hints about the face of a character. */

@@ -11,7 +11,15 @@ import type { Inspector, Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
 import { CutDetector } from '../video-swap/cuts.ts';
 import { shrunk } from '../video-swap/frame-part.ts';
-import { characterHints, drawnOn, fittedTo, readCharacter, refuseBlur, showsHead } from './character.ts';
+import {
+  characterHints,
+  drawnOn,
+  fittedTo,
+  mayBeHead,
+  readCharacter,
+  refuseBlur,
+  showsHead,
+} from './character.ts';
 import { PersonFaceFollower } from './face-follow.ts';
 import { FaceFront } from './face-front.ts';
 import { swapFaceOnly } from './face-only.ts';
@@ -78,10 +86,11 @@ export async function identitySwap(
   const size = sizeFor(video, job.resolution);
   const read = await timed('character', () => readCharacter(job.character, { people, faces }, checkpoint));
   checkpoint();
-  const shown = await timed('find', () => firstLook({ path: job.video, info, video, size }, media, tools));
-  const drawn = drawnOn(read, shown);
+  const look = () => firstLook({ path: job.video, info, video, size }, media, tools);
+  const shown = mayBeHead(read) ? await timed('find', look) : undefined;
+  const drawn = shown ? drawnOn(read, shown) : read;
   const hints = [...characterHints(read), ...(drawn.headOnly ? [ONLY_HEAD] : [])];
-  if (showsHead(drawn) && shown.longHair)
+  if (showsHead(drawn) && shown?.longHair)
     return swapFaceOnly({ ...job, info, size, face: drawn.face, hints }, media, { ...tools, times });
   const character = await fittedTo(drawn, size.height);
   const outputPath = join(job.outputDir, 'output.mp4');
