@@ -76,8 +76,10 @@ export function createMedia(options: MediaOptions): OpenMedia {
       networkIsolated: kit.tools.isolate.length > 0,
       toneMapping: kit.tools.toneMapping,
     },
-    async probe(path, need, signal) {
-      return (await remember(probe(kit, path, need, signal))).info;
+    async probe<Need extends 'video' | 'audio'>(path: string, need: Need, signal: AbortSignal) {
+      const { info } = await remember(probe(kit, path, need, signal));
+      // `probe` refuses a file without the track.
+      return info as MediaInfo & Required<Pick<MediaInfo, Need>>;
     },
     async *decodeVideo(path, info, decode) {
       const probed = known.get(info) ?? (await probe(kit, path, 'video', decode.signal));
