@@ -11,7 +11,6 @@ import {
   NAMESPACE_RESOURCE,
 } from '@semblance/common/kube/index';
 import { applyCrds } from '@semblance/local/crds';
-import { moduleFiles } from '@semblance/local/toolchain/module-files';
 import { resolveTools } from '@semblance/local/toolchain/toolchain';
 import {
   find,
@@ -22,6 +21,7 @@ import {
   poolsOf,
   render,
 } from '@semblance/testkit/chart/chart';
+import { moduleFiles } from '@semblance/testkit/chart/module-files';
 import { FOREIGN_CRDS } from '@semblance/testkit/chart/schemas';
 import { testKube } from '@semblance/testkit/servers/shared';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';

@@ -5,6 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { ConfigError } from '@semblance/common/config';
 import { silentLogger } from '@semblance/common/logging';
 import { headAndFace, headAndWords, portraitAndHead } from '@semblance/testkit/conformance/heads';
+import { hosted } from '@semblance/testkit/conformance/subjects';
 import { engineConformance } from '@semblance/testkit/conformance/vitest';
 import type { GivenModel } from '@semblance/testkit/engine-onnx/model-dir-rig';
 import { useOnnxRig } from '@semblance/testkit/engine-onnx/onnx-rig';
@@ -13,8 +14,7 @@ import { tinyArcface, tinySwapper, tinyWav2lip } from '@semblance/testkit/engine
 import { TEST_ENGINE } from '@semblance/testkit/gpu-agent/test-engine';
 import sharp from 'sharp';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
-import { portraits } from '../conformance/portraits.ts';
-import { hosted } from '../conformance/subject.ts';
+import { portraits } from '@semblance/testkit/gpu-agent/portraits';
 import { loadSettings } from '../settings.ts';
 import { createEngineSet } from './engine-set.ts';
 import { createEnginePool, type EnginePool } from './host/engine-pool.ts';

@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { runScript } from '@semblance/local/process/run-script';
+import { runScript } from '@semblance/testkit/common/run-script';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 
 const FAKES = {

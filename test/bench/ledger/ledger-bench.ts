@@ -9,8 +9,9 @@ import { createSubmit } from '@semblance/control-plane/jobs/submit';
 import { openDatabase } from '@semblance/control-plane/storage/database';
 import { migrate } from '@semblance/control-plane/storage/migrate';
 import type { RenderJob } from '@semblance/crds/gen/renderjobs';
-import { createDatabase, dropDatabase } from '@semblance/local/postgres';
+import { createDatabase } from '@semblance/local/postgres';
 import { openObjectStore } from '@semblance/objects/open';
+import { dropDatabase } from '@semblance/testkit/servers/start';
 import postgres from 'postgres';
 import { findPgbench, pgbench } from '../jobs/pgbench.ts';
 import {
