@@ -10,7 +10,7 @@ import {
   type KubeObject,
   NAMESPACE_RESOURCE,
 } from '@semblance/common/kube/index';
-import { applyCrds } from '@semblance/local/crds';
+import { applyDefinitions } from '@semblance/local/crds';
 import { resolveTools } from '@semblance/local/toolchain/toolchain';
 import {
   find,
@@ -40,7 +40,7 @@ beforeAll(async () => {
   kubectl = (await resolveTools(['kubectl'])).kubectl;
   // The CRDs of other projects let the API server validate the chart's objects of those kinds, too.
   const folders = await Promise.all(FOREIGN_CRDS.map((each) => moduleFiles(each)));
-  await Promise.all(folders.map((each) => applyCrds({ kubeconfig: kube.kubeconfigPath, folder: each })));
+  await Promise.all(folders.map((each) => applyDefinitions(client, each)));
   // The API server itself enforces the restricted Pod Security Standard.
   await client.mergePatch(
     NAMESPACE_RESOURCE,

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { silentLogger } from '@semblance/common/logging';
-import { migrate } from '@semblance/control-plane/storage/migrate';
+import { migrate, readMigrations } from '@semblance/control-plane/storage/migrate';
 import { openSql, type Sql } from '@semblance/control-plane/storage/sql';
 import type { EventBus } from '@semblance/events/bus';
 import { jobEvent } from '@semblance/events/jobs';
@@ -65,7 +65,7 @@ export async function measureWebhooks(options: {
     const callbacks = ports.answering.map(toUrl);
     [...hanging].forEach((one, i) => void callbacks.splice(i * (ENDPOINTS / HANGING), 0, one));
     say(`webhooks: ${BACKLOG + OFFERED * SECONDS} jobs for ${ENDPOINTS} endpoints, ${HANGING} of which hang`);
-    await migrate(url);
+    await migrate(url, await readMigrations());
     const jobs = await seedJobs(sql, callbacks, BACKLOG + OFFERED * SECONDS);
     const answers = (job: string) => !hanging.has(callbacks[Number(job.slice(4)) % ENDPOINTS] as string);
     const setting = { url, natsUrl: nats.url, folder, receivers, sql, bus, say };
