@@ -21,8 +21,6 @@ export interface MediaOptions {
   /** From `findMediaTools()`. */
   readonly tools: MediaTools;
   readonly limits?: Partial<MediaLimits>;
-  /** Whether high dynamic range is converted to standard. Default: when ffmpeg can. */
-  readonly toneMapping?: boolean;
   /** Threads that one decoder, and one encoder, may use. Default: 2. */
   readonly threads?: number;
   /** Address space of one child process, in MiB. */
@@ -55,7 +53,7 @@ export interface OpenMedia extends Media {
 export function createMedia(options: MediaOptions): OpenMedia {
   const guard = createGuard({ graceMs: 200 });
   const kit = createKit({
-    tools: { ...options.tools, toneMapping: options.tools.toneMapping && options.toneMapping !== false },
+    tools: options.tools,
     guard,
     limits: { ...DEFAULT_MEDIA_LIMITS, ...options.limits },
     threads: options.threads ?? 2,

@@ -24,7 +24,7 @@ export interface MediaRig {
   readonly media: OpenMedia;
   readonly signal: AbortSignal;
   /** Creates another layer with other options; it is closed with the rig. */
-  withOptions(options: Omit<MediaOptions, 'tools'>): OpenMedia;
+  withOptions(options: Partial<MediaOptions>): OpenMedia;
   path(name: string): string;
   /** Makes a file with ffmpeg; `args` precede its name. The rig adds none of the options of the layer under test. */
   make(name: string, args: string): Promise<string>;

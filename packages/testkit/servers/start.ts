@@ -62,42 +62,66 @@ export async function onFreePort<T>(
   }
 }
 
+interface ServerOptions {
+  /** Default: a free one. */
+  port?: number;
+  signal?: AbortSignal;
+  durable?: boolean;
+  /** Default: one that ends with the server. */
+  guard?: Guard;
+}
+
+interface Server {
+  stop(): Promise<void>;
+}
+
+/** Starts a server with a guard; one that is made here ends with the server. */
+async function guarded<T extends Server>(
+  given: Guard | undefined,
+  start: (guard: Guard) => Promise<T>,
+): Promise<T> {
+  if (given) return start(given);
+  const guard = createGuard();
+  try {
+    const server = await start(guard);
+    const stop = async () => {
+      await server.stop();
+      await guard.close();
+    };
+    return { ...server, stop };
+  } catch (error) {
+    await guard.close();
+    throw error;
+  }
+}
+
+function startOn(
+  { port: given, signal }: ServerOptions,
+  guard: Guard,
+  logFile: string,
+  describe: (port: number) => ServiceSpec,
+): Promise<RunningService & { port: number }> {
+  return onFreePort(given, async (port) => ({
+    ...(await startService({ spec: describe(port), guard, logFile, signal })),
+    port,
+  }));
+}
+
 /**
  * Starts a server and waits until it answers.
  *
  * @param options.dataDir folder of this server alone; kept when the server stops
- * @param options.port default: a free one
  * @returns `url` of its `postgres` database as superuser, the pid of the postmaster, and `stop()`
  */
-export async function startPostgres(options: {
-  dataDir: string;
-  port?: number;
-  signal?: AbortSignal;
-  durable?: boolean;
-  maxConnections?: number;
-  guard?: Guard;
-}): Promise<{ url: string; port: number; pid: number; stop(): Promise<void> }> {
-  const guard = options.guard ?? createGuard();
+export function startPostgres(
+  options: ServerOptions & { dataDir: string; maxConnections?: number },
+): Promise<Server & { url: string; port: number; pid: number }> {
   const dir = options.dataDir;
-  try {
-    const { service, port } = await onFreePort(options.port, async (port) => {
-      const spec = postgresService({ ...options, dir, port, guard });
-      const logFile = join(dir, 'postgres.log');
-      return { service: await startService({ spec, guard, logFile, signal: options.signal }), port };
-    });
-    return {
-      url: postgresUrl(dir, port, 'postgres'),
-      port,
-      pid: service.pid,
-      async stop() {
-        await service.stop();
-        if (!options.guard) await guard.close();
-      },
-    };
-  } catch (error) {
-    if (!options.guard) await guard.close();
-    throw error;
-  }
+  return guarded(options.guard, async (guard) => {
+    const describe = (port: number) => postgresService({ ...options, dir, port, guard });
+    const { pid, port, stop } = await startOn(options, guard, join(dir, 'postgres.log'), describe);
+    return { url: postgresUrl(dir, port, 'postgres'), port, pid, stop };
+  });
 }
 
 /** Drops a database and ends the sessions in it. A missing database is no error. */
@@ -111,67 +135,27 @@ export async function dropDatabase(adminUrl: string, name: string): Promise<void
 }
 
 /** Starts a server and waits until it answers; see `startPostgres`. */
-export async function startNats(options: {
-  binary: string;
-  dir: string;
-  port?: number;
-  signal?: AbortSignal;
-  durable?: boolean;
-  accounts?: number;
-  guard?: Guard;
-}): Promise<{ url: string; port: number; pid: number; stop(): Promise<void> }> {
-  const guard = options.guard ?? createGuard();
-  try {
-    const { service, port } = await onFreePort(options.port, async (port) => {
-      const spec = natsService({ ...options, port });
-      const logFile = join(options.dir, 'nats.log');
-      return { service: await startService({ spec, guard, logFile, signal: options.signal }), port };
-    });
-    return {
-      url: await natsUrl(options.dir, port),
-      port,
-      pid: service.pid,
-      async stop() {
-        await service.stop();
-        if (!options.guard) await guard.close();
-      },
-    };
-  } catch (error) {
-    if (!options.guard) await guard.close();
-    throw error;
-  }
+export function startNats(
+  options: ServerOptions & { binary: string; dir: string; accounts?: number },
+): Promise<Server & { url: string; port: number; pid: number }> {
+  const { dir } = options;
+  return guarded(options.guard, async (guard) => {
+    const describe = (port: number) => natsService({ ...options, port });
+    const { pid, port, stop } = await startOn(options, guard, join(dir, 'nats.log'), describe);
+    return { url: await natsUrl(dir, port), port, pid, stop };
+  });
 }
 
 /** Starts both services and waits until `/readyz` answers ok; see `startPostgres`. */
-export async function startKube(options: {
-  binaries: KubeOptions['binaries'];
-  dir: string;
-  port?: number;
-  namespace?: string;
-  durable?: boolean;
-  signal?: AbortSignal;
-  guard?: Guard;
-}): Promise<{ kubeconfigPath: string; pids: Record<string, number>; stop(): Promise<void> }> {
-  const guard = options.guard ?? createGuard();
-  const done = async () => {
-    if (!options.guard) await guard.close();
-  };
-  try {
-    const { kubeconfig, pids, stop } = await onFreePort(options.port, (port) =>
+export function startKube(
+  options: ServerOptions & { binaries: KubeOptions['binaries']; dir: string; namespace?: string },
+): Promise<Server & { kubeconfigPath: string; pids: Record<string, number> }> {
+  return guarded(options.guard, async (guard) => {
+    const { kubeconfig, ...rest } = await onFreePort(options.port, (port) =>
       startBoth({ ...options, port, guard }),
     );
-    return {
-      kubeconfigPath: kubeconfig,
-      pids,
-      async stop() {
-        await stop();
-        await done();
-      },
-    };
-  } catch (error) {
-    await done();
-    throw error;
-  }
+    return { kubeconfigPath: kubeconfig, ...rest };
+  });
 }
 
 async function startBoth(options: KubeOptions & { signal?: AbortSignal }) {
