@@ -18,12 +18,11 @@ import { parseBuiltinSettings } from './settings.ts';
  * `threads`, one job in each. It prints its warnings, because the agent logs what its process prints.
  */
 export function createBuiltinEngine({ threads, settings }: EngineOptions): Engine {
-  const { likeness } = parseBuiltinSettings(settings);
   if (!Number.isInteger(threads) || threads < 1)
     throw new RangeError(`threads must be a positive integer, not ${threads}`);
   const pool = new WorkerPool({
     threads,
-    likeness,
+    settings: parseBuiltinSettings(settings),
     onCrash: (error) => console.warn('a render thread ended and will be replaced', { err: error }),
   });
   // Until the media tools have been looked for, only capabilities without them are offered.

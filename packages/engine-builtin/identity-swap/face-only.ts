@@ -38,11 +38,11 @@ export async function swapFaceOnly(
   tools: Omit<RenderTools, 'media'> & { readonly times: StageTimes },
 ): Promise<RenderResult> {
   const { info, size, outputDir, hints } = job;
-  const { finder, likeness, times, onProgress } = tools;
+  const { finder, settings, times, onProgress } = tools;
   const picture = await readFace(job.character, WHAT);
   const face = faceFromPoints(job.face.points, 1);
   const cover = await finder.coverOf(cropsOf(picture), face);
-  const source = { picture, points: face.points, score: face.score, options: { likeness, cover } };
+  const source = { picture, points: face.points, score: face.score, options: { ...settings, cover } };
   const given = {
     path: job.video,
     info,

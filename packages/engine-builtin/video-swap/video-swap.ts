@@ -43,7 +43,7 @@ export const inspectVideoSwap: Inspector = async ({ inputs: { face } }, tools) =
 /** Returns the face to be put on others, and hints about its picture. @throws RenderError */
 async function readSource(
   path: string,
-  { finder, likeness, checkpoint }: Pick<RenderTools, 'finder' | 'likeness' | 'checkpoint'>,
+  { finder, settings, checkpoint }: Pick<RenderTools, 'finder' | 'settings' | 'checkpoint'>,
 ): Promise<{ readonly source: SwapSource; readonly hints: readonly Hint[] }> {
   const picture = await readFace(path);
   const { faces, left } = await finder.look(picture, checkpoint);
@@ -52,7 +52,7 @@ async function readSource(
     const message = 'No face was found in the face picture (face_key).';
     throw new RenderError('face_not_detected', message, { findings: { hints: hintsOfLeft(left, FACE) } });
   }
-  const options = { likeness, cover: await finder.coverOf(cropsOf(picture), face) };
+  const options = { ...settings, cover: await finder.coverOf(cropsOf(picture), face) };
   return {
     source: { picture, points: face.points, score: face.score, options },
     hints: [
