@@ -35,7 +35,8 @@ function schedule(
   agents: readonly ScheduledAgent[],
   packing?: PlaceOptions['packing'],
 ) {
-  const [queue, shares, now] = [createWaitingQueue(jobs), createFairShare(), 0];
+  const [queue, shares, now] = [createWaitingQueue(), createFairShare(), 0];
+  for (const each of jobs) queue.put(each);
   const placed = place({ queue, agents, shares, now, packing });
   const placements = new Map(placed.map(({ job, agent, incarnation }) => [job.uid, { agent, incarnation }]));
   return { placements, waiting: explain({ queue, agents, shares, now }) };

@@ -22,6 +22,7 @@ export function createBuiltinEngine({ threads, settings }: EngineOptions): Engin
     throw new RangeError(`threads must be a positive integer, not ${threads}`);
   const pool = new WorkerPool({
     threads,
+    entry: new URL('./pool/worker.ts', import.meta.url),
     settings: parseBuiltinSettings(settings),
     onCrash: (error) => console.warn('a render thread ended and will be replaced', { err: error }),
   });

@@ -15,7 +15,7 @@ export interface WorkerPoolOptions {
   /** Default: the default of each. */
   readonly settings?: BuiltinSettings | undefined;
   /** Entry file of the threads. */
-  readonly entry?: URL;
+  readonly entry: URL;
   /** Called for each thread that ended by itself. */
   readonly onCrash: (error: Error) => void;
 }
@@ -158,7 +158,7 @@ export class WorkerPool {
   #spawn(slot: Slot): Worker {
     slot.gate = createThreadGate();
     const workerData: WorkerOptions = { gate: slot.gate, settings: this.#options.settings };
-    const worker = new Worker(this.#options.entry ?? new URL('./worker.ts', import.meta.url), { workerData });
+    const worker = new Worker(this.#options.entry, { workerData });
     let failure: unknown;
     worker.on('message', (message: FromWorker) => this.#receive(slot, worker, message));
     worker.on('error', (error) => {
