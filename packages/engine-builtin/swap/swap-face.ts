@@ -60,13 +60,18 @@ export type SwapTimes = Record<string, number>;
 /**
  * Replaces one face of a picture by the source's face, in place.
  * @param cover what the network finds in front of the face; undefined: it was not asked
+ * @param draw false: only finds out what would be taken, and calms red eyes
  * @returns share of each feature that was taken
  */
 export function swapFace(
   picture: Picture,
   face: Face,
   source: SourceFace,
-  { cover, times = {} }: { readonly cover?: Plane | undefined; readonly times?: SwapTimes } = {},
+  {
+    cover,
+    times = {},
+    draw = true,
+  }: { readonly cover?: Plane | undefined; readonly times?: SwapTimes; readonly draw?: boolean } = {},
 ): ShownFeatures {
   let last = performance.now();
   const lap = (name: string): void => {
@@ -79,6 +84,7 @@ export function swapFace(
     calmRedEyes(picture, face.points);
     const gaze = gazeOf(cropsOf(picture), face.points);
     const plan = planSwap(picture, face, source, { cover, gaze, lap });
+    if (!draw) return plan.skin.features;
     compose(picture, plan, source);
     lap('compose');
     takeJaw(picture, face, source, plan);
