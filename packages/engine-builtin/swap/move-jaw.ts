@@ -1,24 +1,11 @@
 import { type Face, pointOf } from '@semblance/vision/face-mesh';
 import { FACE_OVAL, FACE_SIDES } from '@semblance/vision/face-regions';
-import { cubicWeights } from '@semblance/vision/plane/cubic';
 import { smoothstep } from '@semblance/vision/plane/plane';
 import { JAW } from './jaw.ts';
+import { type Layer, type Moves, warpLayer } from './warp-layer.ts';
 
 const [RIGHT_SIDE, LEFT_SIDE] = FACE_SIDES;
 const NOSE_TIP = 1;
-
-/** Samples of a picture, or of one plane of it. */
-export interface Layer {
-  readonly data: Uint8Array | Uint16Array;
-  /** Index of its first sample. */
-  readonly start: number;
-  readonly width: number;
-  readonly height: number;
-  /** Samples side by side in each place. */
-  readonly channels: number;
-  /** Pixels of the picture per place. */
-  readonly pixels: number;
-}
 
 /**
  * Part of the way from the middle of the face to its outline at which the move begins, and where it ends beyond the
@@ -27,20 +14,9 @@ export interface Layer {
 const BEGINS = 0.55;
 const ENDS = 1.5;
 /** Nodes of the grid of moves per face width. */
-const NODES = 40;
+const NODES = 24;
 /** Distance from the border of the picture over which nothing moves, in face widths. */
 const BORDER = 0.15;
-
-/** Moves on a grid over a part of a picture. */
-interface Grid {
-  readonly left: number;
-  readonly top: number;
-  readonly step: number;
-  readonly columns: number;
-  readonly rows: number;
-  /** From where each node takes its pixel, x and y relative to it, in pixels. */
-  readonly from: Float32Array;
-}
 
 /** Returns the part of a picture that the moves of a jaw may change, in pixels. */
 export function jawBox({ points, width }: Pick<Face, 'points' | 'width'>): {
@@ -93,7 +69,7 @@ export function moveJaw(
   }
   if (most < LEAST_MOVE) return;
   const grid = gridOf(face, size, scaled);
-  for (const layer of layers) warp(layer, grid);
+  for (const layer of layers) warpLayer(layer, grid);
 }
 
 /** Part of the way from the outline to the tip of the nose. */
@@ -108,7 +84,9 @@ export function insideJaw({ points }: Pick<Face, 'points'>, n: number): { x: num
 /** Largest move of a point below which nothing is moved, in pixels. */
 const LEAST_MOVE = 0.3;
 /** Steps around the face in which its outline is read. */
-const ANGLES = 360;
+const ANGLES = 180;
+/** Places on each side of the outline, of which there are 36: none spans more than a fifth of the way around. */
+const ALONG = ANGLES / 5;
 
 /** Radius of the outline and move of the jaw by angle about the middle of the face, in pixels. */
 interface Around {
@@ -123,7 +101,7 @@ function gridOf(
   face: Face,
   size: { readonly width: number; readonly height: number },
   moves: Float32Array,
-): Grid {
+): Moves {
   const around = aroundOf(face, moves);
   const step = Math.max(1, face.width / NODES);
   const box = jawBox(face);
@@ -139,9 +117,8 @@ function gridOf(
     for (let i = 0; i < columns; i++) {
       const x = left + i * step;
       const y = top + j * step;
-      // What comes to this node moved from one nearby; one step back is close enough for so small moves.
+      // What comes to this node moved from one nearby, whose move is nearly the same.
       moveAt(around, x, y, move);
-      moveAt(around, x - (move[0] as number), y - (move[1] as number), move);
       const share = edge(x, y);
       from[(j * columns + i) * 2] = -(move[0] as number) * share;
       from[(j * columns + i) * 2 + 1] = -(move[1] as number) * share;
@@ -171,9 +148,8 @@ function aroundOf({ points, roll }: Face, moves: Float32Array): Around {
     const next = FACE_OVAL[(k + 1) % FACE_OVAL.length] as number;
     const [p, q] = [pointOf(points, index), pointOf(points, next)];
     const [from, to] = [moveOf(index), moveOf(next)];
-    // A side of the outline is shorter than a quarter of the way around.
-    for (let s = 0; s < ANGLES / 4; s++) {
-      const u = s / (ANGLES / 4);
+    for (let s = 0; s < ALONG; s++) {
+      const u = s / ALONG;
       const [dx, dy] = [p.x + (q.x - p.x) * u - x, p.y + (q.y - p.y) * u - y];
       const at = Math.floor(angleOf(dx, dy));
       radius[at] = Math.max(radius[at] as number, Math.hypot(dx, dy));
@@ -190,15 +166,15 @@ function angleOf(dx: number, dy: number): number {
   return ((turn < 0 ? turn + 1 : turn) * ANGLES) % ANGLES;
 }
 
-/** Averages over eleven steps, three times, around the circle. */
+/** Averages over seven steps, three times, around the circle. */
 function smoothed(values: Float32Array): Float32Array {
   let from = values;
   for (let pass = 0; pass < 3; pass++) {
     const out = new Float32Array(ANGLES);
     for (let at = 0; at < ANGLES; at++) {
       let sum = 0;
-      for (let k = -5; k <= 5; k++) sum += from[(at + k + ANGLES) % ANGLES] as number;
-      out[at] = sum / 11;
+      for (let k = -3; k <= 3; k++) sum += from[(at + k + ANGLES) % ANGLES] as number;
+      out[at] = sum / 7;
     }
     from = out;
   }
@@ -218,91 +194,3 @@ function moveAt({ x, y, radius, moveX, moveY }: Around, px: number, py: number, 
   out[0] = weight * mix(moveX);
   out[1] = weight * mix(moveY);
 }
-
-const across = new Float32Array(4);
-const along = new Float32Array(4);
-
-/** Fetches each sample from its place, between sixteen samples, so that clothes and grain stay as sharp as they are. */
-function warp(layer: Layer, { left, top, step, columns, rows, from }: Grid): void {
-  const { data, start, width, height, channels, pixels } = layer;
-  const row = width * channels;
-  const startX = Math.max(0, Math.floor(left / pixels));
-  const startY = Math.max(0, Math.floor(top / pixels));
-  const endX = Math.min(width, Math.ceil((left + (columns - 1) * step) / pixels));
-  const endY = Math.min(height, Math.ceil((top + (rows - 1) * step) / pixels));
-  const reach = Math.ceil(from.reduce((far, move) => Math.max(far, Math.abs(move)), 0) / pixels) + 3;
-  const firstRow = Math.max(0, startY - reach);
-  const lastRow = Math.min(height - 1, endY + reach);
-  const before = {
-    data: data.slice(start + firstRow * row, start + (lastRow + 1) * row),
-    width,
-    height: lastRow + 1 - firstRow,
-    channels,
-  };
-  const line = new Float32Array(columns * 2);
-  for (let y = startY; y < endY; y++) {
-    const gy = Math.min(rows - 1, Math.max(0, ((y + 0.5) * pixels - top) / step));
-    const j = Math.min(rows - 2, gy | 0);
-    const v = gy - j;
-    const upper = j * columns * 2;
-    const lower = upper + columns * 2;
-    let still = true;
-    for (let i = 0; i < line.length; i++) {
-      const move = ((from[upper + i] as number) * (1 - v) + (from[lower + i] as number) * v) / pixels;
-      line[i] = move;
-      if (move > LEAST_STEP || move < -LEAST_STEP) still = false;
-    }
-    if (still) continue;
-    for (let x = startX; x < endX; x++) {
-      const gx = Math.min(columns - 1, Math.max(0, ((x + 0.5) * pixels - left) / step));
-      const i = Math.min(columns - 2, gx | 0);
-      const u = gx - i;
-      const dx = (line[i * 2] as number) * (1 - u) + (line[i * 2 + 2] as number) * u;
-      const dy = (line[i * 2 + 1] as number) * (1 - u) + (line[i * 2 + 3] as number) * u;
-      if (dx < LEAST_STEP && dx > -LEAST_STEP && dy < LEAST_STEP && dy > -LEAST_STEP) continue;
-      cubicSample(before, x + dx, y + dy - firstRow, data, start + y * row + x * channels);
-    }
-  }
-}
-
-/**
- * Writes the values between the samples of some rows (Catmull and Rom 1974).
- * @param x column, 0 in the middle of the first sample; y alike
- */
-function cubicSample(
-  { data, width, height, channels }: { data: Layer['data']; width: number; height: number; channels: number },
-  x: number,
-  y: number,
-  out: Layer['data'],
-  at: number,
-): void {
-  const px = x < 0 ? 0 : x > width - 1 ? width - 1 : x;
-  const py = y < 0 ? 0 : y > height - 1 ? height - 1 : y;
-  const x0 = px | 0;
-  const y0 = py | 0;
-  cubicWeights(px - x0, across);
-  cubicWeights(py - y0, along);
-  const [a, b, c, d] = [across[0] as number, across[1] as number, across[2] as number, across[3] as number];
-  const i1 = x0 * channels;
-  const i0 = x0 > 0 ? i1 - channels : i1;
-  const i2 = x0 + 1 < width ? i1 + channels : i1;
-  const i3 = x0 + 2 < width ? i2 + channels : i2;
-  const most = data instanceof Uint16Array ? 65_535 : 255;
-  for (let channel = 0; channel < channels; channel++) {
-    let sum = 0;
-    for (let k = 0; k < 4; k++) {
-      const line = y0 + k - 1;
-      const from = (line < 0 ? 0 : line < height ? line : height - 1) * width * channels + channel;
-      sum +=
-        (along[k] as number) *
-        (a * (data[from + i0] as number) +
-          b * (data[from + i1] as number) +
-          c * (data[from + i2] as number) +
-          d * (data[from + i3] as number));
-    }
-    out[at + channel] = sum <= 0 ? 0 : sum >= most ? most : sum + 0.5;
-  }
-}
-
-/** Moves below it, in samples, change nothing that is seen. */
-const LEAST_STEP = 0.02;

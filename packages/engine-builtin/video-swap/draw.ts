@@ -98,10 +98,10 @@ function takeJaw(frame: Frame, drawing: FaceDrawing, shareAt: (x: number, y: num
   const face = faceFromPoints(drawing.points, 1);
   const share = drawing.opacity * shownIn(drawing).mouth;
   const luma = width * height;
-  const half = { data, width: width >> 1, height: height >> 1, channels: 1, pixels: 2 };
+  const half = { data, width: width >> 1, height: height >> 1, channels: 1, pixels: 2, fast: true };
   moveJaw(
     [
-      { data, start: 0, width, height, channels: 1, pixels: 1 },
+      { data, start: 0, width, height, channels: 1, pixels: 1, fast: true },
       { ...half, start: luma },
       { ...half, start: luma + luma / 4 },
     ],
