@@ -5,6 +5,9 @@ import { type Nearby, spreadInto } from './nearby.ts';
 
 /** Distance over which the border is continued at a time, in pixels: little, so that stripes begin as stripes. */
 const LOCAL = { spread: 3, every: 1 } as const;
+/** Depths between which the continuation gets soft, and how soft, in pixels, so that no half star becomes a streak. */
+const DEPTHS = [1, 8] as const;
+const SOFTNESS = 5;
 /**
  * Distances from what is unseen, in pixels: up to the first pair a fringe of the person weighs little, and beyond the
  * second something else may stand, as a flag with a gap between it and the head.
@@ -49,7 +52,24 @@ export function calmOf(image: RgbImage, kinds: Uint8Array): Nearby {
   // A key has the depth in its upper part and the place in the lower one: plain numbers sort fastest.
   const keys = Float64Array.from(targets, (i) => Math.round(3 * (depth[i] as number)) * kinds.length + i);
   const outermostFirst = Int32Array.from(keys.sort(), (key) => key % kinds.length);
-  return spreadInto(image, weights, outermostFirst, LOCAL);
+  const found = spreadInto(image, weights, outermostFirst, LOCAL);
+  const hidden = plane(width, height);
+  for (const target of targets) hidden.data[target] = 1;
+  const share = blur(hidden, SOFTNESS).data;
+  for (const field of [found.means, found.squares]) {
+    for (const c of [0, 1, 2]) {
+      const values = plane(width, height);
+      for (const target of targets) values.data[target] = field[target * 3 + c] as number;
+      const soft = blur(values, SOFTNESS).data;
+      for (const target of targets) {
+        const from = field[target * 3 + c] as number;
+        const to = (soft[target] as number) / (share[target] as number);
+        field[target * 3 + c] =
+          from + smoothstep(DEPTHS[0], DEPTHS[1], depth[target] as number) * (to - from);
+      }
+    }
+  }
+  return found;
 }
 
 /**
