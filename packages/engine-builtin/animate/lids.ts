@@ -10,7 +10,7 @@ const CORNERS = [33, 133, 130, 243, 263, 362, 359, 463];
 const HELD = 0.2;
 /**
  * Share of the way from the eye's darkest place to the skin below it that the two darkest columns of lids with skin reach.
- * Of 15 portraits whose frames hold their lids, two had 0.25 and 0.31, the others 0.45 and more.
+ * Of 12 portraits whose frames hold their lids, two had 0.25 and 0.31, the others 0.45 and more.
  */
 const SKIN = 0.38;
 /** Places between a rim and the row above it at which skin is looked for. */
