@@ -45,6 +45,10 @@ export interface Seen {
   readonly left: readonly LeftReason[];
 }
 
+/** Most further fits of a face that moved, and the distance below which crop and mesh agree, in face widths. */
+const MOST_STEPS = 3;
+const AGREES = 0.04;
+
 /** Finds the faces of a picture and fits their meshes. A {@link FaceCheck} looks at each before it is returned. */
 export class FaceFinder {
   readonly #detector: FaceDetector;
@@ -161,6 +165,17 @@ export class FaceFinder {
   /** Does the same for pixels that are in no {@link Picture}. */
   refitFrom(source: CropSource, face: Face): Promise<Face> {
     return this.#mesher.refineFrom(source, face);
+  }
+
+  /**
+   * Fits the mesh of a face that was somewhere else a moment ago. The first crop may show only a part of a face that
+   * moves fast, so the crop follows the mesh until both agree.
+   */
+  async followFrom(source: CropSource, expected: Face): Promise<Face> {
+    let [from, face] = [expected, await this.refitFrom(source, expected)];
+    for (let again = 0; again < MOST_STEPS && meshDistance(from, face) > AGREES * face.width; again++)
+      [from, face] = [face, await this.refitFrom(source, face)];
+    return face;
   }
 
   /** Returns what {@link FaceCover} finds; undefined without its network. */
@@ -287,4 +302,15 @@ function turnBack(detection: Detection, picture: Picture, quarters: 1 | 2 | 3): 
     height: Math.abs(a.y - b.y),
     keyPoints: detection.keyPoints.map((p) => back(p.x, p.y)),
   };
+}
+
+/** Returns the mean distance of the points of two meshes. */
+function meshDistance(a: Face, b: Face): number {
+  let sum = 0;
+  for (let i = 0; i < a.points.length; i += 3)
+    sum += Math.hypot(
+      (a.points[i] as number) - (b.points[i] as number),
+      (a.points[i + 1] as number) - (b.points[i + 1] as number),
+    );
+  return sum / (a.points.length / 3);
 }

@@ -1,4 +1,4 @@
-import { coverAt, coverCrop, coveredShare, shareCovered } from '@semblance/vision/face-cover';
+import { coverAt, coverCrop, coveredShare, shareCovered, showsFrame } from '@semblance/vision/face-cover';
 import { type Face, POINTS } from '@semblance/vision/face-mesh';
 import { FACE_OVAL, LEFT_EYE, LIPS_OUTER, RIGHT_EYE } from '@semblance/vision/face-regions';
 import type { Plane } from '@semblance/vision/plane/plane';
@@ -8,6 +8,8 @@ import type { Angles } from './rotation.ts';
 /** Shares of the lips and of an eye from which they are covered. */
 const MOUTH = 0.2;
 const EYE = 0.5;
+/** The same for the frame of glasses, whose rim then crosses the eye. */
+const FRAMED_EYE = 0.45;
 /** Share of a face from which it counts as covered. Of 269 portraits only one reaches it, with an eye patch. */
 export const COVERED_FACE = 0.08;
 /** Share from which what covers a face is a mask, which has the face's relief. */
@@ -23,10 +25,15 @@ export interface Covered {
   readonly mouth: boolean;
   /** The right and the left eye. */
   readonly eyes: readonly [boolean, boolean];
+  /** Whether it is the frame of glasses through which the eyes are seen. */
+  readonly framed: boolean;
 }
 
 /** @param cover what the network finds in front of the face */
 export function coveredOf(cover: Plane, face: Face): Covered {
+  const framed = showsFrame(cover, face);
+  const isCovered = (eye: readonly number[]): boolean =>
+    coveredShare(cover, face, eye) > (framed ? FRAMED_EYE : EYE);
   const crop = coverCrop(face);
   const { points } = face;
   return {
@@ -36,7 +43,8 @@ export function coveredOf(cover: Plane, face: Face): Covered {
     }),
     face: coveredShare(cover, face, FACE_OVAL),
     mouth: coveredShare(cover, face, LIPS_OUTER) > MOUTH,
-    eyes: [coveredShare(cover, face, RIGHT_EYE) > EYE, coveredShare(cover, face, LEFT_EYE) > EYE],
+    eyes: [isCovered(RIGHT_EYE), isCovered(LEFT_EYE)],
+    framed,
   };
 }
 

@@ -17,14 +17,15 @@ export interface Expression {
 }
 
 /** Columns of points through an eye: lower and upper rim of the opening, two rows above it and one below. */
-const RIGHT_LIDS = {
+export type Lids = Readonly<Record<'lower' | 'upper' | 'fold' | 'above' | 'below', readonly number[]>>;
+export const RIGHT_LIDS: Lids = {
   lower: [7, 163, 144, 145, 153, 154, 155],
   upper: [246, 161, 160, 159, 158, 157, 173],
   fold: [247, 30, 29, 27, 28, 56, 190],
   above: [113, 225, 224, 223, 222, 221, 189],
   below: [25, 110, 24, 23, 22, 26, 112],
 };
-const LEFT_LIDS = {
+export const LEFT_LIDS: Lids = {
   lower: [249, 390, 373, 374, 380, 381, 382],
   upper: [466, 388, 387, 386, 385, 384, 398],
   fold: [467, 260, 259, 257, 258, 286, 414],
@@ -138,7 +139,7 @@ export class ExpressionRig {
     return out;
   }
 
-  #lids(lids: typeof RIGHT_LIDS, open: number, offsets: Float32Array): void {
+  #lids(lids: Lids, open: number, offsets: Float32Array): void {
     const closed = 1 - open;
     for (let k = 0; k < lids.upper.length; k++) {
       const u = lids.upper[k] as number;

@@ -125,9 +125,12 @@ export function headShape(
   return { rest, own, texture, follow, shoulders, surround: surroundTriangles(), ...splitFace() };
 }
 
-/** Returns how far each vertex moves with the head or the shoulders. */
+/** Most that shoulders move of what the head does. */
+const SHOULDERS_MOST = 0.4;
+
+/** Returns how far each vertex moves of what the head does. */
 export function mobility({ follow, shoulders }: HeadShape): Float32Array {
-  return follow.map((w, v) => w + (1 - w) * (shoulders[v] as number));
+  return follow.map((w, v) => w + (1 - w) * SHOULDERS_MOST * (shoulders[v] as number));
 }
 
 /** Distance of the lips at the middle from which teeth are visible between them, in IOD. */

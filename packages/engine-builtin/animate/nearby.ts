@@ -1,9 +1,7 @@
 import type { RgbImage } from '@semblance/vision/picture';
 
-/** Distance over which a mean reaches, in pixels. */
-const SPREAD = 6;
-/** Of how many pixels in a row one counts. */
-const EVERY = 2;
+/** Distance over which a mean reaches, in pixels, and of how many pixels in a row one counts. */
+const WIDE = { spread: 6, every: 2 } as const;
 /** Weight of each {@link KIND}: what may show a fringe has little. */
 const WEIGHTS = [1, 0, 0.05, 0];
 
@@ -18,9 +16,28 @@ export interface Nearby {
  * @param targets the hidden pixels, the outermost first
  */
 export function lookNearby(image: RgbImage, kinds: Uint8Array, targets: Int32Array): Nearby {
+  return spreadInto(
+    image,
+    Float32Array.from(kinds, (kind) => WEIGHTS[kind] as number),
+    targets,
+    WIDE,
+  );
+}
+
+/**
+ * Spreads colours over some pixels.
+ * @param weights of all pixels
+ * @param targets those without a weight, the outermost first
+ * @param within distance over which a mean reaches, in pixels, and of how many pixels in a row one counts
+ */
+export function spreadInto(
+  image: RgbImage,
+  weights: Float32Array,
+  targets: Int32Array,
+  { spread, every }: { readonly spread: number; readonly every: number },
+): Nearby {
   const { width, height, data } = image;
-  const known = new Float32Array(kinds.length);
-  for (let i = 0; i < known.length; i++) known[i] = WEIGHTS[kinds[i] as number] as number;
+  const known = weights.slice();
   const means = data.slice();
   const squares = new Float32Array(data.length);
   for (let i = 0; i < data.length; i++) squares[i] = (data[i] as number) ** 2;
@@ -28,10 +45,10 @@ export function lookNearby(image: RgbImage, kinds: Uint8Array, targets: Int32Arr
     const x = target % width;
     const y = (target - x) / width;
     let [red, green, blue, redSquare, greenSquare, blueSquare, all] = [0, 0, 0, 0, 0, 0, 0];
-    const last = Math.min(width - 1, x + SPREAD);
-    const lowest = Math.min(height - 1, y + SPREAD);
-    for (let row = Math.max(0, y - SPREAD); row <= lowest; row += EVERY) {
-      for (let at = row * width + Math.max(0, x - SPREAD); at <= row * width + last; at += EVERY) {
+    const last = Math.min(width - 1, x + spread);
+    const lowest = Math.min(height - 1, y + spread);
+    for (let row = Math.max(0, y - spread); row <= lowest; row += every) {
+      for (let at = row * width + Math.max(0, x - spread); at <= row * width + last; at += every) {
         const weight = known[at] as number;
         if (weight === 0) continue;
         red += weight * (means[at * 3] as number);

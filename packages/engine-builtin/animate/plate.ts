@@ -1,6 +1,6 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import { FACE_OVAL } from '@semblance/vision/face-regions';
-import { type CropTransform, cropRgb } from '@semblance/vision/picture';
+import { type CropTransform, cropRgb, type RgbImage } from '@semblance/vision/picture';
 import { pushPull } from '@semblance/vision/plane/fill';
 import {
   blur,
@@ -11,14 +11,16 @@ import {
   plane,
   smoothstep,
 } from '@semblance/vision/plane/plane';
+import { calmOf, trustIn } from './calm.ts';
 import { complete } from './complete.ts';
-import { copiesOf } from './copies.ts';
+import { type Copies, copiesOf } from './copies.ts';
 import { enlarge } from './enlarge.ts';
 import type { FaceFrame } from './face-frame.ts';
 import { fuse } from './fuse.ts';
 import { type HeadShape, headShape, mobility } from './head-shape.ts';
 import { KIND } from './kinds.ts';
 import { personMatte } from './matte.ts';
+import type { Nearby } from './nearby.ts';
 import { type ClipBox, sampleByte, scanTriangles } from './raster.ts';
 
 /** Eye distance, in pixels, at which head and background are separated. */
@@ -35,6 +37,8 @@ const FRINGE = 0.18;
  * moving mesh single pixels of it show, which would be a dotted line across clothes.
  */
 const UNCOVERED = [0.01, 0.03] as const;
+/** Mobility up to which the person moves as shoulders do, which uncover little, and from which as a head does. */
+const HEAD = [0.5, 0.8] as const;
 /** Depth behind that edge, in IOD, up to which background can come into sight. */
 const DEPTH = 1;
 /** Depth, in IOD, from which copies fade, because little around them tells what they should be. */
@@ -98,23 +102,48 @@ export function separate(
   const wide = blur(grow(edge, CARRIED * WORK_IOD), 0.03 * WORK_IOD);
   const alpha = plane(width, height);
   for (let i = 0; i < alpha.data.length; i++) alpha.data[i] = smoothstep(0.02, 0.7, wide.data[i] as number);
-  const hidden = moving(
-    blur(grow(edge, PLATE * WORK_IOD), 0.03 * WORK_IOD),
-    movingPlane(shape, crop, width, height),
-  );
+  const hidden = hiddenOf(edge, movingPlane(shape, crop, width, height));
   const kinds = kindsOf(edge, hidden);
-  const known = plane(width, height);
-  // A little weight for all that is seen: where nothing else is, it is better than nothing.
-  const weights = { [KIND.source]: 1, [KIND.context]: 0.03, [KIND.hidden]: 0, [KIND.ignored]: 0 };
-  for (let i = 0; i < kinds.length; i++) known.data[i] = weights[kinds[i] as keyof typeof weights];
-  const smooth = pushPull(image, known);
+  const calm = calmOf(image, kinds);
+  const smooth = smoothly(image, kinds, calm.means);
   const sources = complete(image, kinds);
-  const share = distanceInside(edge, false);
-  for (let i = 0; i < share.data.length; i++) {
-    share.data[i] = 1 - smoothstep(UNSURE * WORK_IOD, DEPTH * WORK_IOD, share.data[i] as number);
-  }
-  const copies = sources && copiesOf(sources, fuse(image, kinds, sources), share, scale);
+  const copies = sources && trusted(image, { kinds, edge, sources, calm, scale });
   return { shape, box, ...enlarge(picture, box, crop, { smooth, copies, hidden, alpha }) };
+}
+
+/** Returns the background without structure of its own behind the person. */
+function smoothly(image: RgbImage, kinds: Uint8Array, calm: Float32Array): RgbImage {
+  const known = plane(image.width, image.height);
+  const data = image.data.slice();
+  // A little weight for all that is seen: where nothing else is, it is better than nothing.
+  const weights = { [KIND.source]: 1, [KIND.context]: 0.03, [KIND.hidden]: 1, [KIND.ignored]: 0 };
+  for (let i = 0; i < kinds.length; i++) {
+    const kind = kinds[i] as keyof typeof weights;
+    known.data[i] = weights[kind];
+    if (kind === KIND.hidden) for (let c = i * 3; c < i * 3 + 3; c++) data[c] = calm[c] as number;
+  }
+  return pushPull({ ...image, data }, known);
+}
+
+/** Returns the copies of a completion as far as they are trusted and something around them tells what they should be. */
+function trusted(
+  image: RgbImage,
+  {
+    kinds,
+    edge,
+    sources,
+    calm,
+    scale,
+  }: { kinds: Uint8Array; edge: Plane; sources: Int32Array; calm: Nearby; scale: number },
+): Copies {
+  const tone = fuse(image, kinds, sources);
+  const share = trustIn(image, { sources, tone }, calm);
+  const depth = distanceInside(edge, false);
+  for (let i = 0; i < share.data.length; i++) {
+    const unsure = smoothstep(UNSURE * WORK_IOD, DEPTH * WORK_IOD, depth.data[i] as number);
+    share.data[i] = (share.data[i] as number) * (1 - unsure);
+  }
+  return copiesOf(sources, tone, share, scale);
 }
 
 /** Returns a mask of the picture at the places of a crop. */
@@ -150,12 +179,19 @@ function kindsOf(edge: Plane, hidden: Plane): Uint8Array {
   return out;
 }
 
-/** Background where next to nothing moves is never uncovered. */
-function moving(hidden: Plane, mobile: Plane): Plane {
-  const out = plane(hidden.width, hidden.height);
+/**
+ * Returns how far the background is to be made up. Where next to nothing moves it is never uncovered, and the less
+ * moves, the less of it.
+ */
+function hiddenOf(edge: Plane, mobile: Plane): Plane {
+  const far = blur(grow(edge, PLATE * WORK_IOD), 0.03 * WORK_IOD);
+  const close = blur(grow(edge, CARRIED * WORK_IOD), 0.03 * WORK_IOD);
+  const out = plane(edge.width, edge.height);
   for (let i = 0; i < out.data.length; i++) {
-    out.data[i] =
-      (hidden.data[i] as number) * smoothstep(UNCOVERED[0], UNCOVERED[1], mobile.data[i] as number);
+    const moves = mobile.data[i] as number;
+    const least = close.data[i] as number;
+    const wide = least + smoothstep(HEAD[0], HEAD[1], moves) * ((far.data[i] as number) - least);
+    out.data[i] = wide * smoothstep(UNCOVERED[0], UNCOVERED[1], moves);
   }
   return out;
 }

@@ -3,6 +3,7 @@ import type { Face } from '@semblance/vision/face-mesh';
 import { withFlatObject } from './covered.ts';
 import { faceFrame } from './face-frame.ts';
 import { type HeadShape, mobility } from './head-shape.ts';
+import { withWholeLids } from './lids.ts';
 import type { Seen } from './look.ts';
 import type { Planes } from './openings.ts';
 import { separate } from './plate.ts';
@@ -20,7 +21,8 @@ export function preparePortrait(picture: Picture, face: Face, seen: Seen = {}): 
   if (width % 2 || height % 2 || channels !== 3 || data instanceof Uint16Array) {
     throw new RangeError('a portrait needs an 8-bit RGB picture of even size');
   }
-  const { person, covered } = seen;
+  const { person } = seen;
+  const covered = seen.covered && withWholeLids(seen.covered, face.points, picture);
   const frame = faceFrame(face.points);
   const points = withFlatObject(face.points, covered);
   const { shape, box, background, alpha } = separate(picture, points, frame, person);

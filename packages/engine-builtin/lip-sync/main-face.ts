@@ -109,7 +109,7 @@ export class MainFace {
 
   #fit(frame: Frame, face: Face): Promise<Face> {
     this.#checkpoint();
-    return this.#finder.refitFrom(cropsOfFrame(frame, this.#color), face);
+    return this.#finder.followFrom(cropsOfFrame(frame, this.#color), face);
   }
 
   async #searchNow(frame: Frame): Promise<Face | undefined> {

@@ -48,7 +48,7 @@ class Scene {
         this.searches++;
         return this.others;
       },
-      refitFrom: async (_source: CropSource, expected: Face) => {
+      followFrom: async (_source: CropSource, expected: Face) => {
         this.nowMs += this.searchMs;
         return expected;
       },

@@ -2,8 +2,9 @@ import type { Rect } from '@semblance/media/yuv';
 import type { FaceFinder } from '@semblance/vision/face-finder';
 import type { Face } from '@semblance/vision/face-mesh';
 import type { Plane } from '@semblance/vision/plane/plane';
+import { frontalness, JawMean } from '../swap/jaw.ts';
 import { cutOut } from '../video-swap/cut-out.ts';
-import { boxOf, drawFace, GAIN_LIMITS } from '../video-swap/draw.ts';
+import { changedBox, drawFace, GAIN_LIMITS } from '../video-swap/draw.ts';
 import { type FrameEyes, FrameEyesReader } from '../video-swap/frame-eyes.ts';
 import { type Frame, placed } from '../video-swap/frame-part.ts';
 import { alike, type Look, lookOf, moved, patchWidth } from '../video-swap/keys.ts';
@@ -28,6 +29,8 @@ const AGAIN_MS = 320;
 const BLEND_MS = 240;
 /** Number of face widths for which the source is kept prepared. */
 const MAX_WIDTHS = 4;
+/** Frames until the new jaw is shown whole. */
+const SURE_FRAMES = 25;
 
 /** Everything known about one swapped face. */
 interface Shown {
@@ -43,6 +46,7 @@ interface Shown {
   next: { readonly look: Look; readonly patch: number; readonly texture: FaceTexture } | undefined;
   pending: boolean;
   readonly reader: FrameEyesReader;
+  readonly jaw: JawMean;
   /** In the frame that is drawn. */
   eyes: FrameEyes;
 }
@@ -59,6 +63,8 @@ export class LiveSwaps {
   readonly #render: number;
   readonly #parts: FaceParts;
   readonly #finder: Pick<FaceFinder, 'coverOf'>;
+  /** Mesh of the source. */
+  readonly #source: Float32Array;
   #shown = new Map<number, Shown>();
 
   /** @param beside the thread that analyses while frames are drawn */
@@ -67,6 +73,7 @@ export class LiveSwaps {
     this.#prepared = preparer(source, MAX_WIDTHS);
     this.#beside = beside;
     this.#render = beside.begin(source);
+    this.#source = source.points;
     this.#parts = new FaceParts(source.points);
   }
 
@@ -78,15 +85,20 @@ export class LiveSwaps {
       const known = this.#shown.get(track);
       const reader = known?.reader ?? new FrameEyesReader();
       const eyes = reader.next(cropsOfFrame(frame, JPEG_COLORS), face, openness);
-      shown.set(track, await this.#show(frame, face, known, { ms, reader, eyes }));
+      const jaw = known?.jaw ?? new JawMean(this.#source);
+      jaw.add(face);
+      shown.set(track, await this.#show(frame, face, known, { ms, reader, eyes, jaw }));
     }
     this.#shown = shown;
     return faces.map(({ track, face, opacity }) => {
-      const { from, to, sinceMs, eyes } = shown.get(track) as Shown;
+      const { from, to, sinceMs, eyes, jaw } = shown.get(track) as Shown;
+      // A mean of few frames trembles.
+      const sure = frontalness(face) * Math.min(1, jaw.seen / SURE_FRAMES);
       const share = from === to ? 0 : Math.min(1, (ms - sinceMs) / BLEND_MS);
       const { points, width } = face;
-      drawFace(frame, { points, width, opacity, ...eyes, from, to, share }, JPEG_COLORS);
-      return boxOf(frame, face);
+      const moves = jaw.moves.map((move) => move * sure);
+      drawFace(frame, { points, width, opacity, jaw: moves, ...eyes, from, to, share }, JPEG_COLORS);
+      return changedBox(frame, face);
     });
   }
 
@@ -102,7 +114,7 @@ export class LiveSwaps {
     frame: Frame,
     face: Face,
     known: Shown | undefined,
-    { ms, reader, eyes }: { ms: number; reader: FrameEyesReader; eyes: FrameEyes },
+    { ms, reader, eyes, jaw }: { ms: number; reader: FrameEyesReader; eyes: FrameEyes; jaw: JawMean },
   ): Promise<Shown> {
     const look = lookOf(frame, face);
     if (known) {
@@ -129,6 +141,7 @@ export class LiveSwaps {
         pending: false,
         reader,
         eyes,
+        jaw,
       };
     }
     if (known.pending || ms - known.analysedMs < AGAIN_MS) return known;

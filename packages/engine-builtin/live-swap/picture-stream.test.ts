@@ -39,8 +39,8 @@ beforeEach(async () => {
   nowMs = 0;
   others = async () => false;
   searched = [];
-  const watched: Pick<FaceFinder, 'seesOthers' | 'lookUpright' | 'refitFrom' | 'coverOf'> = {
-    refitFrom: (...args) => finder.refitFrom(...args),
+  const watched: Pick<FaceFinder, 'seesOthers' | 'lookUpright' | 'followFrom' | 'coverOf'> = {
+    followFrom: (...args) => finder.followFrom(...args),
     coverOf: (...args) => finder.coverOf(...args),
     lookUpright: (...args) => {
       searched.push(sum(args[0].data));

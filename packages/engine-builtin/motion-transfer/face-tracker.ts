@@ -96,7 +96,7 @@ export class FaceTracker {
 /** Fits the mesh of a known face again in a frame. Both are in pixels of the frame. */
 export function refitFace(finder: FaceFinder, frame: Frame, face: Face, fit: Fit): Promise<Face> {
   const source = cropsOfFrame(frame, COLORS);
-  return fit === 'once' ? finder.refitFrom(source, face) : fitBothWays(finder, source, frame.width, face);
+  return fit === 'once' ? finder.followFrom(source, face) : fitBothWays(finder, source, frame.width, face);
 }
 
 /** Returns every `step`-th pixel of a part of a frame as the colours that the networks expect. */

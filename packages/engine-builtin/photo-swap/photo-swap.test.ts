@@ -4,7 +4,7 @@ import { ADMIRAL, ASTRONAUT, PROFESSOR, useSwapRig } from '@semblance/testkit/en
 import { distance, dlibJudge, type Judge } from '@semblance/testkit/quality/judge';
 import { changedOutside } from '@semblance/testkit/quality/measures';
 import { FaceFinder } from '@semblance/vision/face-finder';
-import type { Face } from '@semblance/vision/face-mesh';
+import { type Face, pointOf } from '@semblance/vision/face-mesh';
 import { openSession } from '@semblance/vision/models/session';
 import sharp from 'sharp';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -123,7 +123,7 @@ describe('likeness', () => {
 });
 
 describe('what must not change', () => {
-  it('leaves every pixel outside of the face and the alpha channel as they were', async () => {
+  it('leaves every pixel far from the face and the alpha channel as they were', async () => {
     const { data, info } = await sharp(ASTRONAUT).ensureAlpha().raw().toBuffer({ resolveWithObject: true });
     for (let i = 0; i < info.width * info.height; i++) data[i * 4 + 3] = 40 + (i % 200);
     const raw = { raw: { width: info.width, height: info.height, channels: 4 as const } };
@@ -141,6 +141,20 @@ describe('what must not change', () => {
     expect(changed).toBeGreaterThan(2000);
     const before = await rgb(ASTRONAUT);
     expect(changedOutside(before, await rgb(outputPath), await mainFace(before))).toBe(0);
+  });
+
+  it('moves the jaw, and what is close to it, but nothing far from the face', async () => {
+    const { outputPath } = await swap(ASTRONAUT, ADMIRAL);
+    const [before, after] = [await rgb(ASTRONAUT), await rgb(outputPath)];
+    const face = await mainFace(before);
+    expect(changedOutside(before, after, face)).toBe(0);
+    const below = (height: number) => {
+      const { x, y } = pointOf(face.points, 152);
+      const at = (Math.round(y + height * face.width) * before.width + Math.round(x)) * 3;
+      return Math.abs((before.data[at] as number) - (after.data[at] as number));
+    };
+    expect(Math.max(below(0.02), below(0.04), below(0.06))).toBeGreaterThan(0);
+    expect(below(0.4)).toBe(0);
   });
 
   it('gives the same bytes every time, alone and beside another render', async () => {

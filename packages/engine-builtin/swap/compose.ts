@@ -1,5 +1,6 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import { sampleRgb } from '@semblance/vision/picture';
+import { cubicWeights } from '@semblance/vision/plane/cubic';
 import { BundleRow, bundle, type Plane, plane } from '@semblance/vision/plane/plane';
 import type { WarpMap } from '@semblance/vision/plane/warp-map';
 import { LIGHT } from './light.ts';
@@ -201,15 +202,6 @@ function region(picture: Picture, left: number, top: number, right: number, bott
 
 const across = new Float32Array(4);
 const along = new Float32Array(4);
-
-/** Writes the weights of four neighbours for a place between the middle two (Catmull and Rom 1974). */
-function cubicWeights(t: number, out: Float32Array): void {
-  const u = 1 - t;
-  out[0] = -0.5 * t * u * u;
-  out[1] = 1 + t * t * (1.5 * t - 2.5);
-  out[2] = 1 + u * u * (1.5 * u - 2.5);
-  out[3] = -0.5 * u * t * t;
-}
 
 /** Interpolates between sixteen samples, because four would take the grain off the skin that moves. */
 function sampleSamples(image: Samples, x: number, y: number, out: Float32Array): void {

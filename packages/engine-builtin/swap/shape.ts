@@ -159,6 +159,13 @@ function neighbours(): { points: Uint16Array; starts: Uint16Array } {
   return { points: Uint16Array.from(points.flat()), starts };
 }
 
+/** Returns the source's points in the target's pose and size. */
+export function inPoseOf(target: Float32Array, source: Float32Array): Float32Array {
+  const weights = new Float32Array(POINTS);
+  for (const index of RIGID) weights[index] = 1;
+  return applySimilarity(alignPoints(source, target, weights), source);
+}
+
 /**
  * Returns the target's points after its face takes on the source's proportions. Eyes, brows, nose and mouth move to
  * their place in the source, in the target's pose; the outline stays; points between them follow smoothly. Lips and
@@ -175,9 +182,7 @@ export function mixShape(
   shown: ShownFeatures = ALL_SHOWN,
   browsMove = true,
 ): Float32Array {
-  const weights = new Float32Array(POINTS);
-  for (const index of RIGID) weights[index] = 1;
-  const posed = applySimilarity(alignPoints(source, target, weights), source);
+  const posed = inPoseOf(target, source);
   const move = new Float32Array(POINTS * 2);
   const fixed = new Uint8Array(POINTS);
   for (const index of FACE_OVAL) fixed[index] = 1;

@@ -85,3 +85,15 @@ it('draws nothing of what is behind a source over the side that it turns away', 
     expect(different / target.face.width ** 2).toBeLessThan(0.002);
   }
 });
+
+it('tells what it would take, and draws no new face, when it is not to draw', () => {
+  const prepared = prepareSource(source.picture, source.face, target.face.width);
+  const copy = () => ({ ...target.picture, data: target.picture.data.slice() });
+  const [looked, drawn] = [copy(), copy()];
+  const taken = swapFace(looked, target.face, prepared, { draw: false });
+  expect(taken).toEqual(swapFace(drawn, target.face, prepared));
+  const changed = ({ data }: Picture) => data.filter((value, i) => value !== target.picture.data[i]).length;
+  // Red eyes are calmed before anything is planned.
+  expect(changed(looked)).toBeLessThan(500);
+  expect(changed(drawn)).toBeGreaterThan(20_000);
+});

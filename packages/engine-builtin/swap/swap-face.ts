@@ -4,7 +4,7 @@ import { cropsOf, type Face, POINTS } from '@semblance/vision/face-mesh';
 import { FACE_OVAL } from '@semblance/vision/face-regions';
 import { type Gaze, gazeOf } from '@semblance/vision/gaze';
 import { cropRgb } from '@semblance/vision/picture';
-import { blur, distanceInside, type Plane, plane, smoothstep } from '@semblance/vision/plane/plane';
+import { blur, distanceInside, type Plane, plane, sample, smoothstep } from '@semblance/vision/plane/plane';
 import { withScratch } from '@semblance/vision/plane/scratch';
 import { drawTriangles, emptyMap, MOUTH_TRIANGLES } from '@semblance/vision/plane/warp-map';
 import { beardOf } from './beard.ts';
@@ -12,9 +12,11 @@ import { compareLight } from './compare-light.ts';
 import { compose } from './compose.ts';
 import { faceZones, plainSkin } from './face-zones.ts';
 import { withForehead } from './forehead.ts';
+import { frontalness, jawMoves } from './jaw.ts';
 import { coloursOf, withLipEdge } from './lip-edge.ts';
 import { withoutLipstick } from './lipstick.ts';
 import { mouthInside, openingOf } from './mouth-inside.ts';
+import { insideJaw, jawBox, moveJaw } from './move-jaw.ts';
 import { sourceNoise, targetNoise } from './noise.ts';
 import { calmRedEyes } from './red-eyes.ts';
 import { mixShape } from './shape.ts';
@@ -58,13 +60,18 @@ export type SwapTimes = Record<string, number>;
 /**
  * Replaces one face of a picture by the source's face, in place.
  * @param cover what the network finds in front of the face; undefined: it was not asked
+ * @param draw false: only finds out what would be taken, and calms red eyes
  * @returns share of each feature that was taken
  */
 export function swapFace(
   picture: Picture,
   face: Face,
   source: SourceFace,
-  { cover, times = {} }: { readonly cover?: Plane | undefined; readonly times?: SwapTimes } = {},
+  {
+    cover,
+    times = {},
+    draw = true,
+  }: { readonly cover?: Plane | undefined; readonly times?: SwapTimes; readonly draw?: boolean } = {},
 ): ShownFeatures {
   let last = performance.now();
   const lap = (name: string): void => {
@@ -77,10 +84,38 @@ export function swapFace(
     calmRedEyes(picture, face.points);
     const gaze = gazeOf(cropsOf(picture), face.points);
     const plan = planSwap(picture, face, source, { cover, gaze, lap });
+    if (!draw) return plan.skin.features;
     compose(picture, plan, source);
     lap('compose');
+    takeJaw(picture, face, source, plan);
+    lap('jaw');
     return plan.skin.features;
   });
+}
+
+/**
+ * Gives the jaw the source's proportions, except where something covers it, and in a picture that is transparent
+ * there: the colours of what nobody sees would be drawn beside the jaw.
+ */
+function takeJaw(picture: Picture, face: Face, source: SourceFace, { alpha, skin, ...grid }: SwapPlan): void {
+  const share = frontalness(face) * skin.features.mouth;
+  if (share === 0 || !opaque(picture, jawBox(face))) return;
+  const moves = jawMoves(face, source.points).map((move) => move * share);
+  moveJaw([{ ...picture, start: 0, pixels: 1 }], face, picture, moves, (n) => {
+    const { x, y } = insideJaw(face, n);
+    return sample(alpha, (x - grid.originX) / grid.scale, (y - grid.originY) / grid.scale);
+  });
+}
+
+/** Returns whether all pixels of a part of a picture are opaque. */
+function opaque({ data, width, height, channels }: Picture, box: ReturnType<typeof jawBox>): boolean {
+  if (channels % 2 === 1) return true;
+  const most = data instanceof Uint16Array ? 65_535 : 255;
+  const endX = Math.min(width, Math.ceil(box.x + box.width));
+  for (let y = Math.max(0, Math.floor(box.y)); y < Math.min(height, box.y + box.height); y++)
+    for (let x = Math.max(0, Math.floor(box.x)); x < endX; x++)
+      if (data[(y * width + x + 1) * channels - 1] !== most) return false;
+  return true;
 }
 
 /**

@@ -7,6 +7,7 @@ import { LEFT_EYE, LIPS_OUTER, RIGHT_EYE } from '@semblance/vision/face-regions'
 import { UNKNOWN_GAZE } from '@semblance/vision/gaze';
 import { openSession } from '@semblance/vision/models/session';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { JAW } from '../swap/jaw.ts';
 import { drawFace } from './draw.ts';
 import type { Frame } from './frame-part.ts';
 import { preparer } from './prepared-source.ts';
@@ -33,7 +34,8 @@ beforeAll(async () => {
 
 function drawn(closed: readonly [number, number], gaze = UNKNOWN_GAZE): Uint8Array {
   const data = frame.data.slice();
-  const drawing = { points: face.points, width: face.width, opacity: 1, closed, gaze, share: 0 };
+  const jaw = new Float32Array(JAW.length * 2);
+  const drawing = { points: face.points, width: face.width, opacity: 1, closed, gaze, jaw, share: 0 };
   drawFace({ ...frame, data }, { ...drawing, from: texture, to: texture }, COLOR);
   return data;
 }

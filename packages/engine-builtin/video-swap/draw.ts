@@ -1,9 +1,10 @@
 import { evenRect, type Rect } from '@semblance/media/yuv';
-import { POINTS } from '@semblance/vision/face-mesh';
+import { faceFromPoints, POINTS } from '@semblance/vision/face-mesh';
 import { FACE_OVAL } from '@semblance/vision/face-regions';
 import { withScratch } from '@semblance/vision/plane/scratch';
 import { drawTriangles, emptyMap, MOUTH_TRIANGLES, type WarpMap } from '@semblance/vision/plane/warp-map';
 import { withLipEdge } from '../swap/lip-edge.ts';
+import { insideJaw, jawBox, moveJaw } from '../swap/move-jaw.ts';
 import { mixShape } from '../swap/shape.ts';
 import type { ShownFeatures } from '../swap/shown-features.ts';
 import { flatten } from '../swap/source-face.ts';
@@ -80,7 +81,38 @@ export function drawFace(frame: Frame, drawing: FaceDrawing, color: Colors): voi
     const drawn = { points, mixed, depth, grid, faceWidth };
     drawMouth(layer, drawn, mouthShown(drawing));
     drawLids(layer, drawn, drawing.closed);
+    takeJaw(frame, drawing, (x, y) => {
+      const column = Math.min(grid.width - 1, Math.max(0, Math.round((x - rect.x) / scale)));
+      const row = Math.min(grid.height - 1, Math.max(0, Math.round((y - rect.y) / scale)));
+      return shareAt(texture, from.size, map, row * grid.width + column);
+    });
   });
+}
+
+/**
+ * Gives the jaw the source's proportions, except where something covers it.
+ * @param shareAt share of the swap at a place of the frame
+ */
+function takeJaw(frame: Frame, drawing: FaceDrawing, shareAt: (x: number, y: number) => number): void {
+  const { width, height, data } = frame;
+  const face = faceFromPoints(drawing.points, 1);
+  const share = drawing.opacity * shownIn(drawing).mouth;
+  const luma = width * height;
+  const half = { data, width: width >> 1, height: height >> 1, channels: 1, pixels: 2, fast: true };
+  moveJaw(
+    [
+      { data, start: 0, width, height, channels: 1, pixels: 1, fast: true },
+      { ...half, start: luma },
+      { ...half, start: luma + luma / 4 },
+    ],
+    face,
+    frame,
+    drawing.jaw,
+    (n) => {
+      const { x, y } = insideJaw(face, n);
+      return share * shareAt(x, y);
+    },
+  );
 }
 
 /** Returns the share of the source in each feature's shape, between the analysed frames before and after. */
@@ -110,7 +142,16 @@ function gainOf(frame: Frame, { points, from, to, share }: FaceDrawing, black: n
 }
 
 /** Returns the part of the frame that a drawing may change. */
-export function boxOf(frame: Frame, { points, width }: Pick<FaceDrawing, 'points' | 'width'>): Rect {
+export function changedBox(frame: Frame, face: Pick<FaceDrawing, 'points' | 'width'>): Rect {
+  const [inner, outer] = [boxOf(frame, face), evenRect(jawBox(face), frame)];
+  const x = Math.min(inner.x, outer.x);
+  const y = Math.min(inner.y, outer.y);
+  const width = Math.max(inner.x + inner.width, outer.x + outer.width) - x;
+  return { x, y, width, height: Math.max(inner.y + inner.height, outer.y + outer.height) - y };
+}
+
+/** Returns the part of the frame in which the new face is drawn. */
+function boxOf(frame: Frame, { points, width }: Pick<FaceDrawing, 'points' | 'width'>): Rect {
   let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
   for (const index of FACE_OVAL) {
     left = Math.min(left, points[index * 3] as number);

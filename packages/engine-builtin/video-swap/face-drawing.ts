@@ -11,6 +11,8 @@ export interface FaceDrawing {
   readonly closed: readonly [number, number];
   /** Where the face of the frame looks. */
   readonly gaze: Gaze;
+  /** Moves of its jaw, as of `jawMoves`. */
+  readonly jaw: Float32Array;
   /** Textures of the analysed frames before and after, of one size, and the frame's position between them. */
   readonly from: FaceTexture;
   readonly to: FaceTexture;

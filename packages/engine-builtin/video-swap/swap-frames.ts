@@ -1,6 +1,7 @@
 import type { VideoFrame, VideoWriter } from '@semblance/media/types';
 import type { FaceFinder } from '@semblance/vision/face-finder';
 import type { Face } from '@semblance/vision/face-mesh';
+import { frontalness, JawMean } from '../swap/jaw.ts';
 import type { ShownFeatures } from '../swap/shown-features.ts';
 import { cutOut } from './cut-out.ts';
 import type { Openness } from './eyelids.ts';
@@ -57,6 +58,7 @@ export class SwapFrames {
   readonly #render: number;
   #keys = new Map<number, Key>();
   #readers = new Map<number, FrameEyesReader>();
+  #jaws = new Map<number, JawMean>();
   readonly #taken = new Map<number, { frames: number; taken: ShownFeatures }>();
   #written: Promise<void> = Promise.resolve();
   readonly #runs: Promise<void>[] = [];
@@ -75,12 +77,14 @@ export class SwapFrames {
     this.#options.checkpoint();
     const faces = frames.map((frame) => tracker.facesIn(frame.index));
     const eyes = this.#readEyes(frames, faces);
+    const jaws = this.#readJaws(faces.flat());
     const keys = this.#chooseKeys(frames, faces, eyes);
     for (const [i, frame] of frames.entries()) {
       const here = faces[i] ?? [];
       if (here.length > 0) this.swapped++;
       this.mostFaces = Math.max(this.mostFaces, here.length);
-      const drawn = here.length > 0 ? this.#draw(frame, here, keys, eyes) : Promise.resolve(frame.data);
+      const drawn =
+        here.length > 0 ? this.#draw(frame, here, { keys, eyes, jaws }) : Promise.resolve(frame.data);
       drawn.catch(() => undefined);
       this.#written = this.#written.then(async () => {
         await this.#options.writer.write({ ptsUs: frame.ptsUs, data: await drawn });
@@ -133,6 +137,34 @@ export class SwapFrames {
         );
     }
     return eyes;
+  }
+
+  /**
+   * Returns the moves of the jaw of all faces in a run. They lead from the mean before the run to the mean with it, so
+   * that a jaw never jumps.
+   */
+  #readJaws(faces: readonly PlacedFace[]): ReadonlyMap<PlacedFace, Float32Array> {
+    const moves = new Map<PlacedFace, Float32Array>();
+    const jaws = new Map<number, JawMean>();
+    for (const track of new Set(faces.map((one) => one.track))) {
+      const here = faces.filter((one) => one.track === track);
+      const mean = this.#jaws.get(track) ?? new JawMean(this.#options.source.points);
+      jaws.set(track, mean);
+      const before = mean.seen > 0 ? mean.moves : undefined;
+      for (const { face } of here) mean.add(face);
+      const now = mean.moves;
+      const start = before ?? now;
+      for (const [i, one] of here.entries()) {
+        const share = (i + 1) / here.length;
+        const sure = frontalness(one.face);
+        moves.set(
+          one,
+          now.map((to, k) => sure * ((start[k] as number) * (1 - share) + to * share)),
+        );
+      }
+    }
+    this.#jaws = jaws;
+    return moves;
   }
 
   /** Returns the analysed frames of each track in a run, in order, including the last one of the run before. */
@@ -211,8 +243,15 @@ export class SwapFrames {
   async #draw(
     frame: VideoFrame,
     faces: readonly PlacedFace[],
-    keys: ReadonlyMap<number, readonly Key[]>,
-    eyes: ReadonlyMap<PlacedFace, FrameEyes>,
+    {
+      keys,
+      eyes,
+      jaws,
+    }: {
+      keys: ReadonlyMap<number, readonly Key[]>;
+      eyes: ReadonlyMap<PlacedFace, FrameEyes>;
+      jaws: ReadonlyMap<PlacedFace, Float32Array>;
+    },
   ): Promise<Uint8Array> {
     const drawings = await Promise.all(
       faces.map(async (placedFace) => {
@@ -224,7 +263,8 @@ export class SwapFrames {
         const share = after === before ? 0 : (frame.index - before.index) / (after.index - before.index);
         this.#note(track, share < 0.5 ? from.taken : to.taken);
         const { points, width } = face;
-        return { points, width, opacity, ...(eyes.get(placedFace) as FrameEyes), from, to, share };
+        const jaw = jaws.get(placedFace) as Float32Array;
+        return { points, width, opacity, jaw, ...(eyes.get(placedFace) as FrameEyes), from, to, share };
       }),
     );
     const { threads, colors } = this.#options;

@@ -1,6 +1,6 @@
 import { evenRect, fromRgbFactors, type Rect, regionToRgb } from '@semblance/media/yuv';
 import { cropsOf, type Face } from '@semblance/vision/face-mesh';
-import { FACE_OVAL, LIPS_OUTER } from '@semblance/vision/face-regions';
+import { LIPS_OUTER } from '@semblance/vision/face-regions';
 import { FACE_TRIANGLES } from '@semblance/vision/face-topology';
 import { type Gaze, gazeOf } from '@semblance/vision/gaze';
 import {
@@ -114,7 +114,7 @@ type Laid = Omit<FaceTexture, 'grain' | 'level' | 'shape' | 'taken' | 'gaze'>;
 function lay(plan: SwapPlan, source: SourceFace, color: Colors, frame: Frame, faceWidth: number): Laid {
   const { image, points } = source;
   const size = image.width & ~1;
-  const box = ovalBox(points, size);
+  const box = meshBox(points, size);
   const samples = inverse(plan, source);
   const shown = meshShare(plan, faceWidth);
   const within = outlineShare(samples, source);
@@ -264,14 +264,9 @@ function placeOf(map: WarpMap, x: number, y: number): typeof place | undefined {
   return place;
 }
 
-function ovalBox(points: Float32Array, size: number): Rect {
-  let [left, top, right, bottom] = [size, size, 0, 0];
-  for (const index of FACE_OVAL) {
-    left = Math.min(left, points[index * 3] as number);
-    right = Math.max(right, points[index * 3] as number);
-    top = Math.min(top, points[index * 3 + 1] as number);
-    bottom = Math.max(bottom, points[index * 3 + 1] as number);
-  }
+/** Returns the part of a texture that the mesh covers. The nose of a turned face lies beyond its outline. */
+function meshBox(points: Float32Array, size: number): Rect {
+  const { left, top, right, bottom } = extent(points);
   const all = { width: size, height: size };
   return evenRect({ x: left - 2, y: top - 2, width: right - left + 4, height: bottom - top + 4 }, all);
 }

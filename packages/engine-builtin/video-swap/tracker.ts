@@ -183,7 +183,7 @@ export class FaceTracker {
 
   async #fit(frame: Frame, expected: Face): Promise<Face | undefined> {
     this.#checkpoint();
-    const face = await this.#finder.refitFrom(cropsOfFrame(frame, this.#color), expected);
+    const face = await this.#finder.followFrom(cropsOfFrame(frame, this.#color), expected);
     if (face.score < KEEP_SCORE || Math.abs(yaw(face)) > MAX_YAW) return undefined;
     return follows(face, expected) ? face : undefined;
   }

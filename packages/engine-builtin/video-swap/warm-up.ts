@@ -1,6 +1,7 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import { rgbToRegion } from '@semblance/media/yuv';
 import type { Face } from '@semblance/vision/face-mesh';
+import { JAW } from '../swap/jaw.ts';
 import { patchWidth } from './keys.ts';
 import type { SwapThreads } from './swap-threads.ts';
 
@@ -23,7 +24,10 @@ export async function warmUpSwaps(threads: SwapThreads, picture: Picture, face: 
     const [from, to] = [textures[0], textures.at(-1)];
     if (!from || !to) return;
     const gaze = { aside: 0.05, sure: 1, seen: [1, 1], shut: [0, 0] } as const;
-    const drawing = { points, width, opacity: 1, closed: [0.5, 0.5] as const, gaze, from, to, share: 0.5 };
+    // A jaw that moves, so that the code which moves it is compiled too.
+    const jaw = new Float32Array(JAW.length * 2).fill(0.01);
+    const closed = [0.5, 0.5] as const;
+    const drawing = { points, width, opacity: 1, closed, gaze, jaw, from, to, share: 0.5 };
     await times(DRAWINGS, () => threads.draw(render, { frame, faces: [drawing], color: COLOR }));
   } finally {
     threads.end(render);

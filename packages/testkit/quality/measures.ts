@@ -20,18 +20,21 @@ export function apertures(face: Face): { mouth: number; eyes: number } {
   return { mouth: gap(13, 14), eyes: (gap(159, 145) + gap(386, 374)) / 2 };
 }
 
+/** The outline from ear to ear over the forehead. The jaw takes the source's shape. */
+const UPPER_OUTLINE = FACE_OVAL.filter((_, i) => i <= FACE_OVAL.indexOf(454) || i >= FACE_OVAL.indexOf(234));
+
 /**
- * Returns the mean move of the face outline between two fits, in % of the eye distance: the change of pose and
+ * Returns the mean move of the upper face outline between two fits, in % of the eye distance: the change of pose and
  * position.
  */
 export function landmarkDrift(before: Face, after: Face): number {
   let sum = 0;
-  for (const index of FACE_OVAL) {
+  for (const index of UPPER_OUTLINE) {
     const a = pointOf(before.points, index);
     const b = pointOf(after.points, index);
     sum += Math.hypot(a.x - b.x, a.y - b.y);
   }
-  return (100 * sum) / FACE_OVAL.length / eyeDistance(before);
+  return (100 * sum) / UPPER_OUTLINE.length / eyeDistance(before);
 }
 
 interface Window {
@@ -41,13 +44,14 @@ interface Window {
   readonly height: number;
 }
 
-function faceWindow(picture: Picture, face: Face): Window {
+/** @param margin around the outline, in pixels */
+function faceWindow(picture: Picture, face: Face, margin = 8): Window {
   const xs = FACE_OVAL.map((i) => pointOf(face.points, i).x);
   const ys = FACE_OVAL.map((i) => pointOf(face.points, i).y);
-  const left = Math.max(0, Math.floor(Math.min(...xs) - 8));
-  const top = Math.max(0, Math.floor(Math.min(...ys) - 8));
-  const width = Math.min(picture.width, Math.ceil(Math.max(...xs) + 8)) - left;
-  const height = Math.min(picture.height, Math.ceil(Math.max(...ys) + 8)) - top;
+  const left = Math.max(0, Math.floor(Math.min(...xs) - margin));
+  const top = Math.max(0, Math.floor(Math.min(...ys) - margin));
+  const width = Math.min(picture.width, Math.ceil(Math.max(...xs) + margin)) - left;
+  const height = Math.min(picture.height, Math.ceil(Math.max(...ys) + margin)) - top;
   return { left, top, width, height };
 }
 
@@ -63,10 +67,14 @@ function ovalMask(window: Window, face: Face): Plane {
   return mask;
 }
 
-/** Returns the number of changed pixels outside the face outline (grown by one pixel). */
+/** How far a jaw that moves takes its surroundings with it, in face widths. */
+const JAW_REACH = 0.35;
+
+/** Returns the number of changed pixels that are further from the face than the jaw takes anything with it. */
 export function changedOutside(before: Picture, after: Picture, face: Face): number {
-  const window = faceWindow(before, face);
-  const mask = grow(ovalMask(window, face), 1);
+  const reach = JAW_REACH * face.width;
+  const window = faceWindow(before, face, reach + 8);
+  const mask = grow(ovalMask(window, face), reach);
   let changed = 0;
   for (let y = 0; y < before.height; y++) {
     for (let x = 0; x < before.width; x++) {

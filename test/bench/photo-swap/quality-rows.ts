@@ -16,7 +16,7 @@ export interface Pair {
   readonly gain: number;
   readonly toSource: number;
   readonly seam: number;
-  /** Number of pixels changed outside the face. */
+  /** Number of pixels changed far from the face. */
   readonly outside: number;
   /** In percent of the distance between the eyes. */
   readonly drift: number;
@@ -94,7 +94,7 @@ const MEASURES: readonly Measure[] = [
     digits: 3,
   },
   {
-    name: 'pixels changed outside the face, all pairs',
+    name: 'pixels changed far from the face, all pairs',
     of: 'all',
     value: outside,
     digits: 0,
