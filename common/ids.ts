@@ -6,8 +6,8 @@ const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';
  * Returns a new identifier: `prefix` and 26 characters, which hold 48 bits of Unix milliseconds and 80 random bits
  * in Crockford's base 32 (a ULID in lower case). It sorts by time, and is a valid Kubernetes name if the prefix is.
  */
-export function newId(prefix: string, now: number = Date.now()): string {
-  let value = (BigInt(now) << 80n) | BigInt(`0x${randomBytes(10).toString('hex')}`);
+export function newId(prefix: string): string {
+  let value = (BigInt(Date.now()) << 80n) | BigInt(`0x${randomBytes(10).toString('hex')}`);
   let text = '';
   for (let i = 0; i < 26; i++) {
     text = ALPHABET[Number(value & 31n)] + text;

@@ -1,9 +1,12 @@
-import { expect, it } from 'vitest';
+import { afterEach, expect, it, vi } from 'vitest';
 import { createLivedClock } from './lived-clock.ts';
+
+afterEach(() => void vi.restoreAllMocks());
 
 it('goes on with the time that its process lives through, and stands still with it', () => {
   let real = 1_000;
-  const clock = createLivedClock(() => real);
+  vi.spyOn(performance, 'now').mockImplementation(() => real);
+  const clock = createLivedClock();
   const pass = (ms: number, looks = true) => {
     for (const end = real + ms; real < end; ) {
       real = Math.min(end, real + clock.everyMs);

@@ -12,18 +12,17 @@ export interface LivedClock {
 
 /**
  * A monotonic clock that excludes the time during which this process was paused: stopped, starved of CPU, or frozen with its
- * machine. By this clock no peer is silent only because its messages could not be read. It is never ahead of the clock that
- * it is made from.
- * @param clock monotonic milliseconds
+ * machine. By this clock no peer is silent only because its messages could not be read. It is never ahead of
+ * `performance.now`.
  */
-export function createLivedClock(clock: () => number = () => performance.now()): LivedClock {
-  let lookedAt = clock();
+export function createLivedClock(): LivedClock {
+  let lookedAt = performance.now();
   let stoodMs = 0;
   return {
     everyMs: EVERY_MS,
-    now: () => Math.min(clock(), lookedAt + MAX_MS) - stoodMs,
+    now: () => Math.min(performance.now(), lookedAt + MAX_MS) - stoodMs,
     look() {
-      const at = clock();
+      const at = performance.now();
       stoodMs += Math.max(0, at - lookedAt - MAX_MS);
       lookedAt = at;
     },

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { microsToUsd, parseUsd, priceOf } from './money.ts';
+import { microsToUsd, parseUsd } from './money.ts';
 
 describe('parseUsd', () => {
   it.each([
@@ -26,19 +26,5 @@ describe('microsToUsd', () => {
 
   it('refuses an amount that JSON numbers cannot carry exactly', () => {
     expect(() => microsToUsd(2n ** 60n)).toThrow(RangeError);
-  });
-});
-
-describe('priceOf', () => {
-  it('rounds half up to a micro-dollar', () => {
-    expect(priceOf(50_000n, 1000n)).toBe(50_000n);
-    expect(priceOf(1n, 1499n)).toBe(1n);
-    expect(priceOf(1n, 1500n)).toBe(2n);
-    expect(priceOf(80_000n, 12_345n)).toBe(987_600n);
-  });
-
-  it('refuses negative rates and units', () => {
-    expect(() => priceOf(-1n, 1n)).toThrow(RangeError);
-    expect(() => priceOf(1n, -1n)).toThrow(RangeError);
   });
 });

@@ -31,13 +31,3 @@ export function parseUsd(text: string): Micros {
   const micros = BigInt(whole) * MICROS_PER_USD + BigInt(fraction.padEnd(6, '0'));
   return sign ? -micros : micros;
 }
-
-/**
- * Returns rate × units, rounded half up to a whole micro-dollar.
- * @param rateMicros micro-dollars for one unit
- * @param milliUnits units × 1000 (a second is 1000, an image is 1000)
- */
-export function priceOf(rateMicros: Micros, milliUnits: bigint): Micros {
-  if (rateMicros < 0n || milliUnits < 0n) throw new RangeError('rates and units are not negative');
-  return (rateMicros * milliUnits + 500n) / 1000n;
-}

@@ -1,10 +1,13 @@
-import { expect, test } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
 import { ConfigError } from './config.ts';
 import { createRefusals } from './refusals.ts';
 
+afterEach(() => void vi.restoreAllMocks());
+
 test('credentials that are refused end the start after a while, anything else never does', () => {
   let now = 1_000;
-  const refusals = createRefusals('SEMBLANCE_X', () => now);
+  const refusals = createRefusals('SEMBLANCE_X');
+  vi.spyOn(performance, 'now').mockImplementation(() => now);
   const wrong = new Error('wrong password');
   refusals.count(wrong, true);
   now += 14_999;

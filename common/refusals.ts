@@ -19,12 +19,12 @@ export interface Refusals {
  * again by itself.
  * @param setting name of the setting that has the credentials
  */
-export function createRefusals(setting: string, now: () => number = () => performance.now()): Refusals {
+export function createRefusals(setting: string): Refusals {
   let since: number | undefined;
   return {
     count(error, refused) {
-      since = refused ? (since ?? now()) : undefined;
-      if (since === undefined || now() - since < PATIENCE_MS) return;
+      since = refused ? (since ?? performance.now()) : undefined;
+      if (since === undefined || performance.now() - since < PATIENCE_MS) return;
       throw new ConfigError(`The environment is not usable:\n  ${setting}: ${describeError(error)}`);
     },
   };

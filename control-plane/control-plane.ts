@@ -21,7 +21,7 @@ import { readyChecks } from './ready.ts';
 import { startServices } from './rpc/services.ts';
 import { createSessions, type SessionTiming } from './sessions/sessions.ts';
 import { type DatabaseOptions, openDatabase } from './storage/database.ts';
-import { migrateWhenReachable } from './storage/migrate.ts';
+import { migrateWhenReachable, readMigrations } from './storage/migrate.ts';
 import { createUploads } from './uploads/uploads.ts';
 import { createPreviewChore, PREVIEW_LOOK_MS, type PreviewPace } from './voices/previews.ts';
 import { createReflectors } from './watch/reflectors.ts';
@@ -162,11 +162,13 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
 
   let ending = false;
   let unready: string | undefined = 'the database has not answered yet';
-  const migrated = migrateWhenReachable(options.postgresUrl, logger, signal, (why) => {
-    unready = why;
-  }).then(() => {
+  const migrate = async () => {
+    await migrateWhenReachable(options.postgresUrl, await readMigrations(), logger, signal, (why) => {
+      unready = why;
+    });
     unready = undefined;
-  });
+  };
+  const migrated = migrate();
   const work = migrated.then(() =>
     Promise.all([
       jobs.run(signal),

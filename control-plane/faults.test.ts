@@ -5,7 +5,6 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { RENDERJOB_RESOURCE } from '@semblance/crds/gen/renderjobs';
 import { JOB_SUBJECTS } from '@semblance/events/jobs';
 import { createNatsBus } from '@semblance/events/nats-bus';
-import { startPostgres } from '@semblance/local/postgres';
 import { freePort } from '@semblance/local/process/ports';
 import { startTcpProxy, type TcpProxy } from '@semblance/testkit/common/tcp-proxy';
 import {
@@ -21,6 +20,7 @@ import {
 } from '@semblance/testkit/control-plane/control-plane';
 import { startKubeProxy } from '@semblance/testkit/kube/kube-proxy';
 import { testNats } from '@semblance/testkit/servers/shared';
+import { startPostgres } from '@semblance/testkit/servers/start';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runScript, sqlState } from './storage/sql.ts';
 

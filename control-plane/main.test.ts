@@ -111,7 +111,7 @@ test('two that start at once on an empty database bring its schema forward once,
 
 test('a database of a newer release ends it with the reason, unless that may be run behind', async () => {
   const pg = await testPostgres();
-  await migrate(pg.url);
+  await migrate(pg.url, await readMigrations());
   const known = (await readMigrations()).length;
   const sql = patientSql(pg.url);
   await sql`insert into schema_migrations (version, name, digest) values (${known + 1}, '0999-later.sql', 'x')`;

@@ -17,7 +17,7 @@ import { createRouter, routeTable, unknownRoute } from './routes.ts';
 import { createLiveStreams, type LiveStreams, type LiveStreamsOptions } from './streams/live-streams.ts';
 import { createStreamMetrics } from './streams/stream-metrics.ts';
 import { SIZE_LIMITS, type SizeLimits } from './uploads/receive-file.ts';
-import { createUploadsUnderWay, UPLOADS_PER_ACCOUNT } from './uploads/under-way.ts';
+import { createUploadsUnderWay } from './uploads/under-way.ts';
 
 export interface GatewayOptions {
   readonly listen: ListenAddress;
@@ -30,8 +30,6 @@ export interface GatewayOptions {
   readonly logger: Logger;
   readonly registry: Registry;
   readonly sizeLimits?: SizeLimits;
-  /** Most uploads of one account under way here. */
-  readonly uploadsPerAccount?: number;
   readonly eventStreams?: EventStreamsOptions;
   readonly timing?: Partial<GatewayTiming>;
   /** Serves the page to try live sessions with. Default: false. */
@@ -140,7 +138,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     logger,
     metrics,
     limits: sizeLimits,
-    underWay: createUploadsUnderWay(options.uploadsPerAccount ?? UPLOADS_PER_ACCOUNT),
+    underWay: createUploadsUnderWay(),
     bodyLimits: {
       idleMs: timing.uploadIdle,
       totalMs: timing.uploadTotal,

@@ -14,7 +14,6 @@ import '@semblance/vision/models/no-telemetry';
 import { raceAbort } from '@semblance/common/async/abort';
 import { VERSION } from '@semblance/common/version';
 import type { LiveEngine } from '@semblance/engine-api/live-engine';
-import type { findMediaTools } from '@semblance/media/media';
 import { createProvenance, type Provenance } from '@semblance/provenance/provenance';
 import type { EngineSource } from './engines/registry.ts';
 import { startEngines } from './engines/start-engines.ts';
@@ -39,8 +38,6 @@ export interface AgentOptions {
   readonly signal: AbortSignal;
   /** Default: those named in the settings. */
   readonly engines?: readonly EngineSource[];
-  /** Finds ffmpeg, which measures videos. Default: on PATH. */
-  readonly findMedia?: typeof findMediaTools;
   /** Default: by the certificate named in the settings. */
   readonly provenance?: Provenance;
   /** Default: from the length in the settings. */

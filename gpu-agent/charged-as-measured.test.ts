@@ -5,7 +5,7 @@ import { AttemptState } from '@semblance/proto/semblance/agent/v1/agent';
 import { GOOD_INFO, startScriptedSidecar } from '@semblance/testkit/engine-sidecar/scripted-sidecar';
 import { createHarness, type Harness, until } from '@semblance/testkit/gpu-agent/harness';
 import { type MediaRig, numberedFrames, openMediaRig } from '@semblance/testkit/media/clips';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { sidecarSource } from './engines/registry.ts';
 
 const {
@@ -68,10 +68,9 @@ it('measuring has the priority of renders', async () => {
   const ffprobe = join(harness.dir, 'ffprobe');
   const said = join(harness.dir, 'nice');
   await writeFile(ffprobe, `#!/bin/sh\nnice > ${said}\nexec ${rig.tools.ffprobe} "$@"\n`, { mode: 0o700 });
-  const { watch, swap } = await swapping({
-    env: { SEMBLANCE_AGENT_RENDER_NICE: '9' },
-    findMedia: async () => ({ ...rig.tools, ffprobe }),
-  });
+  vi.stubEnv('PATH', `${harness.dir}:${process.env.PATH}`);
+  const { watch, swap } = await swapping({ env: { SEMBLANCE_AGENT_RENDER_NICE: '9' } });
+  vi.unstubAllEnvs();
   expect(await swap(2_000)).toMatchObject({ state: SUCCEEDED });
   expect(await readFile(said, 'utf8')).toBe('9\n');
   watch.cancel();
@@ -114,16 +113,15 @@ async function swapping(options: Parameters<Harness['agent']>[0] = {}) {
 }
 
 it('what cannot be measured is not offered: without media tools no capability that makes videos', async () => {
-  const agent = await harness.agent({
-    engines: [sidecarSource(socket, 0)],
-    findMedia: async () => ({ available: false, reason: 'ffmpeg is not on PATH' }),
-  });
+  vi.stubEnv('PATH', '/nowhere');
+  const agent = await harness.agent({ engines: [sidecarSource(socket, 0)] });
+  vi.unstubAllEnvs();
   await until(async () => (await agent.resource())?.status?.slots === 2, 'the engine is warm');
   expect((await agent.resource())?.status?.engines).toMatchObject([
     { name: 'scripted', capabilities: [{ name: 'face-swap-image' }] },
   ]);
   expect((await agent.resource())?.status?.unavailable).toEqual([
-    { name: 'face-swap', message: 'ffmpeg is not on PATH' },
+    { name: 'face-swap', message: expect.stringContaining('ffmpeg is not on PATH') },
   ]);
   const { image, face } = agent.request('copies').inputs;
   const inputs = { video: image, face } as never;

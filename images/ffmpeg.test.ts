@@ -142,6 +142,7 @@ function commands(): Promise<string[][]> {
         frameRate: 25,
         variableRate: false,
         frameCount: 2,
+        endUs: 80_000,
         codec: 'h264',
         color: COLOR,
       };

@@ -25,17 +25,14 @@ type Definition = CustomResourceDefinition & {
 };
 
 /**
- * Applies every definition in crds/*.yaml, or in another folder, and the namespace (server-side apply), and waits
- * until the API serves them. Equal definitions stay untouched. They are sent as written, because the serializer of
- * `@kubernetes/client-node` drops `default`, `enum` and the validation extensions from a schema.
+ * Applies every definition in crds/*.yaml and the namespace (server-side apply), and waits until the API serves them.
  */
 export async function applyCrds(options: {
   kubeconfig: string;
   namespace?: string;
-  folder?: string;
   signal?: AbortSignal;
 }): Promise<void> {
-  const { kubeconfig, namespace, folder = CRDS, signal } = options;
+  const { kubeconfig, namespace, signal } = options;
   const client = createKubeClient({
     kubeconfigPath: kubeconfig,
     fieldManager: FIELD_MANAGER,
@@ -43,20 +40,33 @@ export async function applyCrds(options: {
     signal,
   });
   try {
-    const definitions: Definition[] = [];
-    for (const file of (await readdir(folder)).filter((name) => name.endsWith('.yaml')).sort()) {
-      for (const document of parseAllDocuments(await readFile(join(folder, file), 'utf8'))) {
-        if (document.errors.length > 0) throw new Error(`${file} is not YAML`, { cause: document.errors[0] });
-        const object = document.toJS() as Definition | null;
-        if (object) definitions.push(object);
-      }
-    }
     if (namespace) await client.apply(NAMESPACE_RESOURCE, { metadata: { name: namespace } });
-    await Promise.all(definitions.map((definition) => client.apply(CRD_RESOURCE, definition)));
-    await Promise.all(definitions.map((definition) => established(client, definition, signal)));
+    await applyDefinitions(client, CRDS, signal);
   } finally {
     await client.close();
   }
+}
+
+/**
+ * Applies every definition in the YAML files of a folder. Equal definitions stay untouched. They are sent as written,
+ * because the serializer of `@kubernetes/client-node` drops `default`, `enum` and the validation extensions from a
+ * schema.
+ */
+export async function applyDefinitions(
+  client: KubeClient,
+  folder: string,
+  signal?: AbortSignal,
+): Promise<void> {
+  const definitions: Definition[] = [];
+  for (const file of (await readdir(folder)).filter((name) => name.endsWith('.yaml')).sort()) {
+    for (const document of parseAllDocuments(await readFile(join(folder, file), 'utf8'))) {
+      if (document.errors.length > 0) throw new Error(`${file} is not YAML`, { cause: document.errors[0] });
+      const object = document.toJS() as Definition | null;
+      if (object) definitions.push(object);
+    }
+  }
+  await Promise.all(definitions.map((definition) => client.apply(CRD_RESOURCE, definition)));
+  await Promise.all(definitions.map((definition) => established(client, definition, signal)));
 }
 
 async function established(client: KubeClient, definition: Definition, signal?: AbortSignal): Promise<void> {

@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { KubeConfig, KubernetesObjectApi } from '@kubernetes/client-node';
 import { createGuard, type Guard } from '@semblance/common/process/guard';
+import { runScript } from '@semblance/testkit/common/run-script';
+import { startKube } from '@semblance/testkit/servers/start';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { startKube } from './kube.ts';
 import { identify } from './process/identity.ts';
 import { freePort } from './process/ports.ts';
-import { runScript } from './process/run-script.ts';
 import { resolveTools } from './toolchain/toolchain.ts';
 
 /** These tests run the stack's Kubernetes API, as durable as the stack has it. */
@@ -60,9 +60,7 @@ describe('all of them', () => {
   it('end with whoever started them, kill -9 included', async () => {
     const here = (file: string) => JSON.stringify(new URL(file, import.meta.url).href);
     const owner = runScript(`
-      import { startPostgres } from ${here('./postgres.ts')};
-      import { startNats } from ${here('./nats.ts')};
-      import { startKube } from ${here('./kube.ts')};
+      import { startKube, startNats, startPostgres } from '@semblance/testkit/servers/start';
       import { resolveTools } from ${here('./toolchain/toolchain.ts')};
       import { writeFileSync } from 'node:fs';
       const dir = ${JSON.stringify(join(folder, 'owned'))};

@@ -3,11 +3,10 @@ import { existsSync } from 'node:fs';
 import { chmod, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createGuard, type Guard } from '@semblance/common/process/guard';
+import type { Guard } from '@semblance/common/process/guard';
 import { stringify } from 'yaml';
 import { httpGet } from './process/http-get.ts';
-import { onFreePort } from './process/ports.ts';
-import { type ServiceSpec, startService } from './process/service.ts';
+import type { ServiceSpec } from './process/service.ts';
 import { writeAtomically } from './process/write-atomically.ts';
 
 /** Longest path of a Unix socket, in bytes. The system's limit is 104 on macOS and 108 on Linux. */
@@ -48,60 +47,6 @@ export function kubeServices(options: KubeOptions): {
     kubeconfig,
     cleanUp: sockets.cleanUp,
   };
-}
-
-/** Starts both services and waits until `/readyz` answers ok; see `startPostgres`. */
-export async function startKube(options: {
-  binaries: KubeOptions['binaries'];
-  dir: string;
-  port?: number;
-  namespace?: string;
-  durable?: boolean;
-  signal?: AbortSignal;
-  guard?: Guard;
-}): Promise<{ kubeconfigPath: string; pids: Record<string, number>; stop(): Promise<void> }> {
-  const guard = options.guard ?? createGuard();
-  const done = async () => {
-    if (!options.guard) await guard.close();
-  };
-  try {
-    const { kubeconfig, pids, stop } = await onFreePort(options.port, (port) =>
-      startBoth({ ...options, port, guard }),
-    );
-    return {
-      kubeconfigPath: kubeconfig,
-      pids,
-      async stop() {
-        await stop();
-        await done();
-      },
-    };
-  } catch (error) {
-    await done();
-    throw error;
-  }
-}
-
-async function startBoth(options: KubeOptions & { signal?: AbortSignal }) {
-  const { dir, guard, signal } = options;
-  const { services, kubeconfig, cleanUp } = kubeServices(options);
-  const running: { pid: number; stop(): Promise<void> }[] = [];
-  const pids: Record<string, number> = {};
-  const stop = async () => {
-    for (const service of running.toReversed()) await service.stop();
-    await cleanUp();
-  };
-  try {
-    for (const spec of services) {
-      const service = await startService({ spec, guard, logFile: join(dir, `${spec.name}.log`), signal });
-      running.push(service);
-      pids[spec.name] = service.pid;
-    }
-  } catch (error) {
-    await stop();
-    throw error;
-  }
-  return { kubeconfig, pids, stop };
 }
 
 function etcdService({ binaries, dir, durable = true }: KubeOptions, sockets: Sockets): ServiceSpec {

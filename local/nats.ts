@@ -2,9 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
-import { createGuard, type Guard } from '@semblance/common/process/guard';
-import { onFreePort } from './process/ports.ts';
-import { type ServiceSpec, startService } from './process/service.ts';
+import type { ServiceSpec } from './process/service.ts';
 import { writeAtomically } from './process/write-atomically.ts';
 
 const USER = 'semblance';
@@ -18,7 +16,7 @@ export type NatsOptions = {
   /** False only for data that may be lost when the machine (not the process) dies, as in tests. Default true. */
   durable?: boolean;
   /**
-   * Number of additional accounts, isolated from each other and from the main one; see `natsAccountUrl`. Default 0.
+   * Number of additional accounts, isolated from each other and from the main one, with the users `u0`, `u1`, … and the password of the main one. Default 0.
    */
   accounts?: number;
 };
@@ -83,43 +81,6 @@ export function natsConfiguration(options: {
 /** Returns the URL of the server in `dir`, password included. */
 export async function natsUrl(dir: string, port: number): Promise<string> {
   return `nats://${USER}:${await passwordOf(dir)}@127.0.0.1:${port}`;
-}
-
-/** Returns the URL of one of the additional `accounts`, counted from 0. */
-export async function natsAccountUrl(dir: string, port: number, account: number): Promise<string> {
-  return `nats://u${account}:${await passwordOf(dir)}@127.0.0.1:${port}`;
-}
-
-/** Starts a server and waits until it answers; see `startPostgres`. */
-export async function startNats(options: {
-  binary: string;
-  dir: string;
-  port?: number;
-  signal?: AbortSignal;
-  durable?: boolean;
-  accounts?: number;
-  guard?: Guard;
-}): Promise<{ url: string; port: number; pid: number; stop(): Promise<void> }> {
-  const guard = options.guard ?? createGuard();
-  try {
-    const { service, port } = await onFreePort(options.port, async (port) => {
-      const spec = natsService({ ...options, port });
-      const logFile = join(options.dir, 'nats.log');
-      return { service: await startService({ spec, guard, logFile, signal: options.signal }), port };
-    });
-    return {
-      url: await natsUrl(options.dir, port),
-      port,
-      pid: service.pid,
-      async stop() {
-        await service.stop();
-        if (!options.guard) await guard.close();
-      },
-    };
-  } catch (error) {
-    if (!options.guard) await guard.close();
-    throw error;
-  }
 }
 
 async function passwordOf(dir: string): Promise<string> {

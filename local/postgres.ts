@@ -5,11 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Launch, spawnGuarded } from '@semblance/common/process/child';
-import { createGuard, type Guard } from '@semblance/common/process/guard';
+import type { Guard } from '@semblance/common/process/guard';
 import postgres from 'postgres';
 import { commandLine, identify, isAlive } from './process/identity.ts';
-import { onFreePort } from './process/ports.ts';
-import { type ServiceSpec, startService, tailOf } from './process/service.ts';
+import { type ServiceSpec, tailOf } from './process/service.ts';
 import { chooseDisguise, type Disguise, ensureOwner } from './unprivileged.ts';
 
 const USER = 'semblance';
@@ -75,44 +74,6 @@ export function postgresUrl(dir: string, port: number, database: string): string
   return `postgres://${USER}:${password}@127.0.0.1:${port}/${database}`;
 }
 
-/**
- * Starts a server and waits until it answers.
- *
- * @param options.dataDir folder of this server alone; kept when the server stops
- * @param options.port default: a free one
- * @returns `url` of its `postgres` database as superuser, the pid of the postmaster, and `stop()`
- */
-export async function startPostgres(options: {
-  dataDir: string;
-  port?: number;
-  signal?: AbortSignal;
-  durable?: boolean;
-  maxConnections?: number;
-  guard?: Guard;
-}): Promise<{ url: string; port: number; pid: number; stop(): Promise<void> }> {
-  const guard = options.guard ?? createGuard();
-  const dir = options.dataDir;
-  try {
-    const { service, port } = await onFreePort(options.port, async (port) => {
-      const spec = postgresService({ ...options, dir, port, guard });
-      const logFile = join(dir, 'postgres.log');
-      return { service: await startService({ spec, guard, logFile, signal: options.signal }), port };
-    });
-    return {
-      url: postgresUrl(dir, port, 'postgres'),
-      port,
-      pid: service.pid,
-      async stop() {
-        await service.stop();
-        if (!options.guard) await guard.close();
-      },
-    };
-  } catch (error) {
-    if (!options.guard) await guard.close();
-    throw error;
-  }
-}
-
 /** Creates a database unless it exists, and returns its URL. @param name only letters, digits and underscores */
 export async function createDatabase(adminUrl: string, name: string): Promise<string> {
   const sql = connect(adminUrl);
@@ -126,16 +87,6 @@ export async function createDatabase(adminUrl: string, name: string): Promise<st
   const url = new URL(adminUrl);
   url.pathname = `/${name}`;
   return url.href;
-}
-
-/** Drops a database and ends the sessions in it. A missing database is no error. */
-export async function dropDatabase(adminUrl: string, name: string): Promise<void> {
-  const sql = connect(adminUrl);
-  try {
-    await sql`drop database if exists ${sql(name)} with (force)`;
-  } finally {
-    await sql.end({ timeout: 1 });
-  }
 }
 
 const DUPLICATE_DATABASE = '42P04';

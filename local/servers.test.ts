@@ -3,11 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { natsOptions } from '@semblance/common/nats-url';
 import { createGuard, type Guard } from '@semblance/common/process/guard';
+import { startNats, startPostgres } from '@semblance/testkit/servers/start';
 import { connect } from 'nats';
 import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { natsUrl, startNats } from './nats.ts';
-import { createDatabase, startPostgres } from './postgres.ts';
+import { natsUrl } from './nats.ts';
+import { createDatabase } from './postgres.ts';
 import { identify } from './process/identity.ts';
 import { resolveTools } from './toolchain/toolchain.ts';
 

@@ -2,11 +2,11 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { applyCrds } from '@semblance/local/crds';
-import { startKube } from '@semblance/local/kube';
 import { freePort } from '@semblance/local/process/ports';
 import { resolveTools } from '@semblance/local/toolchain/toolchain';
 import type { Run } from '@semblance/testkit/operator/fake-agent';
 import { createHarness } from '@semblance/testkit/operator/harness';
+import { startKube } from '@semblance/testkit/servers/start';
 import { expect, it } from 'vitest';
 
 it('a restart of the API server ends no work, and what ended meanwhile is recorded', async () => {

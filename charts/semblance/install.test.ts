@@ -10,8 +10,7 @@ import {
   type KubeObject,
   NAMESPACE_RESOURCE,
 } from '@semblance/common/kube/index';
-import { applyCrds } from '@semblance/local/crds';
-import { moduleFiles } from '@semblance/local/toolchain/module-files';
+import { applyDefinitions } from '@semblance/local/crds';
 import { resolveTools } from '@semblance/local/toolchain/toolchain';
 import {
   find,
@@ -22,6 +21,7 @@ import {
   poolsOf,
   render,
 } from '@semblance/testkit/chart/chart';
+import { moduleFiles } from '@semblance/testkit/chart/module-files';
 import { FOREIGN_CRDS } from '@semblance/testkit/chart/schemas';
 import { testKube } from '@semblance/testkit/servers/shared';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -40,7 +40,7 @@ beforeAll(async () => {
   kubectl = (await resolveTools(['kubectl'])).kubectl;
   // The CRDs of other projects let the API server validate the chart's objects of those kinds, too.
   const folders = await Promise.all(FOREIGN_CRDS.map((each) => moduleFiles(each)));
-  await Promise.all(folders.map((each) => applyCrds({ kubeconfig: kube.kubeconfigPath, folder: each })));
+  await Promise.all(folders.map((each) => applyDefinitions(client, each)));
   // The API server itself enforces the restricted Pod Security Standard.
   await client.mergePatch(
     NAMESPACE_RESOURCE,

@@ -1,5 +1,5 @@
 /** @module-tag go */
-import { moduleFiles } from '@semblance/local/toolchain/module-files';
+
 import {
   find,
   type Manifest,
@@ -8,6 +8,7 @@ import {
   VALUE_FILES,
   type ValueFile,
 } from '@semblance/testkit/chart/chart';
+import { moduleFiles } from '@semblance/testkit/chart/module-files';
 import {
   FOREIGN_CRDS,
   KUBERNETES,

@@ -8,7 +8,7 @@ import { GPUAGENT_RESOURCE } from '@semblance/crds/gen/gpuagents';
 import { RENDERJOB_RESOURCE } from '@semblance/crds/gen/renderjobs';
 import { testKube } from '@semblance/testkit/servers/shared';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createKubeClient, type KubeClient } from './client.ts';
+import { createKubeClient, type KubeClient, LIST_PAGE } from './client.ts';
 import { EVENT_RESOURCE, type KubeObject, LEASE_RESOURCE } from './resources.ts';
 
 let kube: Awaited<ReturnType<typeof testKube>>;
@@ -103,18 +103,12 @@ describe('the client', () => {
 
   it('lists all pages of one snapshot and cannot delete a collection by an empty name', async () => {
     const labels = { batch: 'pages' };
-    for (let i = 0; i < 7; i++) {
-      const metadata = { name: `page-${i}`, namespace, labels };
-      await client.create(LEASE_RESOURCE, { metadata, spec: {} });
-    }
-    const listed = await client.list(LEASE_RESOURCE, {
-      namespace,
-      labelSelector: 'batch=pages',
-      pageSize: 3,
-    });
-    expect(listed.items.map(({ metadata }) => metadata.name)).toEqual(
-      Array.from({ length: 7 }, (_, i) => `page-${i}`),
+    const names = Array.from({ length: LIST_PAGE + 1 }, (_, i) => `page-${String(i).padStart(4, '0')}`);
+    await Promise.all(
+      names.map((name) => client.create(LEASE_RESOURCE, { metadata: { name, namespace, labels }, spec: {} })),
     );
+    const listed = await client.list(LEASE_RESOURCE, { namespace, labelSelector: 'batch=pages' });
+    expect(listed.items.map(({ metadata }) => metadata.name)).toEqual(names);
     await expect(client.delete(LEASE_RESOURCE, { namespace, name: '' })).rejects.toThrow('by a name');
     const events = await client.list<KubeObject>(EVENT_RESOURCE, { namespace });
     expect(events.items).toEqual([]);

@@ -22,6 +22,8 @@ import { createTransport } from './transport.ts';
 const WATCH_IDLE_MS = 90_000;
 
 /** Media type that asks for an object's metadata only. */
+/** Objects in one page of a list. */
+export const LIST_PAGE = 500;
 const METADATA_ALONE = 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1';
 
 export interface KubeClientOptions {
@@ -87,7 +89,7 @@ export interface KubeClient {
   /** Returns all pages of one snapshot. */
   list<T extends KubeObject>(
     resource: ResourceDescriptor<T>,
-    options?: Selection & CallOptions & { readonly pageSize?: number },
+    options?: Selection & CallOptions,
   ): Promise<KubeList<T>>;
   create<T extends KubeObject>(
     resource: ResourceDescriptor<T>,
@@ -194,7 +196,7 @@ export function createKubeClient(options: KubeClientOptions): KubeClient {
       resource: ResourceDescriptor<T>,
       settings: Parameters<KubeClient['list']>[1] = {},
     ) {
-      const { namespace, labelSelector, fieldSelector, pageSize = 500, signal } = settings;
+      const { namespace, labelSelector, fieldSelector, signal } = settings;
       const items: T[] = [];
       let next: string | undefined;
       for (;;) {
@@ -202,7 +204,7 @@ export function createKubeClient(options: KubeClientOptions): KubeClient {
           await transport.request({
             method: 'GET',
             path: collectionPath(resource, namespace),
-            query: { labelSelector, fieldSelector, limit: pageSize, continue: next },
+            query: { labelSelector, fieldSelector, limit: LIST_PAGE, continue: next },
             signal,
           });
         items.push(...(page.items ?? []));

@@ -1,10 +1,10 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { startKube } from '@semblance/local/kube';
 import { freePort } from '@semblance/local/process/ports';
 import { resolveTools } from '@semblance/local/toolchain/toolchain';
 import { startKubeProxy } from '@semblance/testkit/kube/kube-proxy';
+import { startKube } from '@semblance/testkit/servers/start';
 import { Registry } from 'prom-client';
 import { expect, it } from 'vitest';
 import { silentLogger } from '../logging.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { commandLine, identify } from '@semblance/local/process/identity';
-import { runScript } from '@semblance/local/process/run-script';
+import { runScript } from '@semblance/testkit/common/run-script';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { spawnGuarded } from './child.ts';
 import { createGuard, type Guard } from './guard.ts';

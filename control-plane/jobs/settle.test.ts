@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import { silentLogger } from '@semblance/common/logging';
-import { priceOf } from '@semblance/common/money';
 import type { RenderJob, RenderJobStatus } from '@semblance/crds/gen/renderjobs';
 import { DamagedObjectError } from '@semblance/objects/footer';
 import { ObjectNotFoundError, type ObjectStore } from '@semblance/objects/store';
@@ -98,19 +97,19 @@ test('a charge beyond the hold is collected, also below zero; then holds are ref
   await expect(db.submitter()(account.submission())).rejects.toMatchObject({ code: 'insufficient_balance' });
 });
 
-test('the price in the database is the price of common/money, to the micro-dollar', async () => {
+test('a price is rounded half up to a whole micro-dollar', async () => {
   const cases = [
-    [0n, 0n],
-    [1n, 499n],
-    [1n, 500n],
-    [1n, 1499n],
-    [33_333n, 1n],
-    [15_000n, 12_345n],
-    [40_000n, 9_007_199_254n],
+    [0n, 0n, 0n],
+    [1n, 499n, 0n],
+    [1n, 500n, 1n],
+    [1n, 1499n, 1n],
+    [33_333n, 1n, 33n],
+    [15_000n, 12_345n, 185_175n],
+    [40_000n, 9_007_199_254n, 360_287_970_160n],
   ] as const;
-  for (const [rate, units] of cases) {
+  for (const [rate, units, price] of cases) {
     const [row] = await db.sql<{ price: bigint }[]>`select price_of(${rate}, ${units}) as price`;
-    expect(row?.price).toBe(priceOf(rate, units));
+    expect(row?.price).toBe(price);
   }
 });
 

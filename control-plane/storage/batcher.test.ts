@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { PATIENT } from '@semblance/testkit/control-plane/storage';
 import { expect, test } from 'vitest';
-import { createBatcher } from './batcher.ts';
+import { createBatcher, MAX_WAITING } from './batcher.ts';
 
 test('requests that arrive while a batch is under way form the next one', async () => {
   const sizes: number[] = [];
@@ -60,12 +60,13 @@ test('a batch that hangs is given up at the deadline and does not hold up the ne
 
 test('more than may wait are refused at once', async () => {
   const batcher = createBatcher<number, number>({
-    maxWaiting: 2,
     maxSize: 1,
     deadlineMs: 200,
     run: () => new Promise(() => {}),
   });
-  const answers = await Promise.allSettled([1, 2, 3, 4].map((n) => batcher.submit(n)));
+  const answers = await Promise.allSettled(
+    Array.from({ length: MAX_WAITING + 2 }, (_, n) => batcher.submit(n)),
+  );
   const reasons = answers.map((answer) =>
     answer.status === 'rejected' ? String(answer.reason.message) : '',
   );

@@ -1,5 +1,8 @@
 import { StorageError, withDeadline } from './sql.ts';
 
+/** Requests that may wait; more are refused at once. */
+export const MAX_WAITING = 10_000;
+
 export interface BatcherOptions<Request, Answer> {
   /** Answers all requests of a batch, in their order. An Error instead of an answer refuses only that request. */
   readonly run: (requests: readonly Request[]) => Promise<readonly (Answer | Error)[]>;
@@ -9,8 +12,6 @@ export interface BatcherOptions<Request, Answer> {
   readonly maxSize?: number;
   /** Returns the weight of a request in the size of its batch; one larger than a batch goes alone. Default 1. */
   readonly sizeOf?: (request: Request) => number;
-  /** Requests that may wait; more are refused at once. Default 10000. */
-  readonly maxWaiting?: number;
   /** Time after which a request is given up, including its wait. */
   readonly deadlineMs: number;
   /** Returns true when a failed batch had no effect and each of its requests may be tried alone. Default: never. */
@@ -36,7 +37,7 @@ interface Waiting<Request, Answer> {
 export function createBatcher<Request, Answer>(
   options: BatcherOptions<Request, Answer>,
 ): Batcher<Request, Answer> {
-  const { run, concurrency = 1, maxSize = 256, sizeOf, maxWaiting = 10_000, deadlineMs } = options;
+  const { run, concurrency = 1, maxSize = 256, sizeOf, deadlineMs } = options;
   type Entry = Waiting<Request, Answer>;
   let waiting: Entry[] = [];
   let underWay = 0;
@@ -91,8 +92,8 @@ export function createBatcher<Request, Answer>(
 
   return {
     submit(request) {
-      if (waiting.length >= maxWaiting)
-        return Promise.reject(new StorageError(`${maxWaiting} requests wait for the database already`));
+      if (waiting.length >= MAX_WAITING)
+        return Promise.reject(new StorageError(`${MAX_WAITING} requests wait for the database already`));
       let entry: Entry | undefined;
       const answer = new Promise<Answer>((resolve, reject) => {
         entry = { request, resolve, reject, givenUp: false };

@@ -67,7 +67,11 @@ describe('an older release', () => {
     for (const release of [2, 3]) await expect(start(release)).rejects.toThrow(nameOf(4));
     await expect(start(1)).rejects.toThrow(SchemaTooNewError);
     const waiting = migrateWhenReachable(
-      ...([pg.url, silentLogger(), new AbortController().signal, () => {}, all.slice(0, 3)] as const),
+      pg.url,
+      all.slice(0, 3),
+      silentLogger(),
+      new AbortController().signal,
+      () => {},
     );
     await expect(waiting).rejects.toMatchObject({ code: 'schema_too_new', retryable: false });
     expect(await start(4)).toEqual({ applied: [], ahead: [] });
@@ -78,7 +82,7 @@ describe('an older release', () => {
     const said: unknown[][] = [];
     const logger = Object.assign(silentLogger(), { info: (...words: unknown[]) => void said.push(words) });
     const signal = new AbortController().signal;
-    await migrateWhenReachable(pg.url, logger, signal, () => {}, all.slice(0, 2));
+    await migrateWhenReachable(pg.url, all.slice(0, 2), logger, signal, () => {});
     expect(said).toEqual([[{ ahead: [nameOf(3)] }, expect.stringContaining('belongs to a newer release')]]);
   });
 

@@ -25,7 +25,7 @@ afterAll(async () => {
 
 test('processes that start together apply each migration once', async () => {
   const wanted = await readMigrations();
-  const applied = (await Promise.all(Array.from({ length: 5 }, () => migrate(pg.url)))).flatMap(
+  const applied = (await Promise.all(Array.from({ length: 5 }, () => migrate(pg.url, wanted)))).flatMap(
     (each) => each.applied,
   );
   expect(applied).toEqual(wanted.map(({ name }) => name));
@@ -44,8 +44,15 @@ test('a migration that fails leaves nothing, and the next start goes on from the
 });
 
 test('a schema newer than the release is refused, at once and for good', async () => {
-  await expect(migrate(pg.url)).rejects.toThrow(SchemaTooNewError);
-  const waiting = migrateWhenReachable(pg.url, silentLogger(), new AbortController().signal);
+  const wanted = await readMigrations();
+  await expect(migrate(pg.url, wanted)).rejects.toThrow(SchemaTooNewError);
+  const waiting = migrateWhenReachable(
+    pg.url,
+    wanted,
+    silentLogger(),
+    new AbortController().signal,
+    () => {},
+  );
   await expect(waiting).rejects.toMatchObject({ code: 'schema_too_new', retryable: false });
 });
 
@@ -64,7 +71,7 @@ test('what keeps it from the database is said, in the words of the server', asyn
       faults.push(fault);
       stop.abort(new Error('enough'));
     };
-    await expect(migrateWhenReachable(url.href, silentLogger(), stop.signal, told)).rejects.toThrow();
+    await expect(migrateWhenReachable(url.href, [], silentLogger(), stop.signal, told)).rejects.toThrow();
     expect(faults).toEqual([expect.stringMatching(why)]);
   }
 });

@@ -80,8 +80,7 @@ type Applied = { version: number; name: string; digest: string; compatible_from:
  * them under an advisory lock, so any number of processes, of any release, may start at once.
  * @throws SchemaTooNewError, MigrationChangedError
  */
-export async function migrate(url: string, migrations?: readonly Migration[]): Promise<Migrated> {
-  const wanted = migrations ?? (await readMigrations());
+export async function migrate(url: string, wanted: readonly Migration[]): Promise<Migrated> {
   const sql = openSql({ url, maxConnections: 1, settings: { TimeZone: 'UTC' }, deadlineMs: 0 });
   try {
     return await sql.begin(async (tx) => {
@@ -150,10 +149,10 @@ function refuseUnlessCompatible({ version, name, compatible_from: from }: Applie
  */
 export async function migrateWhenReachable(
   url: string,
+  migrations: readonly Migration[],
   logger: Logger,
   signal: AbortSignal,
-  onFault: (why: string) => void = () => {},
-  migrations?: readonly Migration[],
+  onFault: (why: string) => void,
 ): Promise<void> {
   const refusals = createRefusals('SEMBLANCE_POSTGRES_URL');
   for (let attempt = 0; ; attempt++) {

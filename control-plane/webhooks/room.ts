@@ -4,16 +4,14 @@
  */
 export type Standing = 'new' | 'prompt' | 'slow';
 
-export interface RoomOptions {
-  /** Attempts under way at once, by the standing of their origin. Default 128 new, 256 prompt, 1024 slow. */
-  readonly capacity?: Readonly<Record<Standing, number>>;
-  /** Attempts under way at one origin. Default 16. */
-  readonly perOrigin?: number;
-  /** Time above which an attempt makes its origin slow. Default 500 ms. */
-  readonly graceMs?: number;
-  /** Origins whose standing is remembered. Default 10000. */
-  readonly remembered?: number;
-}
+/** Attempts under way at once, by the standing of their origin. */
+const CAPACITY: Readonly<Record<Standing, number>> = { new: 128, prompt: 256, slow: 1_024 };
+/** Attempts under way at one origin. */
+export const PER_ORIGIN = 16;
+/** Time in ms above which an attempt makes its origin slow. */
+export const GRACE_MS = 500;
+/** Origins whose standing is remembered. */
+export const REMEMBERED = 10_000;
 
 interface Origin {
   standing: Standing;
@@ -32,7 +30,6 @@ export interface Stay {
   leave(): void;
 }
 
-const CAPACITY = { new: 128, prompt: 256, slow: 1_024 };
 const FIRST_ALLOWANCE = 2;
 /** Attempts that an account may have under way in a room, however crowded it is. */
 const LEAST = 2;
@@ -44,13 +41,12 @@ const LEAST = 2;
  * shared-memory packet switches", 1998): alone half of the room, n accounts 1/(n+1) each, so a new one always finds
  * a place.
  */
-export function createRoom(options: RoomOptions = {}) {
-  const { capacity = CAPACITY, perOrigin = 16, graceMs = 500, remembered = 10_000 } = options;
+export function createRoom() {
   const origins = new Map<string, Origin>();
   const rooms = {
-    new: createShares(capacity.new),
-    prompt: createShares(capacity.prompt),
-    slow: createShares(capacity.slow),
+    new: createShares(CAPACITY.new),
+    prompt: createShares(CAPACITY.prompt),
+    slow: createShares(CAPACITY.slow),
   };
 
   function originOf(name: string, account: string): Origin {
@@ -58,7 +54,7 @@ export function createRoom(options: RoomOptions = {}) {
     if (known) return known;
     const made: Origin = { standing: 'new', allowance: FIRST_ALLOWANCE, running: 0, account };
     origins.set(name, made);
-    if (origins.size > remembered) forgetOne();
+    if (origins.size > REMEMBERED) forgetOne();
     return made;
   }
 
@@ -94,7 +90,7 @@ export function createRoom(options: RoomOptions = {}) {
       const isLate = () => {
         late = true;
         origin.standing = 'slow';
-        origin.allowance = perOrigin;
+        origin.allowance = PER_ORIGIN;
         if (inRoom === 'slow') return;
         // Full or not: the other rooms must empty quickly, and their rate bounds what can gather here.
         rooms[inRoom].give(account);
@@ -103,12 +99,12 @@ export function createRoom(options: RoomOptions = {}) {
       };
       /** A late check shows that this process stood still, so answers that came meanwhile are read first. */
       const waitFor = (look: (lateMs: number) => void) => {
-        const due = performance.now() + graceMs;
-        timer = setTimeout(() => look(performance.now() - due), graceMs);
+        const due = performance.now() + GRACE_MS;
+        timer = setTimeout(() => look(performance.now() - due), GRACE_MS);
       };
       return {
         begin() {
-          waitFor((lateMs) => (lateMs > graceMs ? waitFor(isLate) : isLate()));
+          waitFor((lateMs) => (lateMs > GRACE_MS ? waitFor(isLate) : isLate()));
         },
         leave() {
           if (left) return;
@@ -118,13 +114,13 @@ export function createRoom(options: RoomOptions = {}) {
           origin.running--;
           if (timer === undefined || late) return;
           origin.standing = 'prompt';
-          origin.allowance = Math.min(perOrigin, origin.allowance * 2);
+          origin.allowance = Math.min(PER_ORIGIN, origin.allowance * 2);
         },
       };
     },
 
     /** Returns whether half of the places that empty quickly are taken. */
-    crowded: () => rooms.new.taken() + rooms.prompt.taken() >= (capacity.new + capacity.prompt) / 2,
+    crowded: () => rooms.new.taken() + rooms.prompt.taken() >= (CAPACITY.new + CAPACITY.prompt) / 2,
 
     /** Returns the origins at which nothing may begin now, without unknown ones. */
     closed(): string[] {

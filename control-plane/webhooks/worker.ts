@@ -8,7 +8,7 @@ import { jobSubject, parseJobEvent } from '@semblance/events/jobs';
 import type { JobView } from '../jobs/job-view.ts';
 import type { Database } from '../storage/database.ts';
 import { type Claimed, createDeliveries, type Due, deliveryIdOf } from './deliveries.ts';
-import { createRoom, type RoomOptions, type Stay } from './room.ts';
+import { createRoom, PER_ORIGIN, type Stay } from './room.ts';
 import type { Sender } from './sender.ts';
 import { signatureHeader } from './signature.ts';
 
@@ -18,8 +18,6 @@ export interface WebhookWorkerOptions {
   readonly sender: Sender;
   readonly view: JobView;
   readonly logger: Logger;
-  /** Limits of simultaneous attempts. */
-  readonly room?: RoomOptions;
   readonly pollMs?: number;
   /** Pause after the n-th failed attempt. */
   readonly backoffMs?: (attempt: number) => number;
@@ -31,7 +29,6 @@ export interface WebhookWorkerOptions {
 
 /** Longer than the sender's limit: an expired lease belonged to a dead process. */
 const LEASE_SECONDS = 30;
-const PER_ORIGIN = 16;
 /** Most that one scan of the table finds, and most that one claim takes of it. */
 const POLLED = 1_000;
 const CLAIMED = 128;
@@ -40,8 +37,8 @@ const LOOK_MS = 250;
 const MIN_PAUSE_MS = 5;
 
 /** Returns 7.5 s × 3ⁿ⁻¹, ± 10 %: the sixth attempt is about fifteen minutes after the first. */
-export function webhookBackoff(attempt: number, random = Math.random()): number {
-  return 7_500 * 3 ** (attempt - 1) * (0.9 + random * 0.2);
+export function webhookBackoff(attempt: number): number {
+  return 7_500 * 3 ** (attempt - 1) * (0.9 + Math.random() * 0.2);
 }
 
 /**
@@ -49,11 +46,9 @@ export function webhookBackoff(attempt: number, random = Math.random()): number 
  * again, and what no event reported. The table is the truth: an event may come twice, late or never.
  */
 export function createWebhookWorker(options: WebhookWorkerOptions) {
-  const { database, events, sender, view, logger, pollMs = 1_000 } = options;
-  const { backoffMs = (attempt: number) => webhookBackoff(attempt) } = options;
+  const { database, events, sender, view, logger, pollMs = 1_000, backoffMs = webhookBackoff } = options;
   const deliveries = createDeliveries(database, LEASE_SECONDS);
-  const room = createRoom(options.room);
-  const perOrigin = options.room?.perOrigin ?? PER_ORIGIN;
+  const room = createRoom();
   const running = new Set<Promise<void>>();
   const bell = createBell();
   /** A due delivery may have been left for the poll. */
@@ -147,7 +142,7 @@ export function createWebhookWorker(options: WebhookWorkerOptions) {
         if (age >= LOOK_MS || (!any && age >= 4 * lookMs)) {
           behind = false;
           lookedAt = performance.now();
-          due = await deliveries.findDue(room.closed(), perOrigin, POLLED);
+          due = await deliveries.findDue(room.closed(), PER_ORIGIN, POLLED);
           lookMs = performance.now() - lookedAt;
           if (await takeDue()) behind = true;
         }

@@ -14,9 +14,6 @@ export interface StreamPace {
 
 export const STREAM_PACE: StreamPace = { heartbeat: 15_000, stuck: 30_000, lifetime: 30 * 60_000 };
 
-/** Most bytes that wait in this process for a client: the events of one state, with the longest link. */
-export const STREAM_BYTES = 16 * 1024;
-
 /**
  * The event stream of one client. Nothing is written until the client has taken what was written before; meanwhile
  * only the newest state is kept. So a stream holds at most the few events of one state as bytes, and one state.

@@ -3,7 +3,7 @@ import { EventStream, STREAM_PACE, type StreamPace } from './event-stream.ts';
 import { createEventIds, type EventIds, type Seen } from './job-events.ts';
 
 /** Most open streams of one account at each gateway. */
-const STREAMS_PER_ACCOUNT = 100;
+export const STREAMS_PER_ACCOUNT = 100;
 /** Most open streams of all accounts at each gateway. */
 const STREAMS = 10_000;
 
@@ -24,8 +24,6 @@ export interface EventStreams {
 export interface EventStreamsOptions {
   /** Secret that seals event ids. Without it they are bound to their job, but anyone could make them. */
   readonly secret?: string | undefined;
-  readonly perAccount?: number;
-  readonly total?: number;
   readonly pace?: Partial<StreamPace>;
   /** Interval at which all streams are checked, in ms. */
   readonly tickMs?: number;
@@ -33,7 +31,7 @@ export interface EventStreamsOptions {
 
 /** Creates the set of all open streams of this gateway and their common timer. */
 export function createEventStreams(options: EventStreamsOptions = {}): EventStreams {
-  const { perAccount = STREAMS_PER_ACCOUNT, total = STREAMS, tickMs = TICK_MS } = options;
+  const { tickMs = TICK_MS } = options;
   const pace = { ...STREAM_PACE, ...options.pace };
   const ids = createEventIds(options.secret ?? '');
   const streams = new Set<EventStream>();
@@ -63,7 +61,7 @@ export function createEventStreams(options: EventStreamsOptions = {}): EventStre
     },
     enter(accountId, response, seen) {
       const open = byAccount.get(accountId) ?? 0;
-      if (open >= perAccount || streams.size >= total) return undefined;
+      if (open >= STREAMS_PER_ACCOUNT || streams.size >= STREAMS) return undefined;
       const stream = new EventStream(response, ids, seen);
       byAccount.set(accountId, open + 1);
       streams.add(stream);

@@ -3,13 +3,14 @@ import { connect } from 'node:net';
 import { newId } from '@semblance/common/ids';
 import { startTestGateway, type TestGateway } from '@semblance/testkit/gateway/test-gateway';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { EventStream, STREAM_BYTES } from './event-stream.ts';
+import { EventStream } from './event-stream.ts';
+import { STREAMS_PER_ACCOUNT } from './event-streams.ts';
 import { createEventIds, NOTHING } from './job-events.ts';
 
 let t: TestGateway;
 beforeAll(async () => {
   t = await startTestGateway({
-    eventStreams: { perAccount: 3, tickMs: 20, pace: { heartbeat: 150, stuck: 4_000, lifetime: 600_000 } },
+    eventStreams: { tickMs: 20, pace: { heartbeat: 150, stuck: 4_000, lifetime: 600_000 } },
   });
 });
 afterAll(() => t.close());
@@ -159,14 +160,16 @@ describe('GET /jobs/{job_id}/events', () => {
 
   test('an account has so many streams open, and one more when one has gone', async () => {
     const id = job();
-    const open = await Promise.all([follow(id), follow(id), follow(id)]);
+    const open = await Promise.all(Array.from({ length: STREAMS_PER_ACCOUNT }, () => follow(id)));
     const refused = await follow(id);
     expect([refused.response.status, refused.response.headers.get('retry-after')]).toEqual([429, '2']);
     await refused.done;
     expect(refused.text()).toContain('at_capacity');
-    await expect.poll(() => t.control.watches.size, { message: 'the refused one is not watched' }).toBe(3);
+    await expect
+      .poll(() => t.control.watches.size, { message: 'the refused one is not watched' })
+      .toBe(STREAMS_PER_ACCOUNT);
     open[0]?.leave();
-    await expect.poll(() => t.control.watches.size).toBe(2);
+    await expect.poll(() => t.control.watches.size).toBe(STREAMS_PER_ACCOUNT - 1);
     const next = await follow(id);
     expect(next.response.status).toBe(200);
     for (const stream of [...open, next]) stream.leave();
@@ -228,7 +231,7 @@ test('what waits for a client that does not read: one write and the newest state
   expect(written.length).toBe(2);
   expect(written[1]?.match(/^event: .*$/gm)).toEqual(['event: status', 'event: progress']);
   expect(written[1], 'the newest').toContain('"progress":0.99');
-  expect(Buffer.byteLength(written[1] ?? '')).toBeLessThan(STREAM_BYTES);
+  expect(Buffer.byteLength(written[1] ?? '')).toBeLessThan(16 * 1024);
   taken();
   expect(written.length, 'the others are gone').toBe(2);
 });

@@ -15,8 +15,6 @@ export interface ReporterOptions {
   /** Sends one message to the control plane; returns a verdict for each report. */
   readonly send: (reports: SessionReport[]) => Promise<SessionVerdict[]>;
   readonly logger: Logger;
-  /** Most final reports that are kept while the control plane does not take them. */
-  readonly mostOwed?: number;
 }
 
 export interface Reporter {
@@ -33,9 +31,10 @@ export interface Reporter {
 /** Most reports in one message. The control plane stores about a thousand in the time of one message. */
 const MAX_BATCH = 500;
 /**
- * Default of `mostOwed`: enough for a control plane that is down for ten minutes while ten sessions end per second.
+ * Most final reports that are kept while the control plane does not take them: enough for one that is down for ten
+ * minutes while ten sessions end per second.
  */
-const MAX_OWED = 6_000;
+export const MAX_OWED = 6_000;
 /** Default until the first session says otherwise, in ms. */
 const EVERY_MS = 2_000;
 const [LEAST_EVERY_MS, MAX_EVERY_MS] = [100, 30_000];
@@ -44,7 +43,7 @@ const [LEAST_EVERY_MS, MAX_EVERY_MS] = [100, 30_000];
  * Creates the common reports of all sessions of this gateway. One message is sent at a time, so a final report is
  * never overtaken by an older one. Reports that could not be sent go with the next message.
  */
-export function createReporter({ send, logger, mostOwed = MAX_OWED }: ReporterOptions): Reporter {
+export function createReporter({ send, logger }: ReporterOptions): Reporter {
   /** Open connections and the wanted interval of each. */
   const open = new Map<Reported, number>();
   let everyMs = EVERY_MS;
@@ -139,7 +138,7 @@ export function createReporter({ send, logger, mostOwed = MAX_OWED }: ReporterOp
     end(connection, reason) {
       open.delete(connection);
       owed.push({ ...reportOf(connection), ended: true, reason });
-      if (owed.length > mostOwed) {
+      if (owed.length > MAX_OWED) {
         const dropped = owed.shift();
         // The control plane settles the session by its last report.
         logger.error({ sessionId: dropped?.sessionId }, 'dropping a final report: too many are waiting');

@@ -7,6 +7,7 @@ import { promisify } from 'node:util';
 import { TEST_KEY } from '@semblance/testkit/gateway/control-double';
 import { jpegOf } from '@semblance/testkit/gateway/stream-rig';
 import { pageRig } from '@semblance/testkit/gateway/try-page/page-rig';
+import { wavOf } from '@semblance/testkit/sound/wav';
 import type { Page } from 'playwright-core';
 import { beforeEach, describe, expect, it } from 'vitest';
 
@@ -171,23 +172,10 @@ describe('pictures that come back', () => {
 
 /** Returns a WAV file of this length. */
 function toneOf(seconds: number): Buffer {
-  const samples = Buffer.alloc(seconds * 48_000 * 2);
-  for (let i = 0; i < samples.length / 2; i++)
-    samples.writeInt16LE(Math.round(8000 * Math.sin(i / 20)), i * 2);
-  const head = Buffer.alloc(44);
-  head.write('RIFF', 0);
-  head.writeUInt32LE(36 + samples.length, 4);
-  head.write('WAVEfmt ', 8);
-  head.writeUInt32LE(16, 16);
-  head.writeUInt16LE(1, 20);
-  head.writeUInt16LE(1, 22);
-  head.writeUInt32LE(48_000, 24);
-  head.writeUInt32LE(96_000, 28);
-  head.writeUInt16LE(2, 32);
-  head.writeUInt16LE(16, 34);
-  head.write('data', 36);
-  head.writeUInt32LE(samples.length, 40);
-  return Buffer.concat([head, samples]);
+  const samples = Int16Array.from({ length: seconds * 48_000 }, (_, i) =>
+    Math.round(8000 * Math.sin(i / 20)),
+  );
+  return wavOf(samples, 48_000);
 }
 
 /** Returns two seconds of pictures without sound. */

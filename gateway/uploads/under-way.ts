@@ -7,12 +7,12 @@ export interface UploadsUnderWay {
 }
 
 /** Counts the uploads under way by account. */
-export function createUploadsUnderWay(most: number): UploadsUnderWay {
+export function createUploadsUnderWay(): UploadsUnderWay {
   const counts = new Map<string, number>();
   return {
     enter(accountId) {
       const count = counts.get(accountId) ?? 0;
-      if (count >= most) return undefined;
+      if (count >= UPLOADS_PER_ACCOUNT) return undefined;
       counts.set(accountId, count + 1);
       return () => {
         const now = counts.get(accountId) ?? 0;

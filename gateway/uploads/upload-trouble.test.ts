@@ -11,6 +11,7 @@ import {
 } from '@semblance/testkit/gateway/test-gateway';
 import { KIB, sizeLimits, uploadRig } from '@semblance/testkit/gateway/upload-rig';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { UPLOADS_PER_ACCOUNT } from './under-way.ts';
 
 const rig = uploadRig();
 const { post, send, expectRefused, requestHead, open } = rig;
@@ -160,38 +161,33 @@ describe('an account with many uploads under way', () => {
   const form = formBytes([{ name: 'file', filename: 'x.png', content: pngBytes(2000) }]);
 
   it('is at_capacity beyond its most, before a body is asked for, until one ends', async () => {
-    const own = await startTestGateway({
-      sizeLimits,
-      uploadsPerAccount: 2,
-      timing: { uploadIdle: 60_000 },
-    });
+    const own = await startTestGateway({ sizeLimits, timing: { uploadIdle: 60_000 } });
     const begin = () => {
       const socket = open(own.port);
       socket.write(requestHead(`Content-Length: ${form.length}`));
       socket.write(form.subarray(0, 1000));
       return socket;
     };
-    const [ending, leaving] = [begin(), begin()];
-    await expect.poll(() => own.control.reserved.size).toBe(2);
+    const [ending, ...leaving] = Array.from({ length: UPLOADS_PER_ACCOUNT }, begin);
+    await expect.poll(() => own.control.reserved.size).toBe(UPLOADS_PER_ACCOUNT);
     const refused = open(own.port);
     refused.write(requestHead(`Content-Length: ${form.length}`, 'Expect: 100-continue'));
     await expect.poll(() => refused.received).toContain('at_capacity');
     expect(parseRaw(refused.received)).toMatchObject({ status: 429, headers: { 'retry-after': '2' } });
-    expect(own.control.reserved.size).toBe(2);
+    expect(own.control.reserved.size).toBe(UPLOADS_PER_ACCOUNT);
     refused.destroy();
 
-    ending.write(form.subarray(1000));
-    await expect.poll(() => ending.received).toContain('file_key');
-    ending.destroy();
-    leaving.destroy();
+    ending?.write(form.subarray(1000));
+    await expect.poll(() => ending?.received).toContain('file_key');
+    for (const socket of [ending, ...leaving]) socket?.destroy();
     await expect.poll(() => own.control.reserved.size).toBe(0);
-    // One place is taken again, so that the uploads below need the place of the one that left.
-    const staying = begin();
-    await expect.poll(() => own.control.reserved.size).toBe(1);
+    // All places but one are taken again, so that the uploads below need the place of one that left.
+    const staying = Array.from({ length: UPLOADS_PER_ACCOUNT - 1 }, begin);
+    await expect.poll(() => own.control.reserved.size).toBe(staying.length);
     const headers = { ...own.auth, 'content-type': FORM_TYPE };
     const upload = () => fetch(`${own.base}/uploads`, { method: 'POST', headers, body: form });
     await expect.poll(async () => (await upload()).status).toBe(200);
-    staying.destroy();
+    for (const socket of staying) socket.destroy();
     await expect.poll(() => own.control.reserved.size).toBe(0);
     await own.close();
   });

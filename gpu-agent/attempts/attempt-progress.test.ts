@@ -1,17 +1,19 @@
-import { expect, it } from 'vitest';
+import { afterEach, expect, it, vi } from 'vitest';
 import { createAttemptProgress } from './attempt-progress.ts';
 import { createAttemptTable } from './attempt-table.ts';
 
 const ref = { jobUid: 'a', attempt: 1 };
 
+afterEach(() => void vi.restoreAllMocks());
+
 /** Returns an attempt in a table, as others see it, with a clock that the test moves. */
 function attempt(measured: boolean) {
   let now = 0;
+  vi.spyOn(Date, 'now').mockImplementation(() => now);
   const table = createAttemptTable();
   table.start(ref, { slots: 1, capacity: 1, draining: false, now });
   const progress = createAttemptProgress({
     measured,
-    now: () => now,
     onProgress: (fraction, stage, secondsLeft) =>
       void table.progress(ref, { fraction, stage, secondsLeft, now }),
   });

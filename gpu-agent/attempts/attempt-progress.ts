@@ -23,10 +23,8 @@ export function createAttemptProgress(options: {
   /** Whether the output will be measured by decoding it. */
   readonly measured: boolean;
   readonly onProgress: OnProgress;
-  /** Returns the time in ms. */
-  readonly now?: () => number;
 }): AttemptProgress {
-  const { measured, onProgress, now = Date.now } = options;
+  const { measured, onProgress } = options;
   const rendered = 1 - TRANSFER_SHARE - (measured ? MEASURE_SHARE : 0);
   const renderShare = rendered - TRANSFER_SHARE;
   let renderBegan: number | undefined;
@@ -42,18 +40,18 @@ export function createAttemptProgress(options: {
   return {
     fetching: () => onProgress(0, 'fetch'),
     rendering(fraction, stage, secondsLeft) {
-      renderBegan ??= now();
+      renderBegan ??= Date.now();
       const done = TRANSFER_SHARE + renderShare * fraction;
       if (secondsLeft === undefined) onProgress(done, stage);
-      else onProgress(done, stage, withMeasuring(secondsLeft, (now() - renderBegan) / 1_000));
+      else onProgress(done, stage, withMeasuring(secondsLeft, (Date.now() - renderBegan) / 1_000));
     },
     measuring(fraction) {
       // Measuring has a pace of its own, other than that of the render.
-      measurePace ??= createPace(0, now());
+      measurePace ??= createPace(0, Date.now());
       if (fraction > decoded) decoded = Math.min(1, fraction);
       const done = rendered + MEASURE_SHARE * decoded;
       // The video may be longer than the engine stated, so there is no estimate at that length.
-      const secondsLeft = decoded < 1 ? measurePace.secondsLeft(decoded, now()) : undefined;
+      const secondsLeft = decoded < 1 ? measurePace.secondsLeft(decoded, Date.now()) : undefined;
       if (secondsLeft === undefined) onProgress(done, 'measure');
       else onProgress(done, 'measure', secondsLeft);
     },

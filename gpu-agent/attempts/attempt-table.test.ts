@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type AttemptTable, createAttemptTable, DEFAULT_LIMITS, type Outcome } from './attempt-table.ts';
+import { type AttemptTable, createAttemptTable, LIMITS, type Outcome } from './attempt-table.ts';
 
 const ref = (jobUid: string, attempt: number) => ({ jobUid, attempt });
 const SUCCEEDED: Outcome = {
@@ -183,40 +183,43 @@ describe('running and ending', () => {
 });
 
 describe('bounds', () => {
-  const limits = { ...DEFAULT_LIMITS, unacknowledged: 4, fences: 10, fenceMs: 100 };
-
   it('takes no work while too many results wait, and takes it again when they were acknowledged', () => {
-    const table = createAttemptTable(limits);
-    for (const job of ['a', 'b', 'c', 'd']) {
-      start(table, job, 1);
-      table.finish(ref(job, 1), SUCCEEDED, 1);
+    const table = createAttemptTable();
+    for (let job = 0; job < LIMITS.unacknowledged; job++) {
+      start(table, `j${job}`, 1);
+      table.finish(ref(`j${job}`, 1), SUCCEEDED, 1);
     }
     expect(start(table, 'e', 1)).toMatchObject({ why: 'no-slot' });
-    table.acknowledge(ref('a', 1));
+    table.acknowledge(ref('j0', 1));
     expect(start(table, 'e', 1).kind).toBe('begin');
   });
 
   it('forgets stopped attempts rather than refuse work, and results nobody asked for after their time', () => {
-    const table = createAttemptTable(limits);
-    for (const job of ['a', 'b', 'c', 'd']) {
-      start(table, job, 1);
-      table.finish(ref(job, 1), ended(job < 'c' ? 'stopped' : 'failed'), 1);
+    const table = createAttemptTable();
+    const half = LIMITS.unacknowledged / 2;
+    for (let job = 0; job < 2 * half; job++) {
+      start(table, `j${job}`, 1);
+      table.finish(ref(`j${job}`, 1), ended(job < half ? 'stopped' : 'failed'), 1);
     }
+    const failed = ref(`j${half}`, 1);
     expect(start(table, 'e', 1).kind).toBe('begin');
-    expect(table.get(ref('c', 1))).toBeDefined();
-    expect(start(table, 'f', 1, { now: DEFAULT_LIMITS.resultMs + 1 }).kind).toBe('begin');
-    expect(table.get(ref('c', 1))).toBeUndefined();
+    expect(table.get(failed)).toBeDefined();
+    expect(start(table, 'f', 1, { now: LIMITS.resultMs + 1 }).kind).toBe('begin');
+    expect(table.get(failed)).toBeUndefined();
   });
 
   it('remembers fences by number and time, within a hard bound', () => {
-    const table = createAttemptTable(limits);
-    for (let job = 0; job < 20; job++) table.stop(ref(`j${job}`, 1), 0);
-    expect(start(table, 'j0', 1, { now: 50 })).toMatchObject({ why: 'fenced' });
-    // The time of all fences is over, so only the ten newest stay.
-    table.stop(ref('late', 1), 200);
-    expect(start(table, 'j0', 1, { now: 200 }).kind).toBe('begin');
-    expect(start(table, 'j19', 1, { now: 200 })).toMatchObject({ why: 'fenced' });
-    for (let job = 0; job < 500; job++) table.stop(ref(`k${job}`, 1), 201);
-    expect(start(table, 'j19', 1, { now: 201 }).kind).toBe('begin');
+    const table = createAttemptTable();
+    const count = 2 * LIMITS.fences;
+    const last = `j${count - 1}`;
+    for (let job = 0; job < count; job++) table.stop(ref(`j${job}`, 1), 0);
+    expect(start(table, 'j0', 1, { now: LIMITS.fenceMs / 2 })).toMatchObject({ why: 'fenced' });
+    // The time of all fences is over, so only the newest stay.
+    const now = 2 * LIMITS.fenceMs;
+    table.stop(ref('late', 1), now);
+    expect(start(table, 'j0', 1, { now }).kind).toBe('begin');
+    expect(start(table, last, 1, { now })).toMatchObject({ why: 'fenced' });
+    for (let job = 0; job < 10 * LIMITS.fences; job++) table.stop(ref(`k${job}`, 1), now + 1);
+    expect(start(table, last, 1, { now: now + 1 }).kind).toBe('begin');
   });
 });

@@ -61,23 +61,16 @@ export type StartDecision =
   | { readonly kind: 'after'; readonly older: AttemptRef }
   | { readonly kind: 'refused'; readonly why: 'fenced' | 'draining' | 'no-slot'; readonly message: string };
 
-export interface AttemptTableLimits {
+export const LIMITS = {
   /** Most ended attempts that wait for their acknowledgement; at this number no new work is accepted. */
-  readonly unacknowledged: number;
-  /** Least number of jobs whose newest attempt is remembered. */
-  readonly fences: number;
-  /** Time for which every job's newest attempt is remembered, in ms. */
-  readonly fenceMs: number;
-  /** Time after which an unacknowledged result is forgotten, in ms. */
-  readonly resultMs: number;
-}
-
-export const DEFAULT_LIMITS: AttemptTableLimits = {
   unacknowledged: 1_000,
+  /** Least number of jobs whose newest attempt is remembered. */
   fences: 10_000,
+  /** Time for which every job's newest attempt is remembered, in ms. */
   fenceMs: 3_600_000,
+  /** Time after which an unacknowledged result is forgotten, in ms. */
   resultMs: 24 * 3_600_000,
-};
+} as const;
 
 export interface Progress {
   readonly fraction: number;
@@ -142,10 +135,10 @@ function sameTime(a: number | undefined, b: number): boolean {
 
 const keyOf = (ref: AttemptRef) => `${ref.jobUid}/${ref.attempt}`;
 
-export function createAttemptTable(limits: AttemptTableLimits = DEFAULT_LIMITS): AttemptTable {
+export function createAttemptTable(): AttemptTable {
   const entries = new Map<string, Entry>();
   /** Newest attempt number of each job. */
-  const fences = createRemembered<number>(limits.fences, limits.fenceMs);
+  const fences = createRemembered<number>(LIMITS.fences, LIMITS.fenceMs);
 
   const all = () => [...entries.values()];
   const runs = (entry: Entry) => entry.outcome === undefined;
@@ -158,11 +151,11 @@ export function createAttemptTable(limits: AttemptTableLimits = DEFAULT_LIMITS):
     const ended = all()
       .filter((entry) => entry.endedAtMs !== undefined)
       .sort((a, b) => (a.endedAtMs ?? 0) - (b.endedAtMs ?? 0));
-    let surplus = ended.length - Math.floor(limits.unacknowledged / 2);
+    let surplus = ended.length - Math.floor(LIMITS.unacknowledged / 2);
     for (const entry of ended) {
       // A stopped attempt has no result: its caller knows that, and takes an unknown attempt as ended.
       const spare = surplus > 0 && entry.outcome?.state === 'stopped';
-      if (!spare && now - (entry.endedAtMs ?? now) < limits.resultMs) continue;
+      if (!spare && now - (entry.endedAtMs ?? now) < LIMITS.resultMs) continue;
       entries.delete(keyOf(entry.ref));
       surplus--;
     }
@@ -187,8 +180,8 @@ export function createAttemptTable(limits: AttemptTableLimits = DEFAULT_LIMITS):
         return { kind: 'refused', why: 'no-slot', message };
       }
       forgetStale(now);
-      if (all().filter((entry) => !runs(entry)).length >= limits.unacknowledged) {
-        const message = `${limits.unacknowledged} results wait to be acknowledged`;
+      if (all().filter((entry) => !runs(entry)).length >= LIMITS.unacknowledged) {
+        const message = `${LIMITS.unacknowledged} results wait to be acknowledged`;
         return { kind: 'refused', why: 'no-slot', message };
       }
       fence(ref, now);

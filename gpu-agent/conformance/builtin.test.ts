@@ -4,11 +4,11 @@ import {
   portraitAlone,
   portraitAndHead,
 } from '@semblance/testkit/conformance/heads';
+import { hosted } from '@semblance/testkit/conformance/subjects';
 import { engineConformance } from '@semblance/testkit/conformance/vitest';
 import { walkers } from '@semblance/testkit/conformance/walkers';
+import { portraits } from '@semblance/testkit/gpu-agent/portraits';
 import { engineSource } from '../engines/registry.ts';
-import { portraits } from './portraits.ts';
-import { hosted } from './subject.ts';
 
 /** Time for a cancelled render to end, in ms: the test machine may stand still. */
 const cancelMs = 5_000;

@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Engine, RenderRequest } from '@semblance/engine-api/engine';
+import { hosted, inProcess } from '@semblance/testkit/conformance/subjects';
 import { engineConformance } from '@semblance/testkit/conformance/vitest';
+import { portraits } from '@semblance/testkit/gpu-agent/portraits';
 import { createTestEngine, TEST_ENGINE } from '@semblance/testkit/gpu-agent/test-engine';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { conformanceChecks } from './checks.ts';
-import { portraits } from './portraits.ts';
-import { hosted, inProcess } from './subject.ts';
 
 /** Creates small pictures, because only the number of renders matters here. */
 const pictures = async (dir: string) => ({ inputs: (await portraits(dir, 96)).inputs });

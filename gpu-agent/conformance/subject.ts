@@ -1,17 +1,11 @@
-import { mkdir } from 'node:fs/promises';
-import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { type ServiceError, status } from '@grpc/grpc-js';
-import { silentLogger } from '@semblance/common/logging';
 import type { Engine, RenderResult } from '@semblance/engine-api/engine';
 import type { Findings } from '@semblance/engine-api/findings';
 import type { InspectWork, RenderWork } from '@semblance/engine-api/render-work';
 import { createSidecarEngine } from '@semblance/engine-sidecar';
 import { SIDECAR_TIMES } from '@semblance/engine-sidecar/connection';
-import { createEnginePool } from '../engines/host/engine-pool.ts';
 import type { RenderOptions } from '../engines/host/engine-process.ts';
 import type { EngineInfo } from '../engines/host/protocol.ts';
-import type { EngineSource } from '../engines/registry.ts';
 import { startProgram } from './program.ts';
 
 /** A started engine under test, however it is reached. */
@@ -42,16 +36,7 @@ export interface SubjectOptions {
 
 export type StartSubject = (options: SubjectOptions) => Promise<Subject>;
 
-/** Runs the engine in this process. */
-export function inProcess(create: () => Engine | Promise<Engine>): StartSubject {
-  return async ({ signal }) => {
-    const engine = await create();
-    await engine.warmUp(signal);
-    return ofEngine(engine);
-  };
-}
-
-function ofEngine(engine: Engine, more: Partial<Subject> = {}): Subject {
+export function ofEngine(engine: Engine, more: Partial<Subject> = {}): Subject {
   const { name, version, capabilities, concurrency } = engine;
   const inspect = engine.inspect?.bind(engine);
   return {
@@ -72,44 +57,6 @@ async function rendered(engine: Engine, work: RenderWork, { signal, onProgress }
   } catch (error) {
     throw signal.aborted ? signal.reason : error;
   }
-}
-
-/** Runs the engine in separate processes, as the agent does. */
-export function hosted(source: EngineSource, processes = 2): StartSubject {
-  return async ({ dir }) => {
-    const tempDir = join(dir, 'engine-processes');
-    await mkdir(tempDir, { recursive: true });
-    const pool = createEnginePool({
-      setup: { source, options: { threads: 1, ...(source.settings ? { settings: source.settings } : {}) } },
-      processes,
-      rendersPerProcess: 1,
-      tempDir,
-      logger: silentLogger(),
-      restartDelayMs: () => 50,
-      // The engine itself must end a cancelled render; a kill would hide its failure.
-      cancelGraceMs: 60_000,
-    });
-    const info = await pool.firstReady();
-    const restarted = async () => {
-      while (pool.capacity < processes) await delay(20);
-    };
-    await restarted();
-    return {
-      info,
-      places: processes,
-      render: (work, options) => pool.render(work, options),
-      ...(info.inspects
-        ? { inspect: (work: InspectWork, signal: AbortSignal) => pool.inspect(work, signal) }
-        : {}),
-      isolated: true,
-      restarted,
-      crash() {
-        const busy = pool.warm.find((each) => each.busy > 0);
-        if (busy) process.kill(busy.pid, 'SIGKILL');
-      },
-      close: () => pool.close(),
-    };
-  };
 }
 
 /**

@@ -8,9 +8,9 @@ import { AttemptState, StartAttemptRequest } from '@semblance/proto/semblance/ag
 import { engineConformance } from '@semblance/testkit/conformance/vitest';
 import { pythonEnv } from '@semblance/testkit/engine-sidecar/python-env';
 import { createHarness, type Harness, until } from '@semblance/testkit/gpu-agent/harness';
+import { portraits } from '@semblance/testkit/gpu-agent/portraits';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { portraits } from '../conformance/portraits.ts';
 import { startProgram } from '../conformance/program.ts';
 import { type Subject, sidecar } from '../conformance/subject.ts';
 import { sidecarSource } from './registry.ts';

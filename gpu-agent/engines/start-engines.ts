@@ -21,8 +21,6 @@ export interface StartEnginesOptions {
   readonly logger: Logger;
   /** Default: those named in the settings. */
   readonly engines?: readonly EngineSource[] | undefined;
-  /** Finds ffmpeg, which measures videos. Default: on PATH. */
-  readonly findMedia?: typeof findMediaTools | undefined;
   readonly cancelGraceMs?: number | undefined;
   /** Existing private directory. */
   readonly tempDir: string;
@@ -35,7 +33,7 @@ export interface StartEnginesOptions {
 /** Starts the engine processes and the meter of videos. */
 export async function startEngines(options: StartEnginesOptions): Promise<StartedEngines> {
   const { settings, logger } = options;
-  const tools = await (options.findMedia ?? findMediaTools)();
+  const tools = await findMediaTools();
   const media = tools.available ? createMedia({ tools, threads: 1, nice: settings.renderNice }) : undefined;
   if (media) options.started.push(() => media.close());
   if (!tools.available) logger.warn(`offering no capability that makes videos: ${tools.reason}`);

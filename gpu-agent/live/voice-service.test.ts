@@ -3,7 +3,7 @@
  * @module-tag speech
  */
 import { execFile } from 'node:child_process';
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -14,15 +14,13 @@ import { silentLogger } from '@semblance/common/logging';
 import { loadVoices } from '@semblance/common/voices/load-voices';
 import { type Voice, voiceDefinition } from '@semblance/common/voices/voice';
 import { VoiceServiceClient } from '@semblance/proto/semblance/live/v1/live';
-import type { SpeechTools } from '@semblance/speech/speech-tools';
-import { findSpeechTools } from '@semblance/speech/tools';
 import { formantFactor, levelDb, median, pitchOf, spectrum } from '@semblance/testkit/voice/analysis';
 import { speech, VOWELS, vowel } from '@semblance/testkit/voice/sounds';
 import { CEILING } from '@semblance/voice/internal/limiter';
 import { PREVIEW_RATE, PREVIEW_SEC, previewSound } from '@semblance/voice/internal/preview/preview-sound';
 import { createPreviews, type Previews } from '@semblance/voice/preview/preview';
 import { Registry } from 'prom-client';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { createAgentMetrics } from '../metrics.ts';
 import { createVoiceService } from './voice-service.ts';
 
@@ -198,17 +196,12 @@ describe('the service', () => {
   });
 
   it('says what is missing, and finds it once it is there', async () => {
-    let there = false;
-    const previews = createPreviews({
-      directory,
-      generator: GENERATOR,
-      findTools: async () => (there ? findSpeechTools() : findSpeechTools('/nowhere')),
-    });
-    const { preview, close } = await open(previews);
+    const { preview, close } = await open(createPreviews({ directory, generator: GENERATOR }));
+    vi.stubEnv('PATH', '/nowhere');
     const refusal = (await preview(definition).catch((error: unknown) => error)) as ServiceError;
     expect(refusal).toMatchObject({ code: status.FAILED_PRECONDITION });
     expect(refusal.details).toContain('flite is not on PATH');
-    there = true;
+    vi.unstubAllEnvs();
     expect((await preview(definition)).wav.length).toBeGreaterThan(100_000);
     await close();
   });
@@ -232,14 +225,14 @@ describe('the service', () => {
     expect(await readdir(directory)).toEqual([]);
   });
 
-  it('speaks with espeak-ng where there is no flite', async () => {
-    const found = (await findSpeechTools()) as SpeechTools;
-    const previews = createPreviews({
-      directory,
-      generator: GENERATOR,
-      findTools: async () => ({ ...found, flite: undefined }),
-    });
-    const sound = await decoded(await previews.make(alto, NEVER));
+  it('speaks with espeak-ng where flite does not run', async () => {
+    const bin = join(directory, 'bin');
+    await mkdir(bin);
+    await writeFile(join(bin, 'flite'), '#!/bin/sh\nexit 3\n', { mode: 0o755 });
+    vi.stubEnv('PATH', `${bin}:${process.env.PATH}`);
+    const spoken = await createPreviews({ directory, generator: GENERATOR }).make(alto, NEVER);
+    vi.unstubAllEnvs();
+    const sound = await decoded(spoken);
     const pitches = pitchOf(sound, PREVIEW_RATE).filter((hz) => hz > 0);
     expect(median(pitches) / middle(alto)).toBeGreaterThan(0.95);
     expect(median(pitches) / middle(alto)).toBeLessThan(1.05);

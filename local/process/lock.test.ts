@@ -1,9 +1,9 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { runScript } from '@semblance/testkit/common/run-script';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { holderOf, isLocked, lock, tryLock } from './lock.ts';
-import { runScript } from './run-script.ts';
 
 let folder: string;
 beforeEach(() => {

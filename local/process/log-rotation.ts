@@ -2,7 +2,8 @@ import { existsSync, statSync } from 'node:fs';
 import { copyFile, rename, rm, truncate } from 'node:fs/promises';
 
 /** Size in bytes above which a log is rotated, and number of rotated files to keep. */
-const LOG_LIMITS = { maxBytes: 16 * 1024 * 1024, keep: 3 };
+export const MAX_BYTES = 16 * 1024 * 1024;
+export const KEPT = 3;
 
 /**
  * Rotates a log that has grown too large: `x.log` → `x.log.1` → `x.log.2` …
@@ -12,17 +13,11 @@ const LOG_LIMITS = { maxBytes: 16 * 1024 * 1024, keep: 3 };
  *   process would go on writing to the renamed one. Lines written between the two steps are lost.
  * @returns whether it was rotated
  */
-export async function rotateLog(options: {
-  file: string;
-  open: boolean;
-  maxBytes?: number;
-  keep?: number;
-}): Promise<boolean> {
-  const { file, open, maxBytes = LOG_LIMITS.maxBytes, keep = LOG_LIMITS.keep } = options;
+export async function rotateLog({ file, open }: { file: string; open: boolean }): Promise<boolean> {
   const size = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
-  if (size <= maxBytes) return false;
-  await rm(`${file}.${keep}`, { force: true });
-  for (let number = keep - 1; number >= 1; number--) {
+  if (size <= MAX_BYTES) return false;
+  await rm(`${file}.${KEPT}`, { force: true });
+  for (let number = KEPT - 1; number >= 1; number--) {
     if (existsSync(`${file}.${number}`)) await rename(`${file}.${number}`, `${file}.${number + 1}`);
   }
   if (open) {

@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:net';
+import { runScript } from '@semblance/testkit/common/run-script';
 import { afterEach, describe, expect, it } from 'vitest';
-import { choosePorts, freePort, isFree, onFreePort, rangeBeside, releasePorts } from './ports.ts';
-import { runScript } from './run-script.ts';
+import { choosePorts, freePort, isFree, rangeBeside, releasePorts } from './ports.ts';
 
 const servers: Server[] = [];
 afterEach(async () => {
@@ -56,27 +56,6 @@ describe('ports', () => {
     for (const port of Object.values(mine)) expect(theirs).not.toContain(port);
     await releasePorts([mine.a]);
     expect((await chosen(mine)).a).toBe(mine.a);
-  });
-
-  it('starts a server elsewhere when a stranger took its port, and only then', async () => {
-    const tried: number[] = [];
-    const started = onFreePort(undefined, async (port) => {
-      tried.push(port);
-      if (tried.length === 1) await occupy(port);
-      if (!(await isFree(port))) throw new Error('EADDRINUSE');
-      return port;
-    });
-    expect(await started).toBe(tried[1]);
-    expect(tried).toHaveLength(2);
-    for (const given of [undefined, tried[1]]) {
-      let starts = 0;
-      const failed = onFreePort(given, async () => {
-        starts++;
-        throw new Error('no such flag');
-      });
-      await expect(failed).rejects.toThrow('no such flag');
-      expect(starts).toBe(1);
-    }
   });
 
   it.each([

@@ -71,27 +71,6 @@ export async function releasePorts(ports: Iterable<number>): Promise<void> {
   }
 }
 
-/**
- * Starts a server on the given port, or on a port chosen here. A chosen port may be taken before the server
- * listens, by a process that ignores reservations; then it tries another one, three in all.
- *
- * @param start when it rejects, everything that it started must have ended
- */
-export async function onFreePort<T>(
-  given: number | undefined,
-  start: (port: number) => Promise<T>,
-): Promise<T> {
-  if (given !== undefined) return start(given);
-  for (let left = 3; ; left--) {
-    const port = await freePort();
-    try {
-      return await start(port);
-    } catch (error) {
-      if (left === 1 || (await isFree(port))) throw error;
-    }
-  }
-}
-
 /** Returns whether a server can listen on the port, on loopback. */
 export function isFree(port: number): Promise<boolean> {
   return new Promise((resolve) => {

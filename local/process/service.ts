@@ -1,7 +1,7 @@
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Exit, type GuardedChild, type Launch, spawnGuarded } from '@semblance/common/process/child';
-import type { Guard, StopSignal } from '@semblance/common/process/guard';
+import type { Exit, GuardedChild, Launch } from '@semblance/common/process/child';
+import type { StopSignal } from '@semblance/common/process/guard';
 
 /** Describes one process of the stack: how it is started, checked and ended. */
 export type ServiceSpec = {
@@ -75,37 +75,6 @@ export async function untilReady(options: {
     }
     await Promise.race([delay(wait, undefined, { signal }).catch(() => {}), child.exited]);
   }
-}
-
-export type RunningService = { pid: number; exited: Promise<Exit>; stop(): Promise<void> };
-
-/**
- * Runs one service without supervision and resolves when it is ready. It ends with `stop()`, when `signal` aborts,
- * or with this process, whichever comes first.
- */
-export async function startService(options: {
-  spec: ServiceSpec;
-  guard: Guard;
-  logFile: string;
-  signal?: AbortSignal;
-}): Promise<RunningService> {
-  const { spec, guard, logFile, signal = new AbortController().signal } = options;
-  signal.throwIfAborted();
-  const launch = await spec.launch(signal);
-  const child = await spawnGuarded({ launch, guard, logFile, stopSignal: spec.stopSignal });
-  try {
-    await untilReady({ spec, child, logFile, signal });
-  } catch (error) {
-    await child.stop(spec.graceMs);
-    throw error;
-  }
-  const stop = async () => {
-    signal.removeEventListener('abort', onAbort);
-    await child.stop(spec.graceMs);
-  };
-  const onAbort = () => void stop();
-  signal.addEventListener('abort', onAbort, { once: true });
-  return { pid: child.pid, exited: child.exited, stop };
 }
 
 export function describeExit(exit: Exit): string {

@@ -3,10 +3,10 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { type RunningScript, runScript } from '@semblance/testkit/common/run-script';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { identify } from '../process/identity.ts';
 import { freePort } from '../process/ports.ts';
-import { type RunningScript, runScript } from '../process/run-script.ts';
 import { findRunning, lockFile, type StackHandle, writeHandle } from './handle.ts';
 import { reachable, StackSettingsError, stackSettings } from './settings.ts';
 

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { describeProgress, type Progress, progressPrinter } from './progress.ts';
 
 const progress = (more: Partial<Progress>): Progress => ({
@@ -42,6 +42,7 @@ describe('describeProgress', () => {
 });
 
 describe('progressPrinter', () => {
+  afterEach(() => void vi.restoreAllMocks());
   const printed = (isTTY: boolean, clock: number[]) => {
     let text = '';
     const stream = {
@@ -52,7 +53,8 @@ describe('progressPrinter', () => {
       },
     } as unknown as NodeJS.WriteStream;
     let now = 0;
-    const report = progressPrinter(stream, () => now);
+    const report = progressPrinter(stream);
+    vi.spyOn(Date, 'now').mockImplementation(() => now);
     for (const [index, at] of clock.entries()) {
       now = at;
       report(progress({ done: index + 1, elapsedMs: at }));

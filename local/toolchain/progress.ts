@@ -83,7 +83,6 @@ export function describeDuration(ms: number, rough = false): string {
  */
 export function progressPrinter(
   stream: NodeJS.WritableStream & { isTTY?: boolean; columns?: number },
-  now: () => number = Date.now,
 ): Report {
   let last = { key: '', at: 0 };
   return (progress) => {
@@ -99,8 +98,8 @@ export function progressPrinter(
       );
       return;
     }
-    if (key === last.key && now() - last.at < 10_000) return;
-    last = { key, at: now() };
+    if (key === last.key && Date.now() - last.at < 10_000) return;
+    last = { key, at: Date.now() };
     stream.write(`${line}\n`);
   };
 }

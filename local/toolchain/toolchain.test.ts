@@ -10,8 +10,8 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
+import { runScript } from '@semblance/testkit/common/run-script';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { runScript } from '../process/run-script.ts';
 import type { Progress } from './progress.ts';
 import { resolveTools } from './toolchain.ts';
 import {

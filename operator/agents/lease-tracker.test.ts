@@ -1,6 +1,8 @@
 import type { Lease } from '@semblance/common/kube/index';
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { createLeaseTracker } from './lease-tracker.ts';
+
+afterEach(() => void vi.restoreAllMocks());
 
 /** Creates a tracker with a watch of Leases and a clock that the test controls. */
 function world() {
@@ -9,10 +11,10 @@ function world() {
   let now = 0;
   let stood = 0;
   let version = 100;
+  vi.spyOn(performance, 'now').mockImplementation(() => now);
   const tracker = createLeaseTracker({
     watch,
     find: (name) => leases.get(name),
-    clock: () => now,
     lived: () => now - stood,
   });
   const renew = (name: string, holderIdentity: string, leaseDurationSeconds = 8) => {

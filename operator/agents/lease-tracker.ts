@@ -40,10 +40,8 @@ export interface LeaseTrackerOptions {
   /** Health of the reflector of Leases. */
   readonly watch: LeaseWatch;
   readonly find: (name: string) => Lease | undefined;
-  /** Returns monotonic milliseconds. Default: performance.now. */
-  readonly clock?: () => number;
-  /** Returns the milliseconds that this process has lived through. Default: `clock`. */
-  readonly lived?: () => number;
+  /** Returns the milliseconds that this process has lived through. */
+  readonly lived: () => number;
 }
 
 export interface LeaseTracker {
@@ -57,10 +55,10 @@ export interface LeaseTracker {
 }
 
 export function createLeaseTracker(options: LeaseTrackerOptions): LeaseTracker {
-  const { watch, find, clock = () => performance.now(), lived = clock } = options;
+  const { watch, find, lived } = options;
   /** When each process was last seen to renew, or first asked about. */
   const renewed = new Map<string, Moment>();
-  /** Start of the present series of events without a gap, by `clock`. */
+  /** Start of the present series of events without a gap, by performance.now. */
   let continuousSince: number | undefined;
   let lastEvent = Number.NEGATIVE_INFINITY;
 
@@ -79,7 +77,7 @@ export function createLeaseTracker(options: LeaseTrackerOptions): LeaseTracker {
   const key = (agent: string, incarnation: string) => `${agent}/${incarnation}`;
 
   function observe(lease: Lease, former?: Lease): void {
-    const now = clock();
+    const now = performance.now();
     if (now - lastEvent > SILENCE_MS) continuousSince = now;
     lastEvent = now;
     if (former && !isNewer(lease.metadata.resourceVersion, former.metadata.resourceVersion)) return;
@@ -96,11 +94,11 @@ export function createLeaseTracker(options: LeaseTrackerOptions): LeaseTracker {
       onDelete(lease) {
         const holder = lease.spec?.holderIdentity;
         // A living holder writes the Lease anew, and has the whole duration for that.
-        if (holder) remember(key(lease.metadata.name ?? '', holder), clock());
+        if (holder) remember(key(lease.metadata.name ?? '', holder), performance.now());
       },
     },
     stateOf(agent, incarnation) {
-      const now = clock();
+      const now = performance.now();
       const lease = find(agent);
       if (lease && !lease.spec?.holderIdentity) return 'lost';
       const mine = key(agent, incarnation);

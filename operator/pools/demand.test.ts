@@ -1,5 +1,5 @@
 import { agentOf, busy, podOf, poolOf, profileWith } from '@semblance/testkit/operator/pool-snapshots';
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { type Bidder, shareDemand } from './demand.ts';
 import { profileOf } from './observe.ts';
 import { explainWaiting, mayGrow, type Outlook } from './outlook.ts';
@@ -78,9 +78,12 @@ describe('demand', () => {
 });
 
 describe('opens that found no slot', () => {
+  afterEach(() => void vi.restoreAllMocks());
+
   it('count for a minute and a half, of an account as many as it asked for at once', () => {
     let now = 0;
-    const opens = createRefusedOpens(() => now);
+    const opens = createRefusedOpens();
+    vi.spyOn(performance, 'now').mockImplementation(() => now);
     for (const account of ['a', 'a', 'b']) opens.refused('voice', account);
     expect(opens.demand()).toEqual(new Map([['voice', 3]]));
     now = 30_000;
@@ -94,7 +97,7 @@ describe('opens that found no slot', () => {
   });
 
   it('count however many others of the account found one before', () => {
-    const opens = createRefusedOpens(() => 0);
+    const opens = createRefusedOpens();
     opens.refused('voice', 'a');
     for (let i = 0; i < 4; i++) opens.opened('voice', 'a');
     opens.refused('voice', 'a');

@@ -20,14 +20,14 @@ export interface RefusedOpens {
   demand(): Map<string, number>;
 }
 
-export function createRefusedOpens(clock: () => number = () => performance.now()): RefusedOpens {
+export function createRefusedOpens(): RefusedOpens {
   /** Opens by the start of their bucket, for each capability and account. */
   const opens = new Map<string, Map<number, number>>();
   let remembered = 0;
   const keyOf = (capability: string, account: string) => `${capability} ${account}`;
 
   function forget(): void {
-    const before = clock() - REMEMBERED_MS;
+    const before = performance.now() - REMEMBERED_MS;
     for (const [key, buckets] of opens) {
       for (const [at, count] of buckets) {
         if (at + BUCKET_MS > before && count > 0) continue;
@@ -42,7 +42,7 @@ export function createRefusedOpens(clock: () => number = () => performance.now()
     refused(capability, account) {
       if (remembered >= MAX_REMEMBERED) return;
       const key = keyOf(capability, account);
-      const at = Math.floor(clock() / BUCKET_MS) * BUCKET_MS;
+      const at = Math.floor(performance.now() / BUCKET_MS) * BUCKET_MS;
       const buckets = opens.get(key) ?? new Map<number, number>();
       opens.set(key, buckets.set(at, (buckets.get(at) ?? 0) + 1));
       remembered++;

@@ -19,7 +19,6 @@ function world(count: number, { instant = true } = {}) {
   const lane = createWaitingLane({
     find: (uid) => ({ metadata: { uid }, status: statuses.get(uid) }) as RenderJob,
     onDue: (uid) => void (instant ? queueMicrotask(() => write(uid)) : due.push(uid)),
-    clock: () => Date.now(),
   });
   function write(uid: string): void {
     const reason = lane.take(uid);

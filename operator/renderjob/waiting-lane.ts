@@ -34,8 +34,6 @@ export interface WaitingLaneOptions {
   readonly find: (uid: string) => RenderJob | undefined;
   /** Called when it is this job's turn to be told. */
   readonly onDue: (uid: string) => void;
-  /** Returns monotonic milliseconds. Default: performance.now. */
-  readonly clock?: () => number;
 }
 
 /**
@@ -55,17 +53,17 @@ export interface WaitingLane {
 type Urgency = 'tell' | 'refresh';
 
 export function createWaitingLane(options: WaitingLaneOptions): WaitingLane {
-  const { find, onDue, clock = () => performance.now() } = options;
+  const { find, onDue } = options;
   let waiting: ReadonlyMap<string, WaitingReason> = new Map();
   const due = new Set<string>();
-  /** When each write under way was requested, by `clock`. */
+  /** When each write under way was requested, by performance.now. */
   const underWay = new Map<string, number>();
   const toldAt = new Map<string, number>();
-  let places = { at: clock(), of: new Map<string, number | undefined>() };
+  let places = { at: performance.now(), of: new Map<string, number | undefined>() };
   let earlierPlaces = places;
   const budgets = {
-    tell: createBudget(TELL_PER_SECOND, clock),
-    refresh: createBudget(REFRESH_PER_SECOND, clock),
+    tell: createBudget(TELL_PER_SECOND),
+    refresh: createBudget(REFRESH_PER_SECOND),
   };
   let timer: NodeJS.Timeout | undefined;
   let notBefore = Number.NEGATIVE_INFINITY;
@@ -102,10 +100,10 @@ export function createWaitingLane(options: WaitingLaneOptions): WaitingLane {
   function spend(): void {
     clearTimeout(timer);
     timer = undefined;
-    lookAtPlaces(clock());
+    lookAtPlaces(performance.now());
     // The end of a write calls this again.
     if (stopped || waiting.size === 0 || underWay.size >= MAX_UNDER_WAY) return;
-    const now = clock();
+    const now = performance.now();
     if (now < notBefore) {
       timer = setTimeout(spend, notBefore - now);
       return;
@@ -142,7 +140,7 @@ export function createWaitingLane(options: WaitingLaneOptions): WaitingLane {
     },
     take(uid) {
       if (!due.delete(uid)) return undefined;
-      toldAt.set(uid, clock());
+      toldAt.set(uid, performance.now());
       return waiting.get(uid);
     },
     done(uid) {
@@ -150,7 +148,7 @@ export function createWaitingLane(options: WaitingLaneOptions): WaitingLane {
       const since = underWay.get(uid);
       if (since === undefined) return;
       underWay.delete(uid);
-      const now = clock();
+      const now = performance.now();
       notBefore = Math.max(notBefore, now + Math.min((now - since) * PAUSE, MAX_PAUSE_MS));
       spend();
     },
@@ -162,12 +160,12 @@ export function createWaitingLane(options: WaitingLaneOptions): WaitingLane {
 }
 
 /** Token bucket of `perSecond` tokens a second, which saves up at most one second. */
-function createBudget(perSecond: number, clock: () => number): { take(): boolean } {
+function createBudget(perSecond: number): { take(): boolean } {
   let tokens = perSecond;
-  let at = clock();
+  let at = performance.now();
   return {
     take() {
-      const now = clock();
+      const now = performance.now();
       tokens = Math.min(perSecond, tokens + ((now - at) / 1000) * perSecond);
       at = now;
       if (tokens < 1) return false;

@@ -1,7 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import type { Readiness } from '../agents/view.ts';
+import { explain } from './explain.ts';
+import { createFairShare } from './fair-share.ts';
 import { ordinal } from './reasons.ts';
-import { type ScheduledAgent, schedule, type WaitingJob } from './schedule.ts';
+import { type PlaceOptions, place, type ScheduledAgent, type WaitingJob } from './schedule.ts';
+import { createWaitingQueue } from './waiting-queue.ts';
 
 function agent(
   name: string,
@@ -26,6 +29,18 @@ function job(name: string, more: Partial<WaitingJob> = {}): WaitingJob {
 /** Returns the jobs with creation times in this order. */
 const inOrder = (...queue: WaitingJob[]) =>
   queue.map((each, i) => ({ ...each, createdAt: new Date(Date.UTC(2026, 0, 1) + i * 1_000).toISOString() }));
+/** Places jobs, which may be in any order, and explains why the others wait. */
+function schedule(
+  jobs: readonly WaitingJob[],
+  agents: readonly ScheduledAgent[],
+  packing?: PlaceOptions['packing'],
+) {
+  const [queue, shares, now] = [createWaitingQueue(), createFairShare(), 0];
+  for (const each of jobs) queue.put(each);
+  const placed = place({ queue, agents, shares, now, packing });
+  const placements = new Map(placed.map(({ job, agent, incarnation }) => [job.uid, { agent, incarnation }]));
+  return { placements, waiting: explain({ queue, agents, shares, now }) };
+}
 const jobs = (...names: string[]) => names.map((name) => job(name));
 const placed = (queue: WaitingJob[], agents: ScheduledAgent[]) =>
   [...schedule(queue, agents).placements].map(([uid, placement]) => `${uid}@${placement.agent}`);
@@ -123,7 +138,7 @@ describe('packing', () => {
     ['spread', ['1@a', '2@a', '3@b']],
     ['pack', ['1@b', '2@b', '3@a']],
   ] as const)('%s', (packing, expected) => {
-    const { placements } = schedule(jobs('1', '2', '3'), agents, { packing });
+    const { placements } = schedule(jobs('1', '2', '3'), agents, packing);
     expect([...placements].map(([uid, placement]) => `${uid}@${placement.agent}`)).toEqual(expected);
   });
 });

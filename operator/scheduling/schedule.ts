@@ -1,15 +1,8 @@
-import type { Placement, WaitingReason } from '../renderjob/types.ts';
-import { explain } from './explain.ts';
-import { createFairShare, type FairShare } from './fair-share.ts';
+import type { Placement } from '../renderjob/types.ts';
+import type { FairShare } from './fair-share.ts';
 import { createFreeSlots, type FreeSlots, type Packing, type ScheduledAgent } from './free-slots.ts';
 import { createHeap } from './heap.ts';
-import {
-  type AccountQueue,
-  byAge,
-  createWaitingQueue,
-  type WaitingJob,
-  type WaitingQueue,
-} from './waiting-queue.ts';
+import { type AccountQueue, byAge, type WaitingJob, type WaitingQueue } from './waiting-queue.ts';
 
 export type { ScheduledAgent } from './free-slots.ts';
 export type { WaitingJob } from './waiting-queue.ts';
@@ -119,24 +112,4 @@ function oldestOf(queue: AccountQueue, open: ReadonlySet<string>): WaitingJob | 
     if (head && open.has(capability) && (!oldest || byAge(head, oldest) < 0)) oldest = head;
   }
   return oldest;
-}
-
-export interface Schedule {
-  /** By uid. */
-  readonly placements: ReadonlyMap<string, Placement>;
-  /** By uid, for every job that still waits, the next first. */
-  readonly waiting: ReadonlyMap<string, WaitingReason>;
-}
-
-/** Places jobs and explains why the others wait, for jobs in any order. */
-export function schedule(
-  jobs: readonly WaitingJob[],
-  agents: readonly ScheduledAgent[],
-  options: { readonly shares?: FairShare; readonly now?: number; readonly packing?: Packing } = {},
-): Schedule {
-  const { shares = createFairShare(), now = 0, packing } = options;
-  const queue = createWaitingQueue(jobs);
-  const placed = place({ queue, agents, shares, now, packing });
-  const placements = new Map(placed.map(({ job, agent, incarnation }) => [job.uid, { agent, incarnation }]));
-  return { placements, waiting: explain({ queue, agents, shares, now }) };
 }

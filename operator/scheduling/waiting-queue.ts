@@ -45,7 +45,7 @@ export interface WaitingQueue {
   readonly size: number;
 }
 
-export function createWaitingQueue(jobs: Iterable<WaitingJob> = []): WaitingQueue {
+export function createWaitingQueue(): WaitingQueue {
   const known = new Map<string, WaitingJob>();
   const levels: { priority: number; accounts: Map<string, Map<string, WaitingJob[]>> }[] = [];
   const counts = new Map<string, number>();
@@ -104,7 +104,6 @@ export function createWaitingQueue(jobs: Iterable<WaitingJob> = []): WaitingQueu
       return known.size;
     },
   };
-  for (const job of jobs) queue.put(job);
   return queue;
 }
 

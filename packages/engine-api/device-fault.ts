@@ -34,11 +34,11 @@ export function deviceFaultOf(message: string): DeviceFault | undefined {
 }
 
 /** Returns the NVIDIA devices of this machine or container. */
-export function nvidiaDevices(folder = '/dev'): string[] {
+export function nvidiaDevices(): string[] {
   try {
-    return readdirSync(folder)
+    return readdirSync('/dev')
       .filter((name) => /^nvidia\d+$/.test(name))
-      .map((name) => `${folder}/${name}`);
+      .map((name) => `/dev/${name}`);
   } catch {
     return [];
   }

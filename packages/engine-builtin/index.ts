@@ -1,4 +1,3 @@
-import { availableParallelism } from 'node:os';
 import {
   type Engine,
   type EngineCapability,
@@ -7,38 +6,25 @@ import {
   type RenderResult,
   type UnavailableCapability,
 } from '@semblance/engine-api/engine';
+import type { EngineOptions } from '@semblance/engine-api/engine-options';
 import { findMediaTools } from '@semblance/media/media';
 import { findSpeechTools } from '@semblance/speech/tools';
 import { BUILTIN_CAPABILITIES, type BuiltinCapability } from './capabilities.ts';
 import { WorkerPool } from './pool/worker-pool.ts';
 import { parseBuiltinSettings } from './settings.ts';
 
-export interface BuiltinEngineOptions {
-  /** Settings as text, by the names of `parseBuiltinSettings`. */
-  readonly settings?: Readonly<Record<string, string>>;
-  /** Renders at once, one thread each; default: one per core. */
-  readonly threads?: number;
-  /** Finds ffmpeg; default: on PATH. */
-  readonly findMedia?: typeof findMediaTools;
-  /** Finds flite and espeak-ng; default: on PATH. */
-  readonly findSpeech?: typeof findSpeechTools;
-  readonly logger?: { warn(fields: object, message: string): void };
-}
-
-/** Creates the engine that runs everywhere: shipped networks and classical image processing on the CPU. */
-export function createBuiltinEngine(options: BuiltinEngineOptions = {}): Engine {
-  const { likeness } = parseBuiltinSettings(options.settings);
-  const threads = options.threads ?? availableParallelism();
+/**
+ * Creates the engine that runs everywhere: shipped networks and classical image processing on the CPU. It renders in
+ * `threads`, one job in each. It prints its warnings, because the agent logs what its process prints.
+ */
+export function createBuiltinEngine({ threads, settings }: EngineOptions): Engine {
   if (!Number.isInteger(threads) || threads < 1)
     throw new RangeError(`threads must be a positive integer, not ${threads}`);
-  // The engine process has no logger: the agent logs what the process prints.
-  const logger = options.logger ?? {
-    warn: (fields: object, message: string) => console.warn(message, fields),
-  };
   const pool = new WorkerPool({
     threads,
-    likeness,
-    onCrash: (error) => logger.warn({ err: error }, 'a render thread ended and will be replaced'),
+    entry: new URL('./pool/worker.ts', import.meta.url),
+    settings: parseBuiltinSettings(settings),
+    onCrash: (error) => console.warn('a render thread ended and will be replaced', { err: error }),
   });
   // Until the media tools have been looked for, only capabilities without them are offered.
   let offered: readonly BuiltinCapability[] = BUILTIN_CAPABILITIES.filter(({ needsMedia }) => !needsMedia);
@@ -53,17 +39,14 @@ export function createBuiltinEngine(options: BuiltinEngineOptions = {}): Engine 
       return unavailable;
     },
     async warmUp(signal) {
-      const [media, speech] = await Promise.all([
-        (options.findMedia ?? findMediaTools)(),
-        (options.findSpeech ?? findSpeechTools)(),
-      ]);
+      const [media, speech] = await Promise.all([findMediaTools(), findSpeechTools()]);
       const without = (
         what: string,
         reason: string,
         needs: (one: BuiltinCapability) => boolean | undefined,
       ) => {
         const names = BUILTIN_CAPABILITIES.filter(needs).map(({ capability }) => capability);
-        if (names.length) logger.warn({ capabilities: names }, `not offered without ${what}: ${reason}`);
+        if (names.length) console.warn(`not offered without ${what}: ${reason}`, { capabilities: names });
       };
       if (!media.available) without('video tools', media.reason, ({ needsMedia }) => needsMedia);
       if (!speech.available) without('a speech synthesiser', speech.reason, ({ needsSpeech }) => needsSpeech);

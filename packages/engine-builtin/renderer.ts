@@ -4,14 +4,15 @@ import type { InspectWork, RenderWork } from '@semblance/engine-api/render-work'
 import type { Media } from '@semblance/media/types';
 import type { FaceFinder } from '@semblance/vision/face-finder';
 import type { FaceRecogniser } from '@semblance/vision/face-recogniser';
+import type { BuiltinSettings } from './settings.ts';
 
 /** Tools that a worker thread gives to its renderer. */
 export interface RenderTools {
   readonly finder: FaceFinder;
   /** Recognises people; its network is loaded on the first call. */
   readonly recogniser?: () => Promise<FaceRecogniser>;
-  /** The setting SEMBLANCE_SWAP_LIKENESS; undefined: its default. */
-  readonly likeness?: number | undefined;
+  /** Default: the default of each. */
+  readonly settings?: BuiltinSettings | undefined;
   /** Decodes and encodes video and sound; created once per thread. */
   readonly media: () => Promise<Media>;
   /** Aborted on cancel. A renderer that does not return to the event loop learns it from `checkpoint` only. */

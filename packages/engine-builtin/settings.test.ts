@@ -37,5 +37,5 @@ it('more likeness changes more of the skin', async () => {
 it('is from 0 to 1', () => {
   expect(parseBuiltinSettings({ likeness: '0.25' })).toEqual({ likeness: 0.25 });
   expect(() => parseBuiltinSettings({ likeness: '2' })).toThrow(/likeness: must be from 0 to 1/);
-  expect(() => createBuiltinEngine({ settings: { likeness: 'much' } })).toThrow(/likeness/);
+  expect(() => createBuiltinEngine({ threads: 1, settings: { likeness: 'much' } })).toThrow(/likeness/);
 });

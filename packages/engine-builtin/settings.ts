@@ -16,10 +16,11 @@ export const builtinShape = {
 
 const settings = z.object({ likeness: likeness.default(LIKENESS) });
 
+/** The settings as everything in this engine passes them on. */
+export type BuiltinSettings = z.output<typeof settings>;
+
 /** Parses the engine's settings as its process receives them. @throws Error naming the setting */
-export function parseBuiltinSettings(
-  given: Readonly<Record<string, string>> = {},
-): z.output<typeof settings> {
+export function parseBuiltinSettings(given: Readonly<Record<string, string>> = {}): BuiltinSettings {
   const result = settings.safeParse(given);
   if (result.success) return result.data;
   throw new Error(result.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; '));

@@ -1,9 +1,15 @@
+import { readdirSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { deviceFaultOf, missingDevice, nvidiaDevices } from '@semblance/engine-api/device-fault';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { deviceFiles } from './settings.ts';
+
+vi.mock('node:fs', async (original) => ({
+  ...(await original<typeof import('node:fs')>()),
+  readdirSync: vi.fn(),
+}));
 
 describe('what an error says of the device', () => {
   it.each([
@@ -29,17 +35,25 @@ describe('what an error says of the device', () => {
   });
 });
 
-it('the devices of a machine are those that are there, and what is missing is named', async () => {
+it('the devices of a machine are those that are there', () => {
+  const dev = vi.mocked(readdirSync);
+  dev.mockReturnValueOnce(['nvidia0', 'nvidia12', 'nvidiactl', 'nvidia-uvm', 'null'] as never);
+  expect(nvidiaDevices()).toEqual(['/dev/nvidia0', '/dev/nvidia12']);
+  expect(dev).toHaveBeenLastCalledWith('/dev');
+  dev.mockImplementationOnce(() => {
+    throw new Error('ENOENT');
+  });
+  expect(nvidiaDevices()).toEqual([]);
+});
+
+it('a device that is missing is named', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'semblance-devices-'));
   try {
-    for (const name of ['nvidia0', 'nvidia12', 'nvidiactl', 'nvidia-uvm', 'null'])
-      await writeFile(join(folder, name), '');
-    const devices = nvidiaDevices(folder);
-    expect(devices.sort()).toEqual([join(folder, 'nvidia0'), join(folder, 'nvidia12')]);
-    expect(missingDevice(devices)).toBeUndefined();
+    const files = ['nvidia0', 'nvidia12'].map((name) => join(folder, name));
+    for (const file of files) await writeFile(file, '');
+    expect(missingDevice(files)).toBeUndefined();
     await rm(join(folder, 'nvidia12'));
-    expect(missingDevice(devices)).toBe(`the device ${join(folder, 'nvidia12')} is gone`);
-    expect(nvidiaDevices(join(folder, 'none'))).toEqual([]);
+    expect(missingDevice(files)).toBe(`the device ${join(folder, 'nvidia12')} is gone`);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

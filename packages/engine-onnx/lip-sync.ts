@@ -5,6 +5,7 @@ import { bridged } from '@semblance/engine-builtin/lip-sync/bridge';
 import { lipFindings, silent } from '@semblance/engine-builtin/lip-sync/findings';
 import { MainFace } from '@semblance/engine-builtin/lip-sync/main-face';
 import { type FacedFrame, steadyFaces } from '@semblance/engine-builtin/lip-sync/steady-face';
+import { videoResult } from '@semblance/engine-builtin/video-result';
 import { outputSize } from '@semblance/media/size';
 import type { Media } from '@semblance/media/types';
 import { MelReader, SAMPLE_RATE } from './sound/mel.ts';
@@ -40,7 +41,6 @@ export async function lipSync(parts: LipParts, request: RenderRequest): Promise<
   const info = await media.probe(video, 'video', signal);
   await media.probe(audio, 'audio', signal);
   const picture = info.video;
-  if (!picture) throw new RenderError('unsupported_format', 'The video (video_key) has no picture.');
   const untilUs = Math.round(1e6 * (await log.own('listen', () => lengthOf(media, audio, signal))));
   const shorter = parameters.output_resolution_p;
   const size = outputSize(picture, shorter ? Number(shorter) : undefined);
@@ -99,14 +99,11 @@ export async function lipSync(parts: LipParts, request: RenderRequest): Promise<
     onProgress(0.99, 'write');
     const written = await log.own('write', () => writer.finish(untilUs));
     onProgress(1, 'done');
-    return {
-      outputPath,
-      contentType: 'video/mp4',
-      units: { unit: 'second', quantity: written.durationMs / 1000 },
+    return videoResult(outputPath, written, {
       stages: log.stages,
-      details: { frames: counts.frames, frames_with_face: counts.spoken, ...size, ...log.makers },
+      details: { frames_with_face: counts.spoken, ...size, ...log.makers },
       findings: lipFindings(main.left, counts),
-    };
+    });
   } catch (error) {
     await writer.abort();
     throw error;

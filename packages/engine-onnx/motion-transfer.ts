@@ -12,8 +12,10 @@ import { coveredOf } from '@semblance/engine-builtin/animate/covered';
 import { framesUnchanged, stillFindings } from '@semblance/engine-builtin/findings/hints';
 import { FaceTracker } from '@semblance/engine-builtin/motion-transfer/face-tracker';
 import { COLOR, DRIVER_SIDE, readStill } from '@semblance/engine-builtin/motion-transfer/motion-transfer';
+import { videoResult } from '@semblance/engine-builtin/video-result';
+import { openLike } from '@semblance/media/open-like';
 import { outputSize } from '@semblance/media/size';
-import type { MediaInfo, VideoFrame, VideoInfo } from '@semblance/media/types';
+import type { VideoFile, VideoFrame, VideoInfo } from '@semblance/media/types';
 import { evenRect, regionToRgb } from '@semblance/media/yuv';
 import { MIN_FACE } from '@semblance/vision/face-finder';
 import { cropsOf, type Face, faceFromPoints } from '@semblance/vision/face-mesh';
@@ -69,19 +71,15 @@ export async function motionTransfer(parts: MotionParts, request: RenderRequest)
   onProgress(0, 'portrait');
   const info = await media.probe(driver, 'video', signal);
   const { video } = info;
-  if (!video) throw new RenderError('unsupported_format', 'The motion video has no picture.');
   const portrait = new LivePortrait(models, log, signal);
   const { still, canvas, size, findings } = await prepare(work, portrait, image);
-  const track = await follow(work, driver, info, video, findings);
+  const track = await follow(work, driver, info, findings);
   const outputPath = join(request.outputDir, 'output.mp4');
-  const writer = await media.openWriter({
-    path: outputPath,
-    ...size,
-    color: COLOR,
-    signal,
-    frameRate: video.frameRate,
-    ...(info.audio ? { audio: { path: driver } } : {}),
-  });
+  const writer = await openLike(
+    media,
+    { path: driver, ...info },
+    { path: outputPath, ...size, color: COLOR, signal },
+  );
   try {
     const frames = media.decodeVideo(driver, info, { signal, size: outputSize(video, DRIVER_SIDE) });
     const animation = new Animation(work, { portrait, still, canvas, track, color: video.color });
@@ -95,12 +93,8 @@ export async function motionTransfer(parts: MotionParts, request: RenderRequest)
       const share = Math.min(1, ++count / Math.max(1, track.frames.length));
       onProgress(TRACKED + (0.97 - TRACKED) * share, 'animate');
     };
-    let lastUs = 0;
-    let gapUs = 1e6 / Math.max(1, video.frameRate);
     for await (const frame of frames) {
       signal.throwIfAborted();
-      if (frame.index > 0) gapUs = frame.ptsUs - lastUs;
-      lastUs = frame.ptsUs;
       const data = animation.frame(frame);
       // The error reaches the caller that awaits the write, so it is ignored here.
       data.catch(() => undefined);
@@ -109,14 +103,11 @@ export async function motionTransfer(parts: MotionParts, request: RenderRequest)
     }
     while (waiting.length > 0) await write();
     onProgress(0.97, 'write');
-    const written = await log.own('write', () => writer.finish(video.endUs ?? lastUs + gapUs));
+    const written = await log.own('write', () => writer.finish(video.endUs));
     onProgress(1, 'done');
-    return {
-      outputPath,
-      contentType: 'video/mp4',
-      units: { unit: 'second', quantity: written.durationMs / 1000 },
+    return videoResult(outputPath, written, {
       stages: log.stages,
-      details: { frames: written.frames, ...size, frames_without_face: track.unseen, ...log.makers },
+      details: { ...size, frames_without_face: track.unseen, ...log.makers },
       findings: {
         ...findings,
         hints: [
@@ -124,7 +115,7 @@ export async function motionTransfer(parts: MotionParts, request: RenderRequest)
           ...framesUnchanged({ unchanged: track.unseen, frames: written.frames }, DRIVER, 'face'),
         ],
       },
-    };
+    });
   } catch (error) {
     await writer.abort();
     throw error;
@@ -184,18 +175,16 @@ interface Track {
 async function follow(
   { media, finder, request, log }: Work,
   driver: string,
-  info: MediaInfo,
-  video: VideoInfo,
+  info: VideoFile,
   { hints }: Findings,
 ): Promise<Track> {
   const { signal, onProgress } = request;
   const tracker = new FaceTracker(finder, () => signal.throwIfAborted());
   const squares: FaceSquare[] = [];
   const frames: (Openness | undefined)[] = [];
-  for await (const frame of media.decodeVideo(driver, info, {
-    signal,
-    size: outputSize(video, DRIVER_SIDE),
-  })) {
+  const { video } = info;
+  const size = outputSize(video, DRIVER_SIDE);
+  for await (const frame of media.decodeVideo(driver, info, { signal, size })) {
     signal.throwIfAborted();
     const face = await log.builtin('tracker', 'facemesh', () => tracker.track(frame));
     if (face) squares.push(driverSquare(face));

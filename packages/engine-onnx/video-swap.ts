@@ -9,7 +9,9 @@ import {
 import type { Findings } from '@semblance/engine-api/findings';
 import { faceCounts } from '@semblance/engine-builtin/findings/face-counts';
 import { framesUnchanged, hintsOfLeft } from '@semblance/engine-builtin/findings/hints';
+import { videoResult } from '@semblance/engine-builtin/video-result';
 import { FaceTracker } from '@semblance/engine-builtin/video-swap/tracker';
+import { openLike } from '@semblance/media/open-like';
 import { outputSize } from '@semblance/media/size';
 import type { Media, VideoFrame } from '@semblance/media/types';
 import type { FaceFinder } from '@semblance/vision/face-finder';
@@ -60,19 +62,15 @@ export async function videoSwap(
   const { identity, hints } = await findIdentity(swap, picture, signal, log);
   const info = await media.probe(inputs.video, 'video', signal);
   const { video } = info;
-  if (!video) throw new RenderError('unsupported_format', 'The video has no picture.');
   const shorter = parameters.output_resolution_p;
   const size = outputSize(video, shorter ? Number(shorter) : undefined);
   const tracker = new FaceTracker(finder, video.color, checkpoint, recogniser);
   const outputPath = join(outputDir, 'output.mp4');
-  const writer = await media.openWriter({
-    path: outputPath,
-    ...size,
-    color: video.color,
-    signal,
-    frameRate: video.frameRate,
-    ...(info.audio ? { audio: { path: inputs.video } } : {}),
-  });
+  const writer = await openLike(
+    media,
+    { path: inputs.video, ...info },
+    { path: outputPath, ...size, signal },
+  );
   const counts = { frames: 0, swapped: 0, faces: 0 };
   const draw = async (frames: readonly VideoFrame[]): Promise<void> => {
     for (let from = 0; from < frames.length; from += AT_ONCE) {
@@ -90,7 +88,6 @@ export async function videoSwap(
   try {
     let waiting: VideoFrame[] = [];
     let run: VideoFrame[] = [];
-    let [lastUs, gapUs] = [0, 1e6 / Math.max(1, video.frameRate)];
     const advance = async (): Promise<void> => {
       const [before, now] = [waiting, run];
       [waiting, run] = [now, []];
@@ -100,8 +97,6 @@ export async function videoSwap(
     };
     for await (const frame of media.decodeVideo(inputs.video, info, { signal, size })) {
       checkpoint();
-      if (frame.index > 0) gapUs = frame.ptsUs - lastUs;
-      lastUs = frame.ptsUs;
       run.push(frame);
       if (run.length === RUN) await advance();
     }
@@ -116,15 +111,12 @@ export async function videoSwap(
       throw new RenderError('face_not_detected', message, { findings });
     }
     onProgress(0.97, 'write');
-    const written = await log.own('write', () => writer.finish(video.endUs ?? lastUs + gapUs));
+    const written = await log.own('write', () => writer.finish(video.endUs));
     onProgress(1, 'done');
     const { swapped, faces } = counts;
-    return {
-      outputPath,
-      contentType: 'video/mp4',
-      units: { unit: 'second', quantity: written.durationMs / 1000 },
+    return videoResult(outputPath, written, {
       stages: log.stages,
-      details: { faces, frames: written.frames, frames_with_swap: swapped, ...size, ...log.makers },
+      details: { faces, frames_with_swap: swapped, ...size, ...log.makers },
       findings: {
         faces: faceCounts(faces, left),
         hints: [
@@ -132,7 +124,7 @@ export async function videoSwap(
           ...framesUnchanged({ unchanged: written.frames - swapped, frames: written.frames }, VIDEO, 'face'),
         ],
       },
-    };
+    });
   } catch (error) {
     await writer.abort();
     throw error;

@@ -27,6 +27,7 @@ import {
   tinyWav2lip,
 } from '@semblance/testkit/engine-onnx/tiny-models';
 import { type MediaRig, openMediaRig } from '@semblance/testkit/media/clips';
+import { wavOf } from '@semblance/testkit/sound/wav';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 const rig = useOnnxRig();
@@ -70,21 +71,8 @@ function mean(picture: Picture, box: readonly [number, number, number, number], 
 
 /** Writes mono sound of 16 kHz to a file. */
 async function wav(samples: Float32Array): Promise<string> {
-  const head = Buffer.alloc(44);
-  head.write('RIFF', 0);
-  head.writeUInt32LE(36 + samples.length * 2, 4);
-  head.write('WAVEfmt ', 8);
-  head.writeUInt32LE(16, 16);
-  head.writeUInt16LE(1, 20);
-  head.writeUInt16LE(1, 22);
-  head.writeUInt32LE(16_000, 24);
-  head.writeUInt32LE(32_000, 28);
-  head.writeUInt16LE(2, 32);
-  head.writeUInt16LE(16, 34);
-  head.write('data', 36);
-  head.writeUInt32LE(samples.length * 2, 40);
   const body = Int16Array.from(samples, (value) => Math.round(value * 32_000));
-  return rig.file('sound.wav', Buffer.concat([head, Buffer.from(body.buffer)]));
+  return rig.file('sound.wav', wavOf(body, 16_000));
 }
 
 async function render(

@@ -21,8 +21,6 @@ export interface MediaOptions {
   /** From `findMediaTools()`. */
   readonly tools: MediaTools;
   readonly limits?: Partial<MediaLimits>;
-  /** Whether high dynamic range is converted to standard. Default: when ffmpeg can. */
-  readonly toneMapping?: boolean;
   /** Threads that one decoder, and one encoder, may use. Default: 2. */
   readonly threads?: number;
   /** Address space of one child process, in MiB. */
@@ -55,7 +53,7 @@ export interface OpenMedia extends Media {
 export function createMedia(options: MediaOptions): OpenMedia {
   const guard = createGuard({ graceMs: 200 });
   const kit = createKit({
-    tools: { ...options.tools, toneMapping: options.tools.toneMapping && options.toneMapping !== false },
+    tools: options.tools,
     guard,
     limits: { ...DEFAULT_MEDIA_LIMITS, ...options.limits },
     threads: options.threads ?? 2,
@@ -76,8 +74,10 @@ export function createMedia(options: MediaOptions): OpenMedia {
       networkIsolated: kit.tools.isolate.length > 0,
       toneMapping: kit.tools.toneMapping,
     },
-    async probe(path, need, signal) {
-      return (await remember(probe(kit, path, need, signal))).info;
+    async probe<Need extends 'video' | 'audio'>(path: string, need: Need, signal: AbortSignal) {
+      const { info } = await remember(probe(kit, path, need, signal));
+      // `probe` refuses a file without the track.
+      return info as MediaInfo & Required<Pick<MediaInfo, Need>>;
     },
     async *decodeVideo(path, info, decode) {
       const probed = known.get(info) ?? (await probe(kit, path, 'video', decode.signal));

@@ -1,8 +1,9 @@
 /** Takes up to `ahead` items before they are requested. A reader that leaves early also ends the source. */
-export async function* prefetch<T>(source: AsyncGenerator<T>, ahead: number): AsyncGenerator<T> {
+export async function* prefetch<T>(source: AsyncIterable<T>, ahead: number): AsyncGenerator<T> {
+  const items = source[Symbol.asyncIterator]();
   const waiting: Promise<IteratorResult<T>>[] = [];
   const ask = () => {
-    const next = source.next();
+    const next = items.next();
     // A failure is reported in its turn, or not at all if the reader leaves before.
     next.catch(() => {});
     waiting.push(next);
@@ -16,6 +17,6 @@ export async function* prefetch<T>(source: AsyncGenerator<T>, ahead: number): As
     }
   } finally {
     // This resolves only after pending items, which may need the source's own end, so it is not awaited.
-    source.return(undefined).catch(() => {});
+    items.return?.().catch(() => {});
   }
 }

@@ -8,7 +8,7 @@ import { createGuard, type Guard } from '@semblance/common/process/guard';
 import { RenderError } from '@semblance/engine-api/engine';
 import { fairly } from '@semblance/testkit/common/fair-clock';
 import { mediaToolsForTests, openMediaRig } from '@semblance/testkit/media/clips';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createMedia } from './media.ts';
 import { type ChildLimits, startTool, type Tool } from './sandbox.ts';
 import { findMediaTools, type MediaTools } from './tools.ts';
@@ -192,7 +192,9 @@ describe('the tools of a machine', () => {
     if (script) {
       for (const name of ['ffmpeg', 'ffprobe']) await writeFile(join(dir, name), script, { mode: 0o700 });
     }
-    const found = await findMediaTools(dir);
+    vi.stubEnv('PATH', dir);
+    const found = await findMediaTools();
+    vi.unstubAllEnvs();
     expect(found).toMatchObject({ available: false, reason: expect.stringContaining(reason) });
   });
 });

@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { findMediaTools } from './tools.ts';
 
 const NEW = 'ffmpeg version 5.1.9\nlibavutil      57. 28.100 / 57. 28.100';
@@ -12,6 +12,7 @@ const OLD_NIGHTLY = 'ffmpeg version N-47683-g0e8eb07980-static\nlibavutil      5
 let bin: string;
 beforeAll(async () => {
   bin = await mkdtemp(join(tmpdir(), 'semblance-tools-'));
+  vi.stubEnv('PATH', bin);
 });
 afterAll(() => rm(bin, { recursive: true, force: true }));
 
@@ -28,7 +29,7 @@ it.each([
   [NIGHTLY, 'N-118000-gabcdef'],
 ])('takes a build of the oldest version or a later one', async (said, version) => {
   await place(said, said);
-  expect(await findMediaTools(bin)).toMatchObject({ available: true, version });
+  expect(await findMediaTools()).toMatchObject({ available: true, version });
 });
 
 it.each([
@@ -37,7 +38,7 @@ it.each([
   ['ffprobe', NIGHTLY, OLD, '5.0.3'],
 ])('takes no old %s', async (name, ffmpeg, ffprobe, version) => {
   await place(ffmpeg, ffprobe);
-  expect(await findMediaTools(bin)).toEqual({
+  expect(await findMediaTools()).toEqual({
     available: false,
     reason: `${join(bin, name)} is version ${version}; 5.1 or later is needed`,
   });
@@ -45,7 +46,7 @@ it.each([
 
 it('takes no ffmpeg without H.264', async () => {
   await place(NEW, NEW, ' A..... aac x');
-  expect(await findMediaTools(bin)).toMatchObject({
+  expect(await findMediaTools()).toMatchObject({
     reason: expect.stringContaining('without the encoder libx264'),
   });
 });

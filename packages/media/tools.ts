@@ -39,10 +39,10 @@ const NETWORK_NAMESPACES: readonly (readonly string[])[] = [
  * Finds ffmpeg and ffprobe (FFmpeg 5.1 or later, with libx264) on PATH.
  * @throws EngineInterruptedError when the machine lacks the files or processes to look, so the result is unknown
  */
-export async function findMediaTools(path = process.env.PATH): Promise<MediaTools | MissingMediaTools> {
+export async function findMediaTools(): Promise<MediaTools | MissingMediaTools> {
   const missing = (reason: string): MissingMediaTools => ({ available: false, reason });
-  const ffmpeg = findOnPath('ffmpeg', path);
-  const ffprobe = findOnPath('ffprobe', path);
+  const ffmpeg = findOnPath('ffmpeg');
+  const ffprobe = findOnPath('ffprobe');
   if (!ffmpeg || !ffprobe) {
     return missing(
       `${ffmpeg ? 'ffprobe' : 'ffmpeg'} is not on PATH (Debian and Ubuntu: apt-get install ffmpeg)`,
@@ -54,7 +54,7 @@ export async function findMediaTools(path = process.env.PATH): Promise<MediaTool
       output(ffprobe, '-version'),
       output(ffmpeg, '-encoders'),
       output(ffmpeg, '-filters'),
-      findIsolation(path),
+      findIsolation(),
     ]);
     const number = numberOf(version);
     if (isOld(version)) return missing(`${ffmpeg} is version ${number}; 5.1 or later is needed`);
@@ -93,8 +93,8 @@ async function output(file: string, what: string): Promise<string> {
  * Returns the arguments before a command that give it a network namespace, where the kernel allows that.
  * @throws EngineInterruptedError when the machine lacks the files or processes to try
  */
-export async function findIsolation(path: string | undefined): Promise<readonly string[]> {
-  const unshare = findOnPath('unshare', path);
+export async function findIsolation(): Promise<readonly string[]> {
+  const unshare = findOnPath('unshare');
   if (!unshare) return [];
   for (const kind of NETWORK_NAMESPACES) {
     try {

@@ -37,7 +37,7 @@ export interface VideoInfo {
   /** Number of frames as far as known without decoding; progress is measured against it. */
   readonly frameCount: number;
   /** End of the last frame, in microseconds, for `finish` of a writer. */
-  readonly endUs?: number;
+  readonly endUs: number;
   readonly codec: string;
   readonly color: ColorTags;
 }
@@ -55,6 +55,9 @@ export interface MediaInfo {
   readonly video?: VideoInfo;
   readonly audio?: AudioInfo;
 }
+
+/** Information about a file that has a picture. */
+export type VideoFile = MediaInfo & Required<Pick<MediaInfo, 'video'>>;
 
 /** Limits of an input; exceeding one is `input_too_large`. */
 export interface MediaLimits {
@@ -112,8 +115,12 @@ export interface VideoWriter {
 
 /** Decoding and encoding by ffmpeg in sandboxed child processes. All errors about the input are RenderErrors. */
 export interface Media {
-  /** @throws RenderError unsupported_format, input_too_large */
-  probe(path: string, need: 'video' | 'audio', signal: AbortSignal): Promise<MediaInfo>;
+  /** Examines a file, which must have a track of the kind `need`. @throws RenderError unsupported_format, input_too_large */
+  probe<Need extends 'video' | 'audio'>(
+    path: string,
+    need: Need,
+    signal: AbortSignal,
+  ): Promise<MediaInfo & Required<Pick<MediaInfo, Need>>>;
   /** Yields frames one by one; at most a few are in memory. @throws RenderError */
   decodeVideo(path: string, info: MediaInfo, options: DecodeOptions): AsyncIterable<VideoFrame>;
   openWriter(options: WriterOptions): Promise<VideoWriter>;

@@ -238,7 +238,7 @@ describe('colours', () => {
       const standard = { range: 'tv', space: 'bt709', primaries: 'bt709', transfer: 'bt709' };
       const kept = { range: 'tv', space: 'bt2020nc', primaries: 'bt2020', transfer };
       expect(info.video?.color).toEqual(rig.tools.toneMapping ? standard : kept);
-      const without = rig.withOptions({ toneMapping: false });
+      const without = rig.withOptions({ tools: { ...rig.tools, toneMapping: false } });
       expect((await without.probe(file, 'video', rig.signal)).video?.color).toEqual(kept);
       expect(await rig.frames(file)).toHaveLength(2);
     },

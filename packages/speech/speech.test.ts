@@ -1,9 +1,9 @@
 /** @module-tag speech */
 import { execFileSync } from 'node:child_process';
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { readDurations } from './flite.ts';
 import { resample } from './resample.ts';
 import { SAMPLE_RATE, type SpeakOptions, type SpokenScript, speakScript } from './speech.ts';
@@ -218,8 +218,11 @@ describe('speech', () => {
 });
 
 describe('the speech tools', () => {
+  afterEach(() => void vi.unstubAllEnvs());
+
   it('are missing where neither synthesiser is on PATH', async () => {
-    expect(await findSpeechTools('/nonexistent')).toEqual({
+    vi.stubEnv('PATH', '/nonexistent');
+    expect(await findSpeechTools()).toEqual({
       available: false,
       reason: expect.stringMatching(/flite is not on PATH.*apt-get install flite espeak-ng/),
     });
@@ -228,10 +231,9 @@ describe('the speech tools', () => {
   it('do without the one that does not run', async () => {
     const bin = join(dir, 'half');
     await mkdir(bin);
-    if (!tools.espeak) throw new Error('espeak-ng is missing');
-    await symlink(tools.espeak.python, join(bin, 'python3'));
     await writeFile(join(bin, 'flite'), '#!/bin/sh\nexit 3\n', { mode: 0o755 });
-    const found = await findSpeechTools(bin);
+    vi.stubEnv('PATH', `${bin}:${process.env.PATH}`);
+    const found = await findSpeechTools();
     expect(found).toMatchObject({ available: true, flite: undefined });
   });
 });

@@ -8,6 +8,7 @@ import { Speaker } from './speaker.ts';
 import type { SpeechTools } from './speech-tools.ts';
 import type { Utterance } from './synthesiser.ts';
 import { chooseVoice, type Sounding, soundsLike, voiceId } from './voices.ts';
+import { wavHeader } from './wav-header.ts';
 
 /** Sample rate of the written sound, in Hz. */
 export const SAMPLE_RATE = 48_000;
@@ -205,20 +206,7 @@ class WavFile {
 
   /** Writes the header for the present content. */
   async finish(): Promise<void> {
-    const header = Buffer.alloc(44);
-    const bytes = 2 * this.#samples;
-    header.write('RIFF', 0, 'latin1');
-    header.writeUInt32LE(36 + bytes, 4);
-    header.write('WAVEfmt ', 8, 'latin1');
-    header.writeUInt32LE(16, 16);
-    header.writeUInt16LE(1, 20);
-    header.writeUInt16LE(1, 22);
-    header.writeUInt32LE(SAMPLE_RATE, 24);
-    header.writeUInt32LE(2 * SAMPLE_RATE, 28);
-    header.writeUInt16LE(2, 32);
-    header.writeUInt16LE(16, 34);
-    header.write('data', 36, 'latin1');
-    header.writeUInt32LE(bytes, 40);
+    const header = wavHeader(2 * this.#samples, SAMPLE_RATE);
     await this.#file.write(header, 0, 44, 0);
   }
 

@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { runScript } from '@semblance/local/process/run-script';
+import { runScript } from '@semblance/testkit/common/run-script';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 
 const FAKES = {
@@ -31,12 +31,12 @@ it.each([
     import { ${name} as find } from ${JSON.stringify(new URL(module, import.meta.url).href)};
     const held = [];
     try { for (;;) held.push(openSync('/dev/null')); } catch {}
-    const found = await find(${JSON.stringify(bin)}).catch(({ code, message }) => ({ code, message }));
+    const found = await find().catch(({ code, message }) => ({ code, message }));
     for (const file of held) closeSync(file);
-    const then = await find(${JSON.stringify(bin)});
+    const then = await find();
     console.log(JSON.stringify([found, then.${field}]));
   `,
-    process.env,
+    { PATH: bin },
     { files: 100 },
   );
   const [found, then] = JSON.parse(await script.output);

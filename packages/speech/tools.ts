@@ -15,8 +15,8 @@ const ESPEAK_SCRIPT = join(import.meta.dirname, 'espeak.py');
  * Finds flite, and espeak-ng with a Python to use it, on PATH.
  * @throws EngineInterruptedError when the machine lacks the files or processes to look, so the result is unknown
  */
-export async function findSpeechTools(path = process.env.PATH): Promise<SpeechTools | MissingSpeechTools> {
-  const [flite, espeak] = await Promise.all([findFlite(path), findEspeak(path)]);
+export async function findSpeechTools(): Promise<SpeechTools | MissingSpeechTools> {
+  const [flite, espeak] = await Promise.all([findFlite(), findEspeak()]);
   if (typeof flite === 'string' && typeof espeak === 'string') {
     return {
       available: false,
@@ -27,12 +27,12 @@ export async function findSpeechTools(path = process.env.PATH): Promise<SpeechTo
     available: true,
     flite: typeof flite === 'string' ? undefined : flite,
     espeak: typeof espeak === 'string' ? undefined : espeak,
-    isolate: await findIsolation(path),
+    isolate: await findIsolation(),
   };
 }
 
-async function findFlite(path: string | undefined): Promise<SpeechTools['flite'] | string> {
-  const file = findOnPath('flite', path);
+async function findFlite(): Promise<SpeechTools['flite'] | string> {
+  const file = findOnPath('flite');
   if (!file) return 'flite is not on PATH';
   try {
     const { stdout } = await run(file, ['-lv'], { timeout: 20_000 });
@@ -46,8 +46,8 @@ async function findFlite(path: string | undefined): Promise<SpeechTools['flite']
   }
 }
 
-async function findEspeak(path: string | undefined): Promise<NonNullable<SpeechTools['espeak']> | string> {
-  const python = findOnPath('python3', path);
+async function findEspeak(): Promise<NonNullable<SpeechTools['espeak']> | string> {
+  const python = findOnPath('python3');
   if (!python) return 'espeak-ng cannot be spoken with: python3 is not on PATH';
   try {
     const { stdout } = await run(python, [...ESPEAK_ARGS, '--voices'], {

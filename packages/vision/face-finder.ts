@@ -131,13 +131,8 @@ export class FaceFinder {
    * Returns the upright faces of a picture in the order of {@link find}, with one smallest width. Its cost is
    * bounded, as repeated searches need.
    */
-  async findUpright(
-    picture: Picture,
-    smallest: number,
-    checkpoint: () => void,
-    options: UprightOptions = {},
-  ): Promise<Face[]> {
-    return (await this.lookUpright(picture, smallest, checkpoint, options)).faces;
+  async findUpright(picture: Picture, smallest: number, checkpoint: () => void): Promise<Face[]> {
+    return (await this.lookUpright(picture, smallest, checkpoint)).faces;
   }
 
   /** Does the same and tells which faces were left alone. */

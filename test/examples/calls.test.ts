@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
+import { wavOf } from '@semblance/testkit/sound/wav';
 import { eventually } from '@semblance/testkit/stack/eventually';
 import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/stack/media';
 import { type Account, type Stack, sharedStack } from '@semblance/testkit/stack/stack';
@@ -120,22 +121,13 @@ describe.each([
 
 describe('live', () => {
   test('voice.mjs gets back every sample that it sent', async () => {
-    const samples = Buffer.alloc(48_000 * 2);
-    for (let i = 0; i < 48_000; i++) samples.writeInt16LE(Math.round(8_000 * Math.sin(i / 20)), i * 2);
-    const head = Buffer.from('RIFF____WAVEfmt ____________________data____', 'latin1');
-    head.writeUInt32LE(16, 16);
-    head.writeUInt16LE(1, 20);
-    head.writeUInt16LE(1, 22);
-    head.writeUInt32LE(48_000, 24);
-    head.writeUInt32LE(96_000, 28);
-    head.writeUInt16LE(2, 32);
-    head.writeUInt16LE(16, 34);
-    head.writeUInt32LE(samples.length, 40);
-    await writeFile(join(dir, 'in.wav'), Buffer.concat([head, samples]));
+    const samples = Int16Array.from({ length: 48_000 }, (_, i) => Math.round(8_000 * Math.sin(i / 20)));
+    const sound = wavOf(samples, 48_000);
+    await writeFile(join(dir, 'in.wav'), sound);
     const args = [join(EXAMPLES, 'live/voice.mjs'), '-', 'in.wav', 'out.wav'];
     await run(process.execPath, args, { env, cwd: dir });
     const out = await readFile(join(dir, 'out.wav'));
-    expect(out.subarray(44).equals(samples)).toBe(true);
+    expect(out.subarray(44).equals(sound.subarray(44))).toBe(true);
   });
 
   test('swap.mjs gets pictures back, and they show another face', async () => {

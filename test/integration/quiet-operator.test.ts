@@ -8,13 +8,13 @@ import { GPUAGENT_RESOURCE } from '@semblance/crds/gen/gpuagents';
 import { RENDERJOB_RESOURCE } from '@semblance/crds/gen/renderjobs';
 import { AGENT_FLAGS } from '@semblance/gpu-agent/node-flags';
 import { applyCrds } from '@semblance/local/crds';
-import { startKube } from '@semblance/local/kube';
 import { httpGet } from '@semblance/local/process/http-get';
 import { freePort } from '@semblance/local/process/ports';
 import { resolveTools } from '@semblance/local/toolchain/toolchain';
 import { createHarness } from '@semblance/testkit/operator/harness';
 import { conditionOf, poolTools } from '@semblance/testkit/operator/pools';
 import { testNats, testPostgres } from '@semblance/testkit/servers/shared';
+import { startKube } from '@semblance/testkit/servers/start';
 import { expect, it } from 'vitest';
 import { parse } from 'yaml';
 

@@ -1,32 +1,5 @@
-import { existsSync } from 'node:fs';
-import { dirname, join, normalize } from 'node:path';
 import { expect, it } from 'vitest';
-import { importsOf, packageOf, ROOT, trackedFiles, type Workspace, workspaces } from './workspaces.ts';
-
-const all = workspaces();
-const files = new Set(trackedFiles().filter((file) => /\.ts$/.test(file) && existsSync(join(ROOT, file))));
-
-/** Returns the file that an import names, types included; undefined if it is not in the tree. */
-function resolved(file: string, specifier: string): string | undefined {
-  const path = specifier.startsWith('.') ? normalize(join(dirname(file), specifier)) : exported(specifier);
-  return path !== undefined && files.has(path) ? path : undefined;
-}
-
-function exported(specifier: string): string | undefined {
-  const workspace = all.find(({ name }) => name === packageOf(specifier));
-  return workspace && exportOf(workspace, `.${specifier.slice(workspace.name.length)}`);
-}
-
-function exportOf({ folder, exports }: Workspace, key: string): string | undefined {
-  const exact = exports[key];
-  if (exact !== undefined) return join(folder, exact);
-  for (const [pattern, target] of Object.entries(exports)) {
-    const [before = '', after] = pattern.split('*');
-    if (after !== undefined && key.startsWith(before))
-      return join(folder, target.replace('*', key.slice(before.length)));
-  }
-  return undefined;
-}
+import { importGraph } from './import-graph.ts';
 
 /**
  * Returns the groups of files that reach each other. Source: R. Tarjan, Depth-first search and linear graph
@@ -67,12 +40,7 @@ it('finds a circle', () => {
 });
 
 it('no file imports itself by way of others, not even for a type', () => {
-  const graph = new Map(
-    [...files].map((file) => [
-      file,
-      importsOf(file).flatMap(({ specifier }) => resolved(file, specifier) ?? []),
-    ]),
-  );
+  const graph = importGraph({ types: true });
   expect([...graph.values()].flat().length).toBeGreaterThan(3_000);
   expect(circles(graph)).toEqual([]);
 });

@@ -96,7 +96,7 @@ async function* ofVideo(
   onStep?: OnStep,
 ): AsyncGenerator<Fingerprint> {
   const info = await media.probe(path, 'video', signal);
-  const { width = 0, height = 0 } = info.video ?? {};
+  const { width, height } = info.video;
   const scale = Math.min(1, PDQ_SIDE / Math.max(width, height));
   const even = (length: number) => Math.max(2, 2 * Math.round((length * scale) / 2));
   const size = { width: even(width), height: even(height) };

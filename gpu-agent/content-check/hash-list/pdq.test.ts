@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { pdqDistance, pdqHash, pdqHashes } from './pdq.ts';
+import { pdqDistance, pdqHashes } from './pdq.ts';
 
 /** Returns a picture that any program can make from the same formula. */
 function pattern(width: number, height: number, seed: number): Float32Array {
@@ -8,7 +8,6 @@ function pattern(width: number, height: number, seed: number): Float32Array {
     return (x * 7 + y * 3 + ((x * y) >> 3) * seed + ((x >> 4) ^ (y >> 3)) * 29) % 256;
   });
 }
-const hex = (bits: Uint8Array) => Buffer.from(bits).toString('hex');
 
 describe('PDQ', () => {
   // The published C++ implementation computed these values (Python package pdqhash 0.2.8).
@@ -48,11 +47,11 @@ describe('PDQ', () => {
     expect(pdqDistance(asIs.bits, Buffer.from(plain, 'hex'))).toBeLessThanOrEqual(2);
     expect(pdqDistance(inMirror.bits, Buffer.from(mirrored, 'hex'))).toBeLessThanOrEqual(2);
     expect(asIs.quality).toBe(100);
-    expect(hex(pdqHash(luma, width, height).bits)).toBe(hex(asIs.bits));
   });
 
   it('says of a picture with nothing in it that it means little', () => {
-    expect(pdqHash(new Float32Array(100 * 100).fill(90), 100, 100).quality).toBe(0);
+    const [asIs] = pdqHashes(new Float32Array(100 * 100).fill(90), 100, 100);
+    expect(asIs.quality).toBe(0);
   });
 
   it('counts the bits that differ', () => {

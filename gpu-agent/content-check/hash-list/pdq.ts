@@ -27,14 +27,9 @@ const WAVE = Float32Array.from({ length: WAVES * POINTS }, (_, index) => {
   return Math.sqrt(2 / POINTS) * Math.cos((Math.PI / 2 / POINTS) * (wave + 1) * (2 * point + 1));
 });
 
-/** @param luma row by row, 0 to 255 */
-export function pdqHash(luma: Float32Array, width: number, height: number): PdqHash {
-  const points = decimate(smooth(luma, width, height), width, height);
-  return { bits: bitsOf(transform(points)), quality: qualityOf(points) };
-}
-
 /**
  * Returns the hash of the picture, and that of the mirrored picture: mirroring is the cheapest way to evade a list.
+ * @param luma row by row, 0 to 255
  */
 export function pdqHashes(luma: Float32Array, width: number, height: number): [PdqHash, PdqHash] {
   const points = decimate(smooth(luma, width, height), width, height);

@@ -54,7 +54,7 @@ export async function createLiveEngines(options: {
             createLiveVideo({
               slots: settings.videoSlots,
               characters,
-              ...parseBuiltinSettings(builtin),
+              settings: parseBuiltinSettings(builtin),
               onCrash: crashed,
             }),
           characters: [...characters.keys()],

@@ -22,8 +22,8 @@ export function drawThreads(): DrawThreads {
 }
 
 export class DrawThreads extends FrameThreads<PortraitData, PoseToDraw, SentFrame> {
-  constructor(count?: number) {
-    super(new URL('./draw-thread.ts', import.meta.url), count);
+  constructor() {
+    super(new URL('./draw-thread.ts', import.meta.url));
   }
 
   /** @param into an earlier frame of the same portrait, whose memory is given away */

@@ -17,7 +17,7 @@ beforeAll(async () => {
   const [blazeface, facemesh] = await Promise.all([openSession('blazeface'), openSession('facemesh')]);
   const { picture, face } = await subjectOf(new FaceFinder({ blazeface, facemesh }), ASTRONAUT, 0, 240);
   portrait = preparePortrait(picture, face);
-  threads = new DrawThreads(2);
+  threads = new DrawThreads();
 });
 
 afterAll(() => threads.close());
@@ -101,7 +101,7 @@ describe('threads that draw', () => {
   });
 
   it('that end fail what they had to draw, and others take their places', async () => {
-    const own = new DrawThreads(1);
+    const own = new DrawThreads();
     const render = own.begin(portraitData(portrait));
     const lost = own.draw(render, REST, undefined);
     const closing = own.close();

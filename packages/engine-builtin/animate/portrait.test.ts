@@ -1,5 +1,6 @@
 import { type Subject, subjectOf } from '@semblance/testkit/engine-builtin/motion/drivers';
 import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
+import { yuvToRgb } from '@semblance/testkit/engine-builtin/yuv-to-rgb';
 import { FaceFinder } from '@semblance/vision/face-finder';
 import { openSession } from '@semblance/vision/models/session';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -8,7 +9,6 @@ import { DriverReference, type Motion } from '../motion-transfer/measure.ts';
 import { middleGap, shapeLips } from './lips.ts';
 import { drawPortrait, type Portrait, type Pose, posedPoints, REST } from './portrait.ts';
 import { preparePortrait } from './prepare.ts';
-import { yuvToRgb } from './yuv.ts';
 
 let finder: FaceFinder;
 let astronaut: Subject;

@@ -3,7 +3,7 @@
  * @module-tag speech
  */
 import { execFileSync } from 'node:child_process';
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import type { Engine, RenderResult } from '@semblance/engine-api/engine';
@@ -16,7 +16,7 @@ import { type MediaRig, openMediaRig } from '@semblance/testkit/media/clips';
 import { FaceFinder } from '@semblance/vision/face-finder';
 import { openSession } from '@semblance/vision/models/session';
 import sharp from 'sharp';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { createBuiltinEngine } from '../index.ts';
 import { speakPortrait } from './avatar.ts';
 
@@ -251,25 +251,25 @@ describe('Avatar', () => {
   );
 
   it.each([
-    ['ffmpeg', { findMedia: async () => ({ available: false, reason: 'ffmpeg is not on PATH' }) as const }],
-    [
-      'a synthesiser',
-      { findSpeech: async () => ({ available: false, reason: 'flite is not on PATH' }) as const },
-    ],
-  ])('is not offered without %s, and that is said', async (_what, without) => {
-    const said: string[] = [];
-    const logger = {
-      warn: (fields: object, message: string) => void said.push(`${JSON.stringify(fields)} ${message}`),
-    };
-    const other = createBuiltinEngine({ threads: 1, logger, ...without });
+    ['ffmpeg', 'ffmpeg', []],
+    ['a synthesiser', 'flite', ['ffmpeg', 'ffprobe'] as const],
+  ])('is not offered without %s, and that is said', async (_what, program, present) => {
+    const bin = await outputDir();
+    for (const name of present) await symlink(rig.tools[name], join(bin, name));
+    vi.stubEnv('PATH', bin);
+    const warn = vi.spyOn(console, 'warn').mockImplementation(() => {});
+    const other = createBuiltinEngine({ threads: 1 });
     try {
       await other.warmUp(AbortSignal.timeout(60_000));
       expect(other.capabilities.map(({ capability }) => capability)).not.toContain('avatar');
-      expect(said.join('\n')).toMatch(/"avatar".*is not on PATH/);
-      const told = { capability: 'avatar', message: expect.stringContaining('is not on PATH') };
+      const reason = expect.stringContaining(`${program} is not on PATH`);
+      expect(warn.mock.calls).toContainEqual([reason, { capabilities: expect.arrayContaining(['avatar']) }]);
+      const told = { capability: 'avatar', message: reason };
       expect(other.unavailable).toContainEqual(told);
       expect(other.capabilities.length + (other.unavailable?.length ?? 0)).toBe(6);
     } finally {
+      warn.mockRestore();
+      vi.unstubAllEnvs();
       await other.close();
     }
   });

@@ -11,14 +11,15 @@ import { findSpeechTools } from '@semblance/speech/tools';
 import type { Sounding } from '@semblance/speech/voices';
 import { cropsOf } from '@semblance/vision/face-mesh';
 import { readShown } from '@semblance/vision/image/picture-file';
-import sharp from 'sharp';
 import { drawThreads } from '../animate/draw-threads.ts';
 import { lookAtStill, type SeenStill } from '../animate/look.ts';
 import type { Portrait, Pose } from '../animate/portrait.ts';
 import { PortraitVideo } from '../animate/portrait-video.ts';
 import { preparePortrait } from '../animate/prepare.ts';
+import { resized } from '../animate/resized.ts';
 import type { Inspector, Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
+import { videoResult } from '../video-result.ts';
 import { FaceTrack } from './face-track.ts';
 import { type MouthCommand, MouthTrack } from './mouth-track.ts';
 import { speakingLips } from './speaking-lips.ts';
@@ -152,17 +153,14 @@ export async function speakPortrait(job: AvatarJob, tools: AvatarTools): Promise
       });
       const written = await timed('write', () => writer.finish((frames * 1e6) / FRAME_RATE));
       onProgress(1, 'done');
-      return {
-        outputPath,
-        contentType: 'video/mp4',
-        units: { unit: 'second', quantity: written.durationMs / 1000 },
+      return videoResult(outputPath, written, {
         stages: times.stages,
-        details: { frames: written.frames, width, height, ...saidBy(speech) },
+        details: { width, height, ...saidBy(speech) },
         findings: {
           ...still,
           hints: [...still.hints, ...scriptHints(speech), ...voiceHints(speech, sounding, job.voiceId)],
         },
-      };
+      });
     } catch (error) {
       await writer.abort();
       throw error;
@@ -218,15 +216,7 @@ function voiceHints(
 async function readPortrait(path: string, shorterSide: number): Promise<Picture> {
   const picture = await readShown(path, 'The portrait');
   const aspect = Math.max(picture.width, picture.height) / Math.min(picture.width, picture.height);
-  const size = outputSize(picture, Math.min(shorterSide, LONGEST_SIDE / aspect));
-  if (size.width === picture.width && size.height === picture.height) return picture;
-  const { data } = await sharp(picture.data, {
-    raw: { width: picture.width, height: picture.height, channels: 3 },
-  })
-    .resize(size.width, size.height, { fit: 'cover', kernel: 'lanczos3' })
-    .raw()
-    .toBuffer({ resolveWithObject: true });
-  return { ...size, channels: 3, data: new Uint8Array(data.buffer, data.byteOffset, data.length) };
+  return resized(picture, outputSize(picture, Math.min(shorterSide, LONGEST_SIDE / aspect)));
 }
 
 /** The poses of a portrait while it speaks. */

@@ -1,27 +1,17 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import { rgbToRegion } from '@semblance/media/yuv';
-import type { BodyPoint, Person, PersonMask } from '@semblance/vision/person';
-import { type CropTransform, cropRgb, type RgbImage } from '@semblance/vision/picture';
+import type { Person, PersonMask } from '@semblance/vision/person';
+import { type CropTransform, cropRgb } from '@semblance/vision/picture';
 import { pushPull } from '@semblance/vision/plane/fill';
-import {
-  blur,
-  fillPolygon,
-  grow,
-  type Plane,
-  plane,
-  sample,
-  smoothstep,
-} from '@semblance/vision/plane/plane';
+import { grow, type Plane, plane, smoothstep } from '@semblance/vision/plane/plane';
 import type { Planes } from '../animate/openings.ts';
 import { planesOf } from '../animate/yuv.ts';
 import type { Colors } from '../video-swap/frame-part.ts';
-import { mix, toSegment } from './geometry.ts';
-import { lumaOf, matteOf } from './matte.ts';
-import { bonesOf, LIMB_RADIUS, labelOf, type Reach, segment, TRUNK, torsoOutline } from './segment.ts';
+import { alphasOf, partsOf, plane01, scaledPoints } from './cutout-parts.ts';
+import { matteOf } from './matte.ts';
+import type { Reach } from './segment.ts';
 import { type Joint, LIMBS, type Limb, type Skeleton, showsHips, skeletonOf } from './skeleton.ts';
 
-/** Size of the body, in pixels, at which its parts are segmented. */
-const PARTS_SIZE = 64;
 /** Smallest confidence of a joint that is drawn. */
 const LEAST_SEEN = 0.5;
 
@@ -155,23 +145,6 @@ function movedMask(mask: PersonMask, box: { left: number; top: number }, scale: 
   };
 }
 
-/** Returns a plane at a smaller size; each pixel is the mean of the area that it covers. */
-function resized(from: Plane, width: number, height: number): Plane {
-  const sigma = (0.4 * from.width) / width;
-  const soft = sigma > 0.6 ? blur(from, sigma) : from;
-  const out = plane(width, height);
-  for (let y = 0; y < height; y++) {
-    for (let x = 0; x < width; x++) {
-      out.data[y * width + x] = sample(
-        soft,
-        ((x + 0.5) * from.width) / width,
-        ((y + 0.5) * from.height) / height,
-      );
-    }
-  }
-  return out;
-}
-
 function shrunkAlpha(
   own: Uint8Array,
   picture: Picture,
@@ -223,105 +196,4 @@ function cutOf(skeleton: Skeleton, bottom: number): number {
   const { hips, shoulders, size } = skeleton;
   const along = (bottom - 0.05 * size - hips.y) / Math.min(-1, shoulders.y - hips.y);
   return along;
-}
-
-/** Labels at full size. */
-interface Parts {
-  readonly width: number;
-  readonly height: number;
-  readonly labels: Uint8Array;
-  readonly factor: number;
-}
-
-function partsOf(matte: Plane, image: RgbImage, points: readonly BodyPoint[], reach: Reach): Parts {
-  const factor = Math.max(1, skeletonOf(points).size / PARTS_SIZE);
-  const [w, h] = [Math.ceil(matte.width / factor), Math.ceil(matte.height / factor)];
-  const luma = resized(lumaOf(image), w, h);
-  const skeleton = skeletonOf(scaledPoints(points, w / matte.width));
-  const labels = segment(resized(matte, w, h), luma, skeleton, reach);
-  return { width: matte.width, height: matte.height, labels, factor };
-}
-
-/** Returns body points on a grid that is coarser by `f`. */
-function scaledPoints(points: readonly BodyPoint[], f: number): BodyPoint[] {
-  return points.map((p) => ({ ...p, x: p.x * f, y: p.y * f, z: p.z * f }));
-}
-
-/** Returns where a label is, 0–1 with soft edges, at full size. */
-function plane01({ width, height, labels, factor }: Parts, wanted: (label: number) => boolean): Plane {
-  const [w, h] = [Math.ceil(width / factor), Math.ceil(height / factor)];
-  const small = plane(w, h);
-  for (let i = 0; i < small.data.length; i++) small.data[i] = wanted(labels[i] as number) ? 1 : 0;
-  const soft = blur(small, 1.5);
-  const out = plane(width, height);
-  for (let y = 0; y < height; y++) {
-    for (let x = 0; x < width; x++) {
-      out.data[y * width + x] = sample(soft, ((x + 0.5) * w) / width, ((y + 0.5) * h) / height);
-    }
-  }
-  return out;
-}
-
-/**
- * Returns the opacity of each part. Parts overlap a little so that no gap opens at joints. Trunk and legs continue
- * behind the arms.
- */
-function alphasOf(
-  matte: Plane,
-  parts: Parts,
-  skeleton: Skeleton,
-  { reach, checkpoint }: { reach: Reach; checkpoint: () => void },
-): Plane[] {
-  const { width, height } = matte;
-  const { size, limbs } = skeleton;
-  const trunk = plane01(parts, (l) => l === TRUNK);
-  const torso = plane(width, height);
-  fillPolygon(torso, torsoOutline(skeleton, 0.85));
-  const behind = blur(torso, 0.03 * size);
-  const out = [plane(width, height)];
-  for (const limb of LIMBS) {
-    checkpoint();
-    const label = labelOf(limb);
-    const soft = plane01(parts, (l) => l === label);
-    const alpha = plane(width, height);
-    const isArm = limb.endsWith('Arm');
-    const [root] = limbs[limb];
-    const radius = LIMB_RADIUS[limb] * size;
-    const bones = bonesOf(skeleton, limb, reach[limb]);
-    for (let y = 0; y < height; y++) {
-      for (let x = 0; x < width; x++) {
-        const i = y * width + x;
-        const m = matte.data[i] as number;
-        if (m === 0 || reach[limb] === 0) continue;
-        let value = smoothstep(0.35, 0.6, soft.data[i] as number);
-        const p = { x: x + 0.5, y: y + 0.5 };
-        // An arm begins with a round end at the shoulder, over the trunk. A leg continues far up behind the trunk
-        // and bends there with it.
-        const end = Math.hypot(p.x - root.x, p.y - root.y) / radius;
-        if (isArm) {
-          const near = toSegment(p, root, mix(root, limbs[limb][1], 0.4)).distance / radius;
-          value = Math.max(value, 1 - smoothstep(0.65, 1, near));
-        } else {
-          const mine = nearestLeg(skeleton, p) === limb;
-          if (mine) value = Math.max(value, 1 - smoothstep(1, 1.3, end));
-          // The place lies behind an arm, or behind a hand in front of the body.
-          const near = Math.min(...bones.map(([a, b]) => toSegment(p, a, b).distance)) / radius;
-          value = Math.max(value, 1 - smoothstep(0.5, 0.8, near));
-        }
-        alpha.data[i] = m * value;
-      }
-    }
-    out.push(alpha);
-  }
-  const first = out[0] as Plane;
-  for (let i = 0; i < first.data.length; i++) {
-    const own = Math.max(smoothstep(0.15, 0.45, trunk.data[i] as number), behind.data[i] as number);
-    first.data[i] = (matte.data[i] as number) * own;
-  }
-  return out;
-}
-
-function nearestLeg({ limbs }: Skeleton, p: { x: number; y: number }): Limb {
-  const far = (limb: Limb): number => toSegment(p, limbs[limb][0], limbs[limb][1]).distance;
-  return far('leftLeg') <= far('rightLeg') ? 'leftLeg' : 'rightLeg';
 }

@@ -2,13 +2,14 @@ import { figurePerson, figurePoints, STANDING } from '@semblance/testkit/engine-
 import { withMicrophone } from '@semblance/testkit/engine-builtin/microphone';
 import { subjectOf } from '@semblance/testkit/engine-builtin/motion/drivers';
 import { ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
+import { yuvToRgb } from '@semblance/testkit/engine-builtin/yuv-to-rgb';
 import { FaceFinder } from '@semblance/vision/face-finder';
 import type { Face } from '@semblance/vision/face-mesh';
 import { openSession } from '@semblance/vision/models/session';
 import { BODY } from '@semblance/vision/person';
 import sharp from 'sharp';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { rgbToYuv, yuvToRgb } from '../animate/yuv.ts';
+import { rgbToYuv } from '../animate/yuv.ts';
 import { cropsOfFrame } from '../video-swap/mesh-crop.ts';
 import { FaceFront, frontInFrame, handIsNear } from './face-front.ts';
 

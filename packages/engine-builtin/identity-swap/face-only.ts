@@ -1,11 +1,12 @@
 import { RenderError, type RenderResult } from '@semblance/engine-api/engine';
 import type { Hint } from '@semblance/engine-api/findings';
-import type { Media, MediaInfo, Size } from '@semblance/media/types';
+import type { Media, Size, VideoFile } from '@semblance/media/types';
 import { cropsOf, faceFromPoints } from '@semblance/vision/face-mesh';
 import { readFace } from '@semblance/vision/image/picture-file';
 import { framesUnchanged } from '../findings/hints.ts';
 import type { RenderTools } from '../renderer.ts';
 import type { StageTimes } from '../stage-times.ts';
+import { videoResult } from '../video-result.ts';
 import { People } from '../video-swap/people.ts';
 import { swapVideo } from '../video-swap/swap-video.ts';
 import { WHAT } from './character.ts';
@@ -28,7 +29,7 @@ export async function swapFaceOnly(
     readonly video: string;
     readonly character: string;
     readonly outputDir: string;
-    readonly info: MediaInfo;
+    readonly info: VideoFile;
     readonly size: Size;
     readonly face: CharacterFace;
     readonly hints: readonly Hint[];
@@ -37,17 +38,14 @@ export async function swapFaceOnly(
   tools: Omit<RenderTools, 'media'> & { readonly times: StageTimes },
 ): Promise<RenderResult> {
   const { info, size, outputDir, hints } = job;
-  const { finder, likeness, times, onProgress } = tools;
-  const { video } = info;
-  if (!video) throw new RenderError('unsupported_format', 'The reference video has no picture.');
+  const { finder, settings, times, onProgress } = tools;
   const picture = await readFace(job.character, WHAT);
   const face = faceFromPoints(job.face.points, 1);
   const cover = await finder.coverOf(cropsOf(picture), face);
-  const source = { picture, points: face.points, score: face.score, options: { likeness, cover } };
+  const source = { picture, points: face.points, score: face.score, options: { ...settings, cover } };
   const given = {
     path: job.video,
     info,
-    video,
     size,
     source,
     outputDir,
@@ -64,13 +62,9 @@ export async function swapFaceOnly(
   });
   onProgress(1, 'done');
   const unchanged = { unchanged: written.frames - swap.swapped, frames: written.frames };
-  return {
-    outputPath,
-    contentType: 'video/mp4',
-    units: { unit: 'second', quantity: written.durationMs / 1000 },
+  return videoResult(outputPath, written, {
     stages: times.stages,
     details: {
-      frames: written.frames,
       frames_with_swap: swap.swapped,
       frames_with_face: swap.swapped,
       ...size,
@@ -78,5 +72,5 @@ export async function swapFaceOnly(
     findings: {
       hints: [...hints, HAIR_KEPT, ...framesUnchanged(unchanged, { role: 'video', name: 'video' }, 'person')],
     },
-  };
+  });
 }

@@ -1,4 +1,4 @@
-import type { Media, MediaInfo, Size } from '@semblance/media/types';
+import type { Media, Size, VideoFile } from '@semblance/media/types';
 import type { FaceFinder } from '@semblance/vision/face-finder';
 import type { PersonFinder } from '@semblance/vision/person';
 import { maskInPicture } from '@semblance/vision/person-mask';
@@ -40,7 +40,7 @@ export interface FirstLook {
 
 /** Looks at some of the first frames of a video; what most of them show counts. */
 export async function firstLook(
-  { path, info, video, size }: VideoToLookAt,
+  { path, info, size }: VideoToLookAt,
   media: Media,
   tools: {
     readonly people: PersonFinder;
@@ -61,7 +61,7 @@ export async function firstLook(
     tracker.reset();
     follower.reset();
     const whole = { x: 0, y: 0, width: frame.width, height: frame.height };
-    const small = await tracker.track(shrunk(frame, whole, step, video.color).picture);
+    const small = await tracker.track(shrunk(frame, whole, step, info.video.color).picture);
     const person = small && scaledPerson(small, step);
     if (!person) continue;
     const skeleton = skeletonOf(person.points);
@@ -82,8 +82,7 @@ function middleOf(values: readonly number[]): number {
 
 interface VideoToLookAt {
   readonly path: string;
-  readonly info: MediaInfo;
-  readonly video: NonNullable<MediaInfo['video']>;
+  readonly info: VideoFile;
   /** Size of the frames in which the person is looked at. */
   readonly size: Size;
 }

@@ -8,13 +8,14 @@ import {
   RED_SHIRT,
   STANDING,
 } from '@semblance/testkit/engine-builtin/identity-swap/figure';
+import { yuvToRgb } from '@semblance/testkit/engine-builtin/yuv-to-rgb';
 import { turnedMesh } from '@semblance/testkit/vision/turned-mesh';
 import { FaceFinder } from '@semblance/vision/face-finder';
 import { openSession } from '@semblance/vision/models/session';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { shapeLips } from '../animate/lips.ts';
 import { REST } from '../animate/portrait.ts';
-import { planesOf, yuvToRgb } from '../animate/yuv.ts';
+import { planesOf } from '../animate/yuv.ts';
 import { mouthScaleOf } from '../motion-transfer/mouth-scale.ts';
 import { cutOut } from './cutout.ts';
 import { ExpressionFollower } from './expression-follow.ts';

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { RenderError, type RenderResult } from '@semblance/engine-api/engine';
 import type { Hint } from '@semblance/engine-api/findings';
 import { FrameMemory } from '@semblance/media/frame-memory';
+import { openLike } from '@semblance/media/open-like';
 import { prefetch } from '@semblance/media/prefetch';
 import type { Media, Size, VideoFrame } from '@semblance/media/types';
 import type { Person, PersonFinder } from '@semblance/vision/person';
@@ -9,6 +10,7 @@ import { peopleOf } from '../animate/look.ts';
 import { framesUnchanged } from '../findings/hints.ts';
 import type { Inspector, Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
+import { videoResult } from '../video-result.ts';
 import { CutDetector } from '../video-swap/cuts.ts';
 import { shrunk } from '../video-swap/frame-part.ts';
 import {
@@ -82,11 +84,10 @@ export async function identitySwap(
   onProgress(0, 'character');
   const info = await media.probe(job.video, 'video', signal);
   const { video } = info;
-  if (!video) throw new RenderError('unsupported_format', 'The reference video has no picture.');
   const size = sizeFor(video, job.resolution);
   const read = await timed('character', () => readCharacter(job.character, { people, faces }, checkpoint));
   checkpoint();
-  const look = () => firstLook({ path: job.video, info, video, size }, media, tools);
+  const look = () => firstLook({ path: job.video, info, size }, media, tools);
   const shown = mayBeHead(read) ? await timed('find', look) : undefined;
   const drawn = shown ? drawnOn(read, shown) : read;
   const hints = [...characterHints(read), ...(drawn.headOnly ? [ONLY_HEAD] : [])];
@@ -95,15 +96,11 @@ export async function identitySwap(
   const character = await fittedTo(drawn, size.height);
   const outputPath = join(job.outputDir, 'output.mp4');
   const memory = new FrameMemory();
-  const writer = await media.openWriter({
-    path: outputPath,
-    ...size,
-    color: video.color,
-    signal,
-    frameRate: video.frameRate,
-    memory,
-    ...(info.audio ? { audio: { path: job.video } } : {}),
-  });
+  const writer = await openLike(
+    media,
+    { path: job.video, ...info },
+    { path: outputPath, ...size, signal, memory },
+  );
   const scene = new SceneVideo(
     character,
     { ...size, color: video.color },
@@ -122,15 +119,9 @@ export async function identitySwap(
     };
     const cuts = new CutDetector();
     let [found, seen] = [0, false];
-    let [lastUs, gapUs] = [0, 1e6 / Math.max(1, video.frameRate)];
-    const decoded = prefetch(
-      each(media.decodeVideo(job.video, info, { signal, size, memory })),
-      DECODED_AHEAD,
-    );
+    const decoded = prefetch(media.decodeVideo(job.video, info, { signal, size, memory }), DECODED_AHEAD);
     for await (const frame of decoded) {
       checkpoint();
-      if (frame.index > 0) gapUs = frame.ptsUs - lastUs;
-      lastUs = frame.ptsUs;
       if (cuts.isCut(frame)) {
         await timed('draw', () => scene.cut());
         tracker.reset();
@@ -163,15 +154,11 @@ export async function identitySwap(
       );
     }
     onProgress(0.97, 'write');
-    const written = await timed('write', () => writer.finish(video.endUs ?? lastUs + gapUs));
+    const written = await timed('write', () => writer.finish(video.endUs));
     onProgress(1, 'done');
-    return {
-      outputPath,
-      contentType: 'video/mp4',
-      units: { unit: 'second', quantity: written.durationMs / 1000 },
+    return videoResult(outputPath, written, {
       stages: times.stages,
       details: {
-        frames: written.frames,
         frames_with_swap: scene.drawn,
         frames_with_face: scene.faces,
         ...size,
@@ -186,7 +173,7 @@ export async function identitySwap(
           ),
         ],
       },
-    };
+    });
   } catch (error) {
     await writer.abort();
     throw error;
@@ -200,8 +187,4 @@ export function sizeFor(video: Size, resolution: Resolution): Size {
   const scale = Math.min(1, LONGER_SIDE[resolution] / Math.max(video.width, video.height));
   const even = (length: number): number => Math.max(2, 2 * Math.round((length * scale) / 2));
   return { width: even(video.width), height: even(video.height) };
-}
-
-async function* each<T>(items: AsyncIterable<T>): AsyncGenerator<T> {
-  yield* items;
 }

@@ -1,7 +1,8 @@
 import { room } from '@semblance/testkit/engine-builtin/identity-swap/clips';
+import { yuvToRgb } from '@semblance/testkit/engine-builtin/yuv-to-rgb';
 import { distanceInside, type Plane, plane } from '@semblance/vision/plane/plane';
 import { describe, expect, it } from 'vitest';
-import { planesOf, rgbToYuv, yuvToRgb } from '../animate/yuv.ts';
+import { planesOf, rgbToYuv } from '../animate/yuv.ts';
 import { BackgroundPlate, type Sight } from './plate.ts';
 import { register, standsStill } from './register.ts';
 

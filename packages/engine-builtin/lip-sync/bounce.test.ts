@@ -27,7 +27,7 @@ function video(times: readonly number[]) {
   };
 }
 
-async function play(times: readonly number[], untilMs: number, held = 100, endMs?: number) {
+async function play(times: readonly number[], untilMs: number, held = 100, endMs = 0) {
   const source = video(times);
   const shown: [number, number][] = [];
   const frames = bounce({
@@ -35,7 +35,7 @@ async function play(times: readonly number[], untilMs: number, held = 100, endMs
     untilUs: untilMs * 1000,
     frameUs: 40_000,
     held,
-    endUs: endMs === undefined ? undefined : endMs * 1000,
+    endUs: endMs * 1000,
   });
   for await (const { frame, startUs } of frames) shown.push([frame.data[0] as number, startUs / 1000]);
   return { shown, source };
@@ -164,7 +164,13 @@ describe('bounce', () => {
     async (ms) => {
       const source = video([0]);
       let shown = 0;
-      const frames = bounce({ decode: source.decode, untilUs: 1_000_000, frameUs: ms * 1000, held: 8 });
+      const frames = bounce({
+        decode: source.decode,
+        untilUs: 1_000_000,
+        frameUs: ms * 1000,
+        endUs: 0,
+        held: 8,
+      });
       for await (const { startUs } of frames) expect(startUs).toBe(16_000 * shown++);
       expect(shown).toBe(63);
     },
@@ -177,6 +183,7 @@ describe('bounce', () => {
       decode: source.decode,
       untilUs: 400_000,
       frameUs: 40_000,
+      endUs: 0,
       held: 8,
     })) {
       seen.push(frame.data[0] as number);

@@ -14,8 +14,8 @@ export interface BounceOptions {
   readonly untilUs: number;
   /** Default time that a frame is shown, in microseconds. */
   readonly frameUs: number;
-  /** End of the last frame of the video, in microseconds. Default: `frameUs` after its beginning. */
-  readonly endUs?: number | undefined;
+  /** End of the last frame of the video, in microseconds; a file may say that it is the frame's beginning. */
+  readonly endUs: number;
   /** Number of frames that may be held in memory. */
   readonly held: number;
 }
@@ -31,7 +31,7 @@ const LEAST_STEP_US = 16_000;
  * again and again.
  */
 export async function* bounce(options: BounceOptions): AsyncGenerator<ShownFrame> {
-  const { decode, untilUs, frameUs, endUs = 0, held } = options;
+  const { decode, untilUs, frameUs, endUs, held } = options;
   const rewind = new Rewind(decode);
   const { times } = rewind;
   let first: VideoFrame | undefined;

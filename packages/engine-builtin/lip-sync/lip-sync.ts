@@ -1,10 +1,11 @@
 import { join } from 'node:path';
 import { RenderError, type RenderStage } from '@semblance/engine-api/engine';
 import { outputSize } from '@semblance/media/size';
-import type { Media, VideoInfo } from '@semblance/media/types';
+import type { Media } from '@semblance/media/types';
 import { renderMouth } from '../mouth/render-mouth.ts';
 import { MouthMemory } from '../mouth/rest-mouth.ts';
 import type { Renderer, RenderTools } from '../renderer.ts';
+import { videoResult } from '../video-result.ts';
 import { SAMPLE_RATE } from './audio/log-mel.ts';
 import { measureLevel, mouthPoses, PoseReader } from './audio/mouth-track.ts';
 import { bounce, type ShownFrame } from './bounce.ts';
@@ -37,7 +38,6 @@ export const renderLipSync: Renderer = async ({ inputs, parameters, outputDir },
   const info = await media.probe(video, 'video', signal);
   await media.probe(audio, 'audio', signal);
   const picture = info.video;
-  if (!picture) throw new RenderError('unsupported_format', 'The video (video_key) has no picture.');
   const { level, seconds } = await listen(media, audio, tools);
   onProgress(LISTENING, 'render');
   const listened = performance.now();
@@ -54,7 +54,10 @@ export const renderLipSync: Renderer = async ({ inputs, parameters, outputDir },
   });
   const outputPath = join(outputDir, 'output.mp4');
   const writer = await media.openWriter({
-    ...writerOptions(outputPath, size, picture),
+    path: outputPath,
+    ...size,
+    color: picture.color,
+    frameRate: picture.frameRate,
     audio: { path: audio },
     signal,
   });
@@ -96,14 +99,11 @@ export const renderLipSync: Renderer = async ({ inputs, parameters, outputDir },
     onProgress(0.99, 'write');
     const written = await writer.finish(untilUs);
     onProgress(1, 'done');
-    return {
-      outputPath,
-      contentType: 'video/mp4',
-      units: { unit: 'second', quantity: written.durationMs / 1000 },
+    return videoResult(outputPath, written, {
       stages: stages(work, listened - began, performance.now() - listened),
-      details: { frames: shown, frames_with_face: spoken, ...size },
+      details: { frames_with_face: spoken, ...size },
       findings: lipFindings(main.left, { frames: shown, faces, spoken }),
-    };
+    });
   } catch (error) {
     await writer.abort();
     throw error;
@@ -157,14 +157,6 @@ function shorterSide(parameter: string | undefined): number | undefined {
       `output_resolution_p is ${parameter}, which is no number of lines.`,
     );
   return side;
-}
-
-function writerOptions(
-  path: string,
-  size: { width: number; height: number },
-  { color, frameRate }: VideoInfo,
-) {
-  return { path, width: size.width, height: size.height, color, frameRate };
 }
 
 function stages(work: { track: number; mouth: number }, listen: number, render: number): RenderStage[] {

@@ -20,7 +20,7 @@ const HELD = 30;
 const moving = `-f lavfi -i "testsrc2=s=96x64:r=25,trim=end_frame=${FRAMES}"`;
 
 /** Plays a video forth and back. Returns the shown frames and what was decoded for them. */
-async function play(decode: Decode, held: number, endUs: number | undefined) {
+async function play(decode: Decode, held: number, endUs: number) {
   let decoded = 0;
   const counted: Decode = async function* (fromUs) {
     for await (const frame of decode(fromUs)) {
@@ -29,7 +29,7 @@ async function play(decode: Decode, held: number, endUs: number | undefined) {
     }
   };
   const shown: string[] = [];
-  const untilUs = 2.5 * (endUs ?? 0);
+  const untilUs = 2.5 * endUs;
   for await (const { frame, startUs } of bounce({ decode: counted, untilUs, frameUs: 40_000, endUs, held }))
     shown.push(`${startUs} ${crc32(frame.data)}`);
   return { shown, decoded };
@@ -38,8 +38,8 @@ async function play(decode: Decode, held: number, endUs: number | undefined) {
 async function playFile(file: string) {
   const info = await rig.media.probe(file, 'video', rig.signal);
   const decode: Decode = (fromUs) => rig.media.decodeVideo(file, info, { signal: rig.signal, fromUs });
-  const whole = await play(decode, 10_000, info.video?.endUs);
-  const parts = await play(decode, HELD, info.video?.endUs);
+  const whole = await play(decode, 10_000, info.video.endUs);
+  const parts = await play(decode, HELD, info.video.endUs);
   expect(parts.shown).toEqual(whole.shown);
   return parts;
 }

@@ -22,7 +22,7 @@ interface Networks {
   readonly recogniser: FaceRecogniser;
 }
 
-const { likeness } = workerData as StreamThreadOptions;
+const { settings } = workerData as StreamThreadOptions;
 let loading: Promise<Networks> | undefined;
 let stream: PictureStream | undefined;
 /** Kept from one stream to the next, because it is fast only after a while. */
@@ -54,7 +54,7 @@ async function openStream(source: SwapSource | undefined): Promise<PictureStream
 
 async function sourceOf(path: string): Promise<SwapSource> {
   const { finder } = await networks();
-  return readSource(path, finder, likeness);
+  return readSource(path, finder, settings);
 }
 
 async function handle(message: ToThread): Promise<Done | undefined> {

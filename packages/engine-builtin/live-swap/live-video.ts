@@ -1,5 +1,6 @@
 import { raceAbort } from '@semblance/common/async/abort';
 import type { EngineInterruptedError } from '@semblance/engine-api/engine';
+import type { BuiltinSettings } from '../settings.ts';
 import type { Character } from './characters.ts';
 import { StreamThread } from './stream-thread.ts';
 import {
@@ -28,8 +29,8 @@ export interface LiveVideoOptions {
   readonly characters: ReadonlyMap<string, Character>;
   /** Called for every thread that ended by itself or hung. */
   readonly onCrash: (error: EngineInterruptedError) => void;
-  /** The setting SEMBLANCE_SWAP_LIKENESS; undefined: its default. */
-  readonly likeness?: number;
+  /** Default: the default of each. */
+  readonly settings?: BuiltinSettings | undefined;
   /** Entry file of the threads. */
   readonly entry?: URL;
   /** Longest time that an unwanted opening may take, in ms. */
@@ -72,7 +73,7 @@ export function createLiveVideo(options: LiveVideoOptions): LiveVideo & { readon
   async function start(slot: Slot): Promise<StreamThread> {
     const thread = new StreamThread({
       entry,
-      likeness: options.likeness,
+      settings: options.settings,
       onDeath: (error) => {
         const { warm } = slot;
         slot.ready = undefined;

@@ -1,10 +1,10 @@
 import type { EngineInterruptedError, RenderErrorCode } from '@semblance/engine-api/engine';
 import type { Gated } from '@semblance/vision/models/thread-gate';
+import type { BuiltinSettings } from '../settings.ts';
 import type { LiveVideoErrorCode } from './types.ts';
 
 export interface StreamThreadOptions extends Gated {
-  /** The setting SEMBLANCE_SWAP_LIKENESS; undefined: its default. */
-  readonly likeness?: number | undefined;
+  readonly settings?: BuiltinSettings | undefined;
 }
 
 /** Requests to a thread: one at a time, each answered once. */

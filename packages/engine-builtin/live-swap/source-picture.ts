@@ -4,6 +4,7 @@ import { type FaceFinder, isShown } from '@semblance/vision/face-finder';
 import { cropsOf, type Face } from '@semblance/vision/face-mesh';
 import { readFace } from '@semblance/vision/image/picture-file';
 import { cropRgb, shrink } from '@semblance/vision/picture';
+import type { BuiltinSettings } from '../settings.ts';
 import { partRead, type SourceOptions } from '../swap/source-face.ts';
 import { placed } from '../video-swap/frame-part.ts';
 import type { SwapSource } from '../video-swap/swap-protocol.ts';
@@ -19,14 +20,17 @@ const WIDEST = 698;
 /**
  * Reads the face that a stream puts on: the most prominent one of a picture, with only the part of the picture that
  * swaps read.
- * @param likeness the setting SEMBLANCE_SWAP_LIKENESS; undefined: its default
  * @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large`
  */
-export async function readSource(path: string, finder: FaceFinder, likeness?: number): Promise<SwapSource> {
+export async function readSource(
+  path: string,
+  finder: FaceFinder,
+  settings?: BuiltinSettings,
+): Promise<SwapSource> {
   const picture = await readFace(path);
   const face = await findMain(picture, finder);
   if (!face) throw new RenderError('face_not_detected', 'No face was found in the picture of the face.');
-  return cutSource(picture, face, { likeness, cover: await finder.coverOf(cropsOf(picture), face) });
+  return cutSource(picture, face, { ...settings, cover: await finder.coverOf(cropsOf(picture), face) });
 }
 
 /** Returns the most prominent face of a picture. */

@@ -2,6 +2,7 @@ import { Worker } from 'node:worker_threads';
 import { EngineInterruptedError, RenderError } from '@semblance/engine-api/engine';
 import { createThreadGate, endThread } from '@semblance/vision/models/thread-gate';
 import { threadEnd } from '../pool/thread-end.ts';
+import type { BuiltinSettings } from '../settings.ts';
 import type { Ask, Done, Failed, FromThread, StreamThreadOptions, ToThread } from './protocol.ts';
 import { LiveVideoError } from './types.ts';
 
@@ -12,7 +13,7 @@ interface Waiting {
 }
 
 export interface StreamThreadEvents {
-  readonly likeness?: number | undefined;
+  readonly settings?: BuiltinSettings | undefined;
   /** Entry file of the thread. */
   readonly entry: URL;
   /** Called once when the thread has ended by itself or was given up; not after `end`. */
@@ -30,7 +31,7 @@ export class StreamThread {
 
   constructor(events: StreamThreadEvents) {
     this.#events = events;
-    const workerData: StreamThreadOptions = { gate: this.#gate, likeness: events.likeness };
+    const workerData: StreamThreadOptions = { gate: this.#gate, settings: events.settings };
     this.#worker = new Worker(events.entry, { workerData });
     let failure: unknown;
     this.#worker.on('message', (message: FromThread) => this.#receive(message));

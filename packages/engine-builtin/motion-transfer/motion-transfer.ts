@@ -1,18 +1,20 @@
 import { join } from 'node:path';
 import { RenderError, type RenderResult } from '@semblance/engine-api/engine';
 import type { Picture } from '@semblance/engine-api/picture';
+import { openLike } from '@semblance/media/open-like';
 import { outputSize } from '@semblance/media/size';
 import type { ColorTags, Media, VideoFrame } from '@semblance/media/types';
 import { readShown } from '@semblance/vision/image/picture-file';
-import sharp from 'sharp';
 import { drawThreads } from '../animate/draw-threads.ts';
 import { lookAtStill } from '../animate/look.ts';
 import { type Portrait, REST } from '../animate/portrait.ts';
 import { PortraitVideo } from '../animate/portrait-video.ts';
 import { preparePortrait } from '../animate/prepare.ts';
+import { resized } from '../animate/resized.ts';
 import { framesUnchanged } from '../findings/hints.ts';
 import type { Inspector, Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
+import { videoResult } from '../video-result.ts';
 import { DriverMotion } from './driver-motion.ts';
 import { FaceTracker } from './face-tracker.ts';
 import { type MouthScale, measureMouth } from './mouth-scale.ts';
@@ -70,7 +72,6 @@ export async function transferMotion(
   onProgress(0, 'portrait');
   const info = await media.probe(job.driver, 'video', signal);
   const { video } = info;
-  if (!video) throw new RenderError('unsupported_format', 'The motion video has no picture.');
   const { portrait, mouth, still } = await timed('portrait', async () => {
     const { picture, face, around, still } = await lookAtStill(await readStill(job.image), IMAGE, tools);
     const prepared = preparePortrait(picture, face, around);
@@ -80,15 +81,11 @@ export async function transferMotion(
   checkpoint();
   const outputPath = join(job.outputDir, 'output.mp4');
   const { width, height } = portrait;
-  const writer = await media.openWriter({
-    path: outputPath,
-    width,
-    height,
-    color: COLOR,
-    signal,
-    frameRate: video.frameRate,
-    ...(info.audio ? { audio: { path: job.driver } } : {}),
-  });
+  const writer = await openLike(
+    media,
+    { path: job.driver, ...info },
+    { path: outputPath, width, height, color: COLOR, signal },
+  );
   const done = { tracked: 0, drawn: 0 };
   const advance = (part: keyof typeof done, frames: number): void => {
     done[part] = Math.min(1, frames / Math.max(1, video.frameCount));
@@ -102,12 +99,8 @@ export async function transferMotion(
     const tracker = new FaceTracker(finder, checkpoint, 'both-ways');
     const size = outputSize(video, DRIVER_SIDE);
     const frames = media.decodeVideo(job.driver, info, { signal, size });
-    let lastUs = 0;
-    let gapUs = 1e6 / video.frameRate;
     for await (const frame of frames) {
       checkpoint();
-      if (frame.index > 0) gapUs = frame.ptsUs - lastUs;
-      lastUs = frame.ptsUs;
       const face = await timed('track', () => tracker.track(frame));
       await timed('draw', () => animation.add(frame, face?.points));
       advance('tracked', frame.index + 1);
@@ -118,14 +111,11 @@ export async function transferMotion(
     }
     await timed('draw', () => animation.finish());
     onProgress(0.96, 'write');
-    const written = await timed('write', () => writer.finish(video.endUs ?? lastUs + gapUs));
+    const written = await timed('write', () => writer.finish(video.endUs));
     onProgress(1, 'done');
-    return {
-      outputPath,
-      contentType: 'video/mp4',
-      units: { unit: 'second', quantity: written.durationMs / 1000 },
+    return videoResult(outputPath, written, {
       stages: times.stages,
-      details: { frames: written.frames, width, height, frames_without_face: animation.unseen },
+      details: { width, height, frames_without_face: animation.unseen },
       findings: {
         ...still,
         hints: [
@@ -133,7 +123,7 @@ export async function transferMotion(
           ...framesUnchanged({ unchanged: animation.unseen, frames: written.frames }, DRIVER, 'face'),
         ],
       },
-    };
+    });
   } catch (error) {
     await writer.abort();
     throw error;
@@ -145,15 +135,7 @@ export async function transferMotion(
 /** Returns the still at the size of the output. */
 export async function readStill(path: string): Promise<Picture> {
   const picture = await readShown(path, 'The character picture');
-  const size = outputSize(picture, SHORTER_SIDE);
-  if (size.width === picture.width && size.height === picture.height) return picture;
-  const { data } = await sharp(picture.data, {
-    raw: { width: picture.width, height: picture.height, channels: 3 },
-  })
-    .resize(size.width, size.height, { fit: 'cover', kernel: 'lanczos3' })
-    .raw()
-    .toBuffer({ resolveWithObject: true });
-  return { ...size, channels: 3, data: new Uint8Array(data.buffer, data.byteOffset, data.length) };
+  return resized(picture, outputSize(picture, SHORTER_SIDE));
 }
 
 /** Applies the driver's motion to the portrait, in the order of its frames. */

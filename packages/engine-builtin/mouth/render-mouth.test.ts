@@ -1,11 +1,12 @@
 import { join } from 'node:path';
+import { yuvToRgb } from '@semblance/testkit/engine-builtin/yuv-to-rgb';
 import { FaceFinder } from '@semblance/vision/face-finder';
 import type { Face } from '@semblance/vision/face-mesh';
 import { openSession } from '@semblance/vision/models/session';
 import sharp from 'sharp';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { faceFrame, toFaceFrame } from '../animate/face-frame.ts';
-import { rgbToYuv, yuvToRgb } from '../animate/yuv.ts';
+import { rgbToYuv } from '../animate/yuv.ts';
 import { ringsOf } from './lip-rings.ts';
 import type { MouthCommand } from './mouth-shape.ts';
 import { type Rect, renderMouth } from './render-mouth.ts';

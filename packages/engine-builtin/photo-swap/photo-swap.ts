@@ -2,7 +2,6 @@ import { rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { RenderError, type RenderResult, type RenderStage } from '@semblance/engine-api/engine';
 import type { Findings } from '@semblance/engine-api/findings';
-import type { FaceFinder } from '@semblance/vision/face-finder';
 import { cropsOf } from '@semblance/vision/face-mesh';
 import {
   type BasePicture,
@@ -21,7 +20,7 @@ import {
   severalFaces,
   sourceHints,
 } from '../findings/hints.ts';
-import type { Inspector, Renderer } from '../renderer.ts';
+import type { Inspector, Renderer, RenderTools } from '../renderer.ts';
 import type { ShownFeatures } from '../swap/shown-features.ts';
 import { prepareSource } from '../swap/source-face.ts';
 import { swapFace } from '../swap/swap-face.ts';
@@ -37,14 +36,7 @@ export interface PhotoSwapJob {
   readonly outputDir: string;
 }
 
-export interface PhotoSwapTools {
-  readonly finder: FaceFinder;
-  /** The setting SEMBLANCE_SWAP_LIKENESS; undefined: its default. */
-  readonly likeness?: number | undefined;
-  /** Throws when the render was cancelled. It is called at least every few tens of milliseconds. */
-  readonly checkpoint: () => void;
-  readonly onProgress: (fraction: number, stage: string) => void;
-}
+export type PhotoSwapTools = Pick<RenderTools, 'finder' | 'settings' | 'checkpoint' | 'onProgress'>;
 
 /** Runs Photo Swap in a worker thread. */
 export const renderPhotoSwap: Renderer = ({ inputs, outputDir }, tools) =>
@@ -54,11 +46,11 @@ export const renderPhotoSwap: Renderer = ({ inputs, outputDir }, tools) =>
 const CLOSELY = 6;
 
 /** Looks as the render does, but draws nothing. It takes the features of {@link CLOSELY} faces for those of all. */
-export const inspectPhotoSwap: Inspector = async ({ inputs }, { finder, likeness, checkpoint }) =>
+export const inspectPhotoSwap: Inspector = async ({ inputs }, { finder, settings, checkpoint }) =>
   (
     await swapped(
       picturesOf(inputs),
-      { finder, likeness },
+      { finder, settings },
       { lap: checkpoint, progress: () => undefined, checkpoint, draw: false },
     )
   ).findings;
@@ -90,7 +82,7 @@ interface Swapped {
 /** Reads both pictures and swaps the faces of the base. @throws RenderError as {@link photoSwap} */
 async function swapped(
   job: Pick<PhotoSwapJob, 'image' | 'face'>,
-  { finder, likeness }: Pick<PhotoSwapTools, 'finder' | 'likeness'>,
+  { finder, settings }: Pick<PhotoSwapTools, 'finder' | 'settings'>,
   { checkpoint, lap, progress, draw }: Steps,
 ): Promise<Swapped> {
   const face = await readFace(job.face);
@@ -111,7 +103,7 @@ async function swapped(
   const widest = target ? Math.max(...targets.map(({ width }) => width)) : LOOKED_AT;
   const start = performance.now();
   const cover = await finder.coverOf(cropsOf(face), source);
-  const prepared = prepareSource(face, source, widest, { likeness, cover });
+  const prepared = prepareSource(face, source, widest, { ...settings, cover });
   times.source = performance.now() - start;
   const ofSource = [
     ...severalFaces(sources.length, FACE),

@@ -2,6 +2,7 @@ import type { EngineInterruptedError, RenderErrorCode, RenderResult } from '@sem
 import type { Findings } from '@semblance/engine-api/findings';
 import type { InspectWork, RenderWork } from '@semblance/engine-api/render-work';
 import type { Gated } from '@semblance/vision/models/thread-gate';
+import type { BuiltinSettings } from '../settings.ts';
 
 /**
  * Messages from the engine to a worker thread. `cancelled` is one 32-bit word, non-zero once the render must stop.
@@ -36,6 +37,5 @@ export interface WorkerFailure {
 }
 
 export interface WorkerOptions extends Gated {
-  /** The setting SEMBLANCE_SWAP_LIKENESS; undefined: its default. */
-  readonly likeness?: number | undefined;
+  readonly settings?: BuiltinSettings | undefined;
 }

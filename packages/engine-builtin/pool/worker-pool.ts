@@ -3,6 +3,7 @@ import { EngineInterruptedError, RenderError, type RenderResult } from '@semblan
 import type { Findings } from '@semblance/engine-api/findings';
 import type { InspectWork, RenderWork } from '@semblance/engine-api/render-work';
 import { createThreadGate, endThread, type ThreadGate } from '@semblance/vision/models/thread-gate';
+import type { BuiltinSettings } from '../settings.ts';
 import type { FromWorker, TaskWork, ToWorker, WorkerFailure, WorkerOptions } from './protocol.ts';
 import { threadEnd } from './thread-end.ts';
 
@@ -11,10 +12,10 @@ const CANCEL_GRACE_MS = 500;
 
 export interface WorkerPoolOptions {
   readonly threads: number;
-  /** The setting SEMBLANCE_SWAP_LIKENESS; undefined: its default. */
-  readonly likeness?: number;
+  /** Default: the default of each. */
+  readonly settings?: BuiltinSettings | undefined;
   /** Entry file of the threads. */
-  readonly entry?: URL;
+  readonly entry: URL;
   /** Called for each thread that ended by itself. */
   readonly onCrash: (error: Error) => void;
 }
@@ -156,8 +157,8 @@ export class WorkerPool {
 
   #spawn(slot: Slot): Worker {
     slot.gate = createThreadGate();
-    const workerData: WorkerOptions = { gate: slot.gate, likeness: this.#options.likeness };
-    const worker = new Worker(this.#options.entry ?? new URL('./worker.ts', import.meta.url), { workerData });
+    const workerData: WorkerOptions = { gate: slot.gate, settings: this.#options.settings };
+    const worker = new Worker(this.#options.entry, { workerData });
     let failure: unknown;
     worker.on('message', (message: FromWorker) => this.#receive(slot, worker, message));
     worker.on('error', (error) => {

@@ -24,7 +24,7 @@ class CancelledError extends Error {
 const port = parentPort;
 if (!port) throw new Error('worker.ts runs in a worker thread only');
 
-const { likeness } = workerData as WorkerOptions;
+const { settings } = workerData as WorkerOptions;
 const running = new Map<number, AbortController>();
 const loadFinder = madeOnce(async () => {
   const [blazeface, facemesh, face_features, face_cover] = await Promise.all([
@@ -77,7 +77,7 @@ async function carryOut(
     return await act(message, {
       finder: loaded,
       recogniser: loadRecogniser,
-      likeness,
+      settings,
       media: openMedia,
       signal: controller.signal,
       checkpoint: () => {

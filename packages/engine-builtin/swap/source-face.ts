@@ -6,7 +6,7 @@ import { type Gaze, gazeOf } from '@semblance/vision/gaze';
 import { cropRgb, type Point, type RgbImage, squareCrop, toCrop } from '@semblance/vision/picture';
 import { blur, grow, type Plane, plane, sample } from '@semblance/vision/plane/plane';
 import { withScratch } from '@semblance/vision/plane/scratch';
-import { LIKENESS } from '../settings.ts';
+import { type BuiltinSettings, LIKENESS } from '../settings.ts';
 import { beardOf } from './beard.ts';
 import { browsFree } from './brows.ts';
 import { findCover, SOURCE_COVER } from './cover.ts';
@@ -58,9 +58,7 @@ export interface SourceFace {
 }
 
 /** What {@link prepareSource} is told about a source. */
-export interface SourceOptions {
-  /** The setting SEMBLANCE_SWAP_LIKENESS. */
-  readonly likeness?: number | undefined;
+export interface SourceOptions extends Partial<BuiltinSettings> {
   /** What the network finds in front of the face; undefined: it was not asked. */
   readonly cover?: Plane | undefined;
 }

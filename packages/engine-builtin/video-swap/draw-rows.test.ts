@@ -1,8 +1,9 @@
 import { emptyMap } from '@semblance/vision/plane/warp-map';
 import { describe, expect, it } from 'vitest';
 import { copyOf } from './before.ts';
-import { drawChroma, drawLuma, type Layer } from './draw-rows.ts';
+import { drawChroma, drawLuma } from './draw-rows.ts';
 import { PlaceRow, spansOf } from './grid-map.ts';
+import type { Layer } from './row-pieces.ts';
 import { blendTextures, emptyTexture, packLuma, type SizedTexture } from './texture-data.ts';
 
 const [width, height, size] = [48, 36, 64];

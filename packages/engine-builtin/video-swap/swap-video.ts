@@ -1,7 +1,8 @@
 import { join } from 'node:path';
 import { FrameMemory } from '@semblance/media/frame-memory';
+import { openLike } from '@semblance/media/open-like';
 import { prefetch } from '@semblance/media/prefetch';
-import type { Media, MediaInfo, Size, VideoFrame, VideoWriter } from '@semblance/media/types';
+import type { Media, Size, VideoFile, VideoFrame, VideoWriter, WrittenVideo } from '@semblance/media/types';
 import type { RenderTools } from '../renderer.ts';
 import type { StageTimes } from '../stage-times.ts';
 import type { People } from './people.ts';
@@ -23,8 +24,7 @@ const DECODED_AHEAD = 8;
 /** A video and the face that is put on its faces. */
 export interface VideoToSwap {
   readonly path: string;
-  readonly info: MediaInfo;
-  readonly video: NonNullable<MediaInfo['video']>;
+  readonly info: VideoFile;
   /** Size of the output. */
   readonly size: Size;
   readonly source: SwapSource;
@@ -35,7 +35,7 @@ export interface VideoToSwap {
 
 export interface SwappedVideo {
   readonly outputPath: string;
-  readonly written: Awaited<ReturnType<VideoWriter['finish']>>;
+  readonly written: WrittenVideo;
   readonly swap: SwapFrames;
   readonly tracker: FaceTracker;
 }
@@ -46,7 +46,7 @@ export interface SwappedVideo {
  * @throws RenderError `unsupported_format`, `input_too_large`, and what `onTracked` throws
  */
 export async function swapVideo(
-  { path, info, video, size, source, outputDir, people }: VideoToSwap,
+  { path, info, size, source, outputDir, people }: VideoToSwap,
   media: Media,
   tools: Omit<RenderTools, 'media'> & {
     readonly timed: StageTimes['timed'];
@@ -54,27 +54,19 @@ export async function swapVideo(
   },
 ): Promise<SwappedVideo> {
   const { finder, recogniser, checkpoint, signal, onProgress, timed } = tools;
+  const { video } = info;
   const colors = video.color;
   const longest = size.width * size.height > MAX_HELD ? SHORT_RUN : RUN;
   const tracker = new FaceTracker(finder, colors, checkpoint, recogniser, people);
   const memory = new FrameMemory();
   const outputPath = join(outputDir, 'output.mp4');
-  const writer = await media.openWriter({
-    path: outputPath,
-    ...size,
-    color: video.color,
-    signal,
-    frameRate: video.frameRate,
-    memory,
-    ...(info.audio ? { audio: { path } } : {}),
-  });
+  const writer = await openLike(media, { path, ...info }, { path: outputPath, ...size, signal, memory });
   let swap: SwapFrames | undefined;
   try {
     const threads = swapThreads();
     swap = new SwapFrames({ finder, threads, source, colors, writer: counted(writer), checkpoint });
     let waiting: VideoFrame[] = [];
     let run: VideoFrame[] = [];
-    let [lastUs, gapUs] = [0, 1e6 / Math.max(1, video.frameRate)];
     const advance = async (): Promise<void> => {
       const [before, now] = [waiting, run];
       [waiting, run] = [now, []];
@@ -82,11 +74,9 @@ export async function swapVideo(
       await timed('swap', () => (swap as SwapFrames).add(before, tracker));
       tracker.forgetBefore((now[0]?.index ?? 0) - SHORT_RUN);
     };
-    const decoded = prefetch(each(media.decodeVideo(path, info, { signal, size, memory })), DECODED_AHEAD);
+    const decoded = prefetch(media.decodeVideo(path, info, { signal, size, memory }), DECODED_AHEAD);
     for await (const frame of decoded) {
       checkpoint();
-      if (frame.index > 0) gapUs = frame.ptsUs - lastUs;
-      lastUs = frame.ptsUs;
       run.push(frame);
       // The encoder is idle until two runs are tracked, so the first runs are short.
       if (run.length === (frame.index < 2 * SHORT_RUN ? SHORT_RUN : longest)) await advance();
@@ -100,7 +90,7 @@ export async function swapVideo(
     });
     tools.onTracked(tracker);
     onProgress(0.97, 'write');
-    const written = await timed('write', () => writer.finish(video.endUs ?? lastUs + gapUs));
+    const written = await timed('write', () => writer.finish(video.endUs));
     return { outputPath, written, swap, tracker };
   } catch (error) {
     await writer.abort();
@@ -120,8 +110,4 @@ export async function swapVideo(
       },
     };
   }
-}
-
-async function* each<T>(items: AsyncIterable<T>): AsyncGenerator<T> {
-  yield* items;
 }

@@ -107,7 +107,7 @@ describe('Video Swap', () => {
     const [blazeface, facemesh] = await Promise.all([openSession('blazeface'), openSession('facemesh')]);
     const written: Uint8Array[] = [];
     const media: Media = {
-      probe: (...args) => rig.media.probe(...args),
+      probe: rig.media.probe,
       decodeVideo: (...args) => rig.media.decodeVideo(...args),
       decodeAudio: (...args) => rig.media.decodeAudio(...args),
       async openWriter(options) {

@@ -17,6 +17,7 @@ import {
 import type { Inspector, Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
 import { prepareSource } from '../swap/source-face.ts';
+import { videoResult } from '../video-result.ts';
 import type { SwapSource } from './swap-protocol.ts';
 import { swapVideo } from './swap-video.ts';
 
@@ -42,7 +43,7 @@ export const inspectVideoSwap: Inspector = async ({ inputs: { face } }, tools) =
 /** Returns the face to be put on others, and hints about its picture. @throws RenderError */
 async function readSource(
   path: string,
-  { finder, likeness, checkpoint }: Pick<RenderTools, 'finder' | 'likeness' | 'checkpoint'>,
+  { finder, settings, checkpoint }: Pick<RenderTools, 'finder' | 'settings' | 'checkpoint'>,
 ): Promise<{ readonly source: SwapSource; readonly hints: readonly Hint[] }> {
   const picture = await readFace(path);
   const { faces, left } = await finder.look(picture, checkpoint);
@@ -51,7 +52,7 @@ async function readSource(
     const message = 'No face was found in the face picture (face_key).';
     throw new RenderError('face_not_detected', message, { findings: { hints: hintsOfLeft(left, FACE) } });
   }
-  const options = { likeness, cover: await finder.coverOf(cropsOf(picture), face) };
+  const options = { ...settings, cover: await finder.coverOf(cropsOf(picture), face) };
   return {
     source: { picture, points: face.points, score: face.score, options },
     hints: [
@@ -84,10 +85,8 @@ export async function videoSwap(
   const { source, hints } = await timed('face', () => readSource(job.face, tools));
   checkpoint();
   const info = await media.probe(job.video, 'video', signal);
-  const { video } = info;
-  if (!video) throw new RenderError('unsupported_format', 'The video has no picture.');
-  const size = outputSize(video, job.shorterSide);
-  const given = { path: job.video, info, video, size, source, outputDir: job.outputDir };
+  const size = outputSize(info.video, job.shorterSide);
+  const given = { path: job.video, info, size, source, outputDir: job.outputDir };
   const { outputPath, written, swap, tracker } = await swapVideo(given, media, {
     ...tools,
     timed,
@@ -99,14 +98,10 @@ export async function videoSwap(
     },
   });
   onProgress(1, 'done');
-  return {
-    outputPath,
-    contentType: 'video/mp4',
-    units: { unit: 'second', quantity: written.durationMs / 1000 },
+  return videoResult(outputPath, written, {
     stages: times.stages,
     details: {
       faces: swap.mostFaces,
-      frames: written.frames,
       frames_with_swap: swap.swapped,
       shots: tracker.shots,
       ...size,
@@ -123,5 +118,5 @@ export async function videoSwap(
         ),
       ],
     },
-  };
+  });
 }

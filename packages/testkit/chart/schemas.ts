@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type ModuleFiles, moduleFiles } from '@semblance/local/toolchain/module-files';
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
 import type { Manifest } from './chart.ts';
+import { type ModuleFiles, moduleFiles } from './module-files.ts';
 
 const openApi = (version: string, sum: string): ModuleFiles => ({
   module: 'k8s.io/kubernetes',

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { buffer } from 'node:stream/consumers';
 
 export interface Asked {
   readonly headers: IncomingMessage['headers'];
@@ -23,10 +24,11 @@ export async function startCheckService() {
   const asked: Asked[] = [];
   let answers: ((asked: Asked) => Answer) | Answer[] = [];
   const server = createServer(async (incoming, response) => {
-    const chunks: Uint8Array[] = [];
-    for await (const chunk of incoming) chunks.push(chunk as Uint8Array);
+    // A caller that goes away while it sends asks nothing.
+    const body = await buffer(incoming).catch(() => undefined);
+    if (!body) return;
     const type = incoming.headers['content-type'] ?? '';
-    const form = await new Response(Buffer.concat(chunks), { headers: { 'content-type': type } }).formData();
+    const form = await new Response(new Uint8Array(body), { headers: { 'content-type': type } }).formData();
     const files: Asked['files'] = {};
     let request = {};
     for (const [name, value] of form) {

@@ -17,7 +17,6 @@ export interface TestGatewayOptions {
   readonly liveStreams?: GatewayOptions['liveStreams'];
   readonly internalToken?: string;
   readonly sizeLimits?: SizeLimits;
-  readonly uploadsPerAccount?: number;
   readonly eventStreams?: EventStreamsOptions;
   readonly timing?: Partial<GatewayTiming>;
   readonly tryPage?: boolean;

@@ -4,8 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { createMedia, findMediaTools, type MediaOptions, type OpenMedia } from '@semblance/media/media';
+import { openLike } from '@semblance/media/open-like';
 import type { MediaTools } from '@semblance/media/tools';
-import type { MediaInfo, VideoFrame, WrittenVideo } from '@semblance/media/types';
+import type { VideoFile, VideoFrame, WrittenVideo } from '@semblance/media/types';
 
 const run = promisify(execFile);
 
@@ -23,7 +24,7 @@ export interface MediaRig {
   readonly media: OpenMedia;
   readonly signal: AbortSignal;
   /** Creates another layer with other options; it is closed with the rig. */
-  withOptions(options: Omit<MediaOptions, 'tools'>): OpenMedia;
+  withOptions(options: Partial<MediaOptions>): OpenMedia;
   path(name: string): string;
   /** Makes a file with ffmpeg; `args` precede its name. The rig adds none of the options of the layer under test. */
   make(name: string, args: string): Promise<string>;
@@ -32,7 +33,7 @@ export interface MediaRig {
   /** Reads all samples of a file. */
   samples(path: string, sampleRate: number): Promise<Float32Array>;
   /** Decodes a video and writes it again with its sound. The decoded content of the copy equals what was written. */
-  copy(from: string, to: string): Promise<{ info: MediaInfo; written: WrittenVideo }>;
+  copy(from: string, to: string): Promise<{ info: VideoFile; written: WrittenVideo }>;
   /** Returns ffprobe's report as JSON. */
   ffprobe(path: string, ...args: string[]): Promise<Probe>;
   files(): Promise<string[]>;
@@ -85,12 +86,10 @@ export async function openMediaRig(options: Omit<MediaOptions, 'tools'> = {}): P
     },
     async copy(from, to) {
       const info = await media.probe(from, 'video', signal);
-      if (!info.video) throw new Error('no video');
-      const { width, height, color, frameRate, endUs } = info.video;
-      const audio = { path: from };
-      const writer = await media.openWriter({ path: to, width, height, color, frameRate, audio, signal });
+      const { width, height, endUs } = info.video;
+      const writer = await openLike(media, { path: from, ...info }, { path: to, width, height, signal });
       for await (const frame of media.decodeVideo(from, info, { signal })) await writer.write(frame);
-      const written = await writer.finish(endUs ?? 0);
+      const written = await writer.finish(endUs);
       const decoded = await media.measure(to, signal);
       if (decoded.frames !== written.frames || decoded.durationMs !== written.durationMs)
         throw new Error(`written ${JSON.stringify(written)}, decoded ${JSON.stringify(decoded)}`);

@@ -1,6 +1,7 @@
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { RenderError } from '@semblance/engine-api/engine';
 import type { OpenMedia } from '@semblance/media/media';
+import { openLike } from '@semblance/media/open-like';
 import { beeps, type MediaRig, numberedFrames } from './clips.ts';
 
 /** Creates a generator of numbers in [0, 1) from a seed (mulberry32). */
@@ -104,18 +105,9 @@ export async function tryFile(media: OpenMedia, dir: string, bytes: Uint8Array):
 async function render(media: OpenMedia, input: string, output: string): Promise<Outcome> {
   const { signal } = new AbortController();
   const info = await media.probe(input, 'video', signal);
-  if (!info.video) throw new Error('a video without a picture');
-  const { color, frameRate, endUs = 0 } = info.video;
   // A fixed size keeps a file that claims a large one from delaying the others.
   const size = { width: 64, height: 48 };
-  const writer = await media.openWriter({
-    path: output,
-    ...size,
-    color,
-    frameRate,
-    audio: { path: input },
-    signal,
-  });
+  const writer = await openLike(media, { path: input, ...info }, { path: output, ...size, signal });
   try {
     let last = -1;
     let frames = 0;
@@ -125,7 +117,7 @@ async function render(media: OpenMedia, input: string, output: string): Promise<
       frames++;
       await writer.write({ ptsUs, data });
     }
-    const written = await writer.finish(endUs);
+    const written = await writer.finish(info.video.endUs);
     if (written.frames !== frames) throw new Error(`${written.frames} frames written of ${frames}`);
   } finally {
     await writer.abort();

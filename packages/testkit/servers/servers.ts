@@ -4,13 +4,11 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createGuard, type Guard } from '@semblance/common/process/guard';
 import { applyCrds } from '@semblance/local/crds';
-import { startKube } from '@semblance/local/kube';
-import { natsAccountUrl, startNats } from '@semblance/local/nats';
-import { startPostgres } from '@semblance/local/postgres';
 import { httpGet } from '@semblance/local/process/http-get';
 import { progressPrinter } from '@semblance/local/toolchain/progress';
 import { resolveTools } from '@semblance/local/toolchain/toolchain';
 import { containersRequired, natsContainer, postgresContainer } from './containers.ts';
+import { startKube, startNats, startPostgres } from './start.ts';
 
 /** Accounts per nats-server. Each test gets one; when all are used, another server is started. */
 const NATS_ACCOUNTS = 100;
@@ -81,7 +79,11 @@ export async function createTestServers(): Promise<TestServers> {
       guard,
     });
     closing.push(started.stop);
-    return (account) => natsAccountUrl(folder, started.port, account);
+    return (account) => {
+      const url = new URL(started.url);
+      url.username = `u${account}`;
+      return url.href;
+    };
   };
 
   const kube = once(async (): Promise<KubeGrant> => {

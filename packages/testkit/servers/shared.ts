@@ -2,8 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { KubeConfig, KubernetesObjectApi } from '@kubernetes/client-node';
-import { createDatabase, dropDatabase } from '@semblance/local/postgres';
+import { createDatabase } from '@semblance/local/postgres';
 import { createTestServers, kubeconfigFor, remoteTestServers, type TestServers } from './servers.ts';
+import { dropDatabase } from './start.ts';
 
 /**
  * Real servers for tests. All tests of a run share one PostgreSQL, one nats-server and one Kubernetes API, started

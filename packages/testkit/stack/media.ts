@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import sharp from 'sharp';
+import { wavOf } from '../sound/wav.ts';
 import type { Upload } from './api.ts';
 import { root } from './stack-process.ts';
 
@@ -59,19 +60,7 @@ export function brokenJpeg(): Upload {
 
 /** Returns a second of silence, or `bytes` in all: 16-bit mono PCM at 16 kHz in a RIFF file. */
 export function wav(bytes = 44 + 32_000): Upload {
-  const file = Buffer.alloc(bytes);
-  file.write('RIFF', 0, 'latin1');
-  file.writeUInt32LE(bytes - 8, 4);
-  file.write('WAVEfmt ', 8, 'latin1');
-  file.writeUInt32LE(16, 16);
-  file.writeUInt16LE(1, 20);
-  file.writeUInt16LE(1, 22);
-  file.writeUInt32LE(16_000, 24);
-  file.writeUInt32LE(32_000, 28);
-  file.writeUInt16LE(2, 32);
-  file.writeUInt16LE(16, 34);
-  file.write('data', 36, 'latin1');
-  file.writeUInt32LE(bytes - 44, 40);
+  const file = wavOf(Buffer.alloc(bytes - 44), 16_000);
   return { filename: 'tone.wav', contentType: 'audio/wav', bytes: file };
 }
 

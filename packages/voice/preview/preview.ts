@@ -7,7 +7,7 @@ import type { Program } from '@semblance/provenance/manifest';
 import { GENERATED } from '@semblance/provenance/source-types';
 import { xmpPacket } from '@semblance/provenance/xmp';
 import { Speaker } from '@semblance/speech/speaker';
-import type { MissingSpeechTools, SpeechTools } from '@semblance/speech/speech-tools';
+import type { SpeechTools } from '@semblance/speech/speech-tools';
 import type { Utterance } from '@semblance/speech/synthesiser';
 import { findSpeechTools } from '@semblance/speech/tools';
 import type { Voice as Synthesised } from '@semblance/speech/voices';
@@ -46,8 +46,6 @@ export interface PreviewsOptions {
   readonly directory: string;
   /** Program named in the file as its maker. */
   readonly generator: Program;
-  /** Finds the synthesisers. Default: those on PATH. */
-  readonly findTools?: () => Promise<SpeechTools | MissingSpeechTools>;
 }
 
 export interface Previews {
@@ -59,13 +57,13 @@ export interface Previews {
 }
 
 export function createPreviews(options: PreviewsOptions): Previews {
-  const { directory, generator, findTools = findSpeechTools } = options;
+  const { directory, generator } = options;
   let tools: SpeechTools | undefined;
   let busy = false;
 
   async function findOnce(): Promise<SpeechTools> {
     if (tools) return tools;
-    const found = await findTools();
+    const found = await findSpeechTools();
     if (!found.available) throw new PreviewError('cannot_speak', `nothing can be spoken: ${found.reason}`);
     tools = found;
     return found;

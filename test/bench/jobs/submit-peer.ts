@@ -2,8 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { migrate } from '@semblance/control-plane/storage/migrate';
-import { createDatabase, dropDatabase } from '@semblance/local/postgres';
+import { migrate, readMigrations } from '@semblance/control-plane/storage/migrate';
+import { createDatabase } from '@semblance/local/postgres';
+import { dropDatabase } from '@semblance/testkit/servers/start';
 import type { Stack } from '@semblance/testkit/stack/stack';
 import postgres from 'postgres';
 import { pgbench } from './pgbench.ts';
@@ -36,7 +37,7 @@ export async function runPeer({ stack, tool, accounts, submits }: PeerOptions): 
       const name = `bench_${randomUUID().slice(0, 8)}`;
       const url = await createDatabase(adminUrl, name);
       try {
-        await migrate(url);
+        await migrate(url, await readMigrations());
         await seed(url, accounts);
         await pgbench({ tool, url, script, clients, transactions: 600 });
         results.set(clients, await pgbench({ tool, url, script, clients, transactions: submits }));

@@ -7,10 +7,11 @@ import { silentLogger } from '@semblance/common/logging';
 import { createSettler } from '@semblance/control-plane/jobs/settle';
 import { createSubmit } from '@semblance/control-plane/jobs/submit';
 import { openDatabase } from '@semblance/control-plane/storage/database';
-import { migrate } from '@semblance/control-plane/storage/migrate';
+import { migrate, readMigrations } from '@semblance/control-plane/storage/migrate';
 import type { RenderJob } from '@semblance/crds/gen/renderjobs';
-import { createDatabase, dropDatabase } from '@semblance/local/postgres';
+import { createDatabase } from '@semblance/local/postgres';
 import { openObjectStore } from '@semblance/objects/open';
+import { dropDatabase } from '@semblance/testkit/servers/start';
 import postgres from 'postgres';
 import { findPgbench, pgbench } from '../jobs/pgbench.ts';
 import {
@@ -207,7 +208,7 @@ async function inFreshDatabase<T>(
   const name = `bench_${randomUUID().slice(0, 8)}`;
   const url = await createDatabase(adminUrl, name);
   try {
-    await migrate(url);
+    await migrate(url, await readMigrations());
     await seed(url, accounts);
     return await measure(url);
   } finally {

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { createMedia, findMediaTools, type MediaTools, type OpenMedia } from '@semblance/media/media';
+import { openLike } from '@semblance/media/open-like';
 import { figure, limitRow, type Row, ratioRow, type Section, unmeasuredRow } from '../lib/section.ts';
 
 const run = promisify(execFile);
@@ -141,10 +142,8 @@ async function makeClip(tools: MediaTools, file: string, { size, frames }: Clip)
 async function copy(media: OpenMedia, from: string, to?: string, each?: () => Promise<void>): Promise<void> {
   const { signal } = new AbortController();
   const info = await media.probe(from, 'video', signal);
-  if (!info.video) throw new Error('a clip without a picture');
-  const { width, height, color, frameRate, endUs = 0 } = info.video;
-  const audio = { path: from };
-  const writer = to && (await media.openWriter({ path: to, width, height, color, frameRate, audio, signal }));
+  const { width, height, endUs } = info.video;
+  const writer = to && (await openLike(media, { path: from, ...info }, { path: to, width, height, signal }));
   for await (const frame of media.decodeVideo(from, info, { signal })) {
     if (writer) await writer.write(frame);
     if (each && frame.index % 50 === 49) await each();

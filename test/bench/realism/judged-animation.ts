@@ -1,7 +1,8 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Picture } from '@semblance/engine-api/picture';
-import { rgbToYuv, yuvToRgb } from '@semblance/engine-builtin/internal/animate/yuv';
+import { rgbToYuv } from '@semblance/engine-builtin/internal/animate/yuv';
+import { yuvToRgb } from '@semblance/testkit/engine-builtin/yuv-to-rgb';
 import { apertures } from '@semblance/testkit/quality/measures';
 import type { Face } from '@semblance/vision/face-mesh';
 import { POINTS } from '@semblance/vision/face-mesh';

@@ -7,13 +7,12 @@ import { createServer } from 'node:tls';
 import { S3Client } from '@aws-sdk/client-s3';
 import { createGuard } from '@semblance/common/process/guard';
 import { natsService } from '@semblance/local/nats';
-import { startPostgres } from '@semblance/local/postgres';
 import { freePort } from '@semblance/local/process/ports';
-import { startService } from '@semblance/local/process/service';
 import { type Authority, createAuthority } from '@semblance/local/stack/service-certificates';
 import { resolveTools } from '@semblance/local/toolchain/toolchain';
 import { startTcpProxy, type TcpProxy } from '@semblance/testkit/common/tcp-proxy';
 import { S3_CREDENTIALS, startS3Server } from '@semblance/testkit/objects/s3-server';
+import { startPostgres, startService } from '@semblance/testkit/servers/start';
 import postgres from 'postgres';
 
 /** A server that Pods reach at this machine's address, only over TLS, through a relay that can be told to fail. */

@@ -1,7 +1,7 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import { drawPortrait, type Pose, REST } from '@semblance/engine-builtin/internal/animate/portrait';
 import { preparePortrait } from '@semblance/engine-builtin/internal/animate/prepare';
-import { yuvToRgb } from '@semblance/engine-builtin/internal/animate/yuv';
+import { yuvToRgb } from '@semblance/testkit/engine-builtin/yuv-to-rgb';
 import type { Face } from '@semblance/vision/face-mesh';
 import sharp from 'sharp';
 

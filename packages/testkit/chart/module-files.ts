@@ -4,8 +4,8 @@ import { copyFile, mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path';
 import { findOnPath } from '@semblance/common/process/find-on-path';
 import { run } from '@semblance/common/process/run';
-import { lock } from '../process/lock.ts';
-import { cacheFolder, ToolchainError } from './tools.ts';
+import { lock } from '@semblance/local/process/lock';
+import { cacheFolder, ToolchainError } from '@semblance/local/toolchain/tools';
 
 /** Files of one folder of a Go module, pinned as in a go.sum. */
 export type ModuleFiles = {

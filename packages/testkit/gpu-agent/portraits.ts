@@ -1,8 +1,8 @@
 import { join } from 'node:path';
+import type { BadSample, Inputs } from '@semblance/gpu-agent/conformance/samples';
 import sharp from 'sharp';
-import type { BadSample, Inputs } from './samples.ts';
 
-const MEDIA = join(import.meta.dirname, '../../media');
+const MEDIA = join(import.meta.dirname, '../../../media');
 
 /**
  * Returns samples for a Photo Swap engine: two portraits of this repository, and pictures without a face.
