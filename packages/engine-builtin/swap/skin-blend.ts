@@ -3,7 +3,7 @@ import { blur, type Plane, plane, sample, shrinkPlane, smoothstep } from '@sembl
 import type { WarpMap } from '@semblance/vision/plane/warp-map';
 import { type Lighting, litSource, ownPixels } from './aligned.ts';
 import { difference, withoutFeatures } from './bare-skin.ts';
-import { browsTaken } from './brows.ts';
+import { browReach, browsTaken } from './brows.ts';
 import { eyeTone } from './eye-tone.ts';
 import { featureMask, type Wearing } from './feature-mask.ts';
 import { type Channels, luma } from './light.ts';
@@ -15,7 +15,7 @@ import type { SkinBlend } from './swap-plan.ts';
 
 /** What {@link blendSkin} needs, all on the work grid. */
 export interface SkinBlendParts extends Lighting {
-  /** Width of the target's face in pixels of its picture. */
+  /** Width of the target's face in the pixels that it is drawn with. */
   readonly targetWidth: number;
   readonly own: WarpMap;
   /** x and y of each mesh point, stride 2. */
@@ -125,7 +125,8 @@ export function blendSkin(
   const blend = { share: free, sharpness, features, correction: correction as unknown as Channels };
   if (missing === 0) return blend;
   const scale = (RESOLVED * faceWidth) / source.resolved;
-  return withOwnDetail(blend, { own, lit: plain }, { missing, scale, eyes: parts.eyes, blobs });
+  const moving = parts.looks?.filmed && browReach(parts.points, share, faceWidth);
+  return withOwnDetail(blend, { own, lit: plain }, { missing, scale, eyes: parts.eyes, blobs, moving });
 }
 
 function sum(a: Plane, b: Plane): Plane {

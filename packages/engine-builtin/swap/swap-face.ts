@@ -18,7 +18,7 @@ import { mouthInside, openingOf } from './mouth-inside.ts';
 import { sourceNoise, targetNoise } from './noise.ts';
 import { calmRedEyes } from './red-eyes.ts';
 import { mixShape } from './shape.ts';
-import { ALL_SHOWN, type ShownFeatures } from './shown-features.ts';
+import { ALL_SHOWN, type FilmedEyes, type ShownFeatures } from './shown-features.ts';
 import { blendSkin } from './skin-blend.ts';
 import { flatten, type SourceFace } from './source-face.ts';
 import { frontOfEither, sourceShown } from './source-on-grid.ts';
@@ -51,6 +51,8 @@ const TURNED_AWAY = [0.12, 0.2] as const;
 /** Largest amplitude that counts as noise: in standard deviations of it, and in levels. */
 const NOISE_LIMIT = 2;
 const MOST_GRAIN = 10;
+
+const EYES_KEPT = { right: 0, left: 0, rightBrow: 0, leftBrow: 0 } as const;
 
 /** Times of the parts of one swap, in ms. */
 export type SwapTimes = Record<string, number>;
@@ -89,7 +91,8 @@ export function swapFace(
  * @param cover as of {@link swapFace}
  * @param gaze where the target looks; undefined: it is not known
  * @param turned whether the new eyes look there too; else they look where those of the source do
- * @param blinking how far the right and the left eye are closed for a moment only, 0–1
+ * @param filmed what the frames of a film tell of its eyes
+ * @param step pixels that the swap is drawn with per pixel of the picture, which was made smaller
  * @param known share of each feature that is taken; undefined: it is to be found out
  */
 export function planSwap(
@@ -100,14 +103,16 @@ export function planSwap(
     cover,
     gaze,
     turned = true,
-    blinking,
+    filmed,
+    step = 1,
     lap = () => undefined,
     known,
   }: {
     cover?: Plane | undefined;
     gaze?: Gaze | undefined;
     turned?: boolean;
-    blinking?: readonly [number, number] | undefined;
+    filmed?: FilmedEyes | undefined;
+    step?: number;
     lap?: (name: string) => void;
     known?: ShownFeatures;
   } = {},
@@ -135,7 +140,7 @@ export function planSwap(
   );
   lap('mask');
   // Behind glasses only what is seen through the lenses changes, so that frame, brows and lids stay whole.
-  const shape = framed ? { ...(known ?? ALL_SHOWN), right: 0, left: 0 } : (known ?? ALL_SHOWN);
+  const shape = framed ? { ...(known ?? ALL_SHOWN), ...EYES_KEPT } : (known ?? ALL_SHOWN);
   const mixed = mixShape(points, source.points, faceWidth, shape, source.browsFree);
   const depth = Float32Array.from({ length: POINTS }, (_, i) => points[i * 3 + 2] as number);
   const from = flatten(source.points);
@@ -202,7 +207,7 @@ export function planSwap(
     target,
     source,
     {
-      targetWidth: face.width,
+      targetWidth: face.width * step,
       direct,
       own,
       points: mixed,
@@ -216,7 +221,7 @@ export function planSwap(
       shown: softShown,
       covered,
       front: frontOfEither(front, source, direct),
-      looks: gaze && { own: gaze, other: source.gaze, blinking },
+      looks: gaze && { own: gaze, other: source.gaze, filmed },
       light,
       tone,
       eyes,
@@ -226,9 +231,8 @@ export function planSwap(
     faceWidth,
   );
   lap('skin');
-  const { mouth: lipsShown, nose, right, left } = skin.features;
-  if (!known && Math.min(lipsShown, nose, right, left) < 1)
-    return planSwap(picture, face, source, { cover, gaze, turned, lap, known: skin.features });
+  if (!known && Math.min(...Object.values(skin.features)) < 1)
+    return planSwap(picture, face, source, { cover, gaze, turned, filmed, step, lap, known: skin.features });
   return {
     ...grid,
     mixed,

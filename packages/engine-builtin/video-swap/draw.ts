@@ -5,11 +5,11 @@ import { withScratch } from '@semblance/vision/plane/scratch';
 import { drawTriangles, emptyMap, MOUTH_TRIANGLES, type WarpMap } from '@semblance/vision/plane/warp-map';
 import { withLipEdge } from '../swap/lip-edge.ts';
 import { mixShape } from '../swap/shape.ts';
-import type { ShownFeatures } from '../swap/shown-features.ts';
+import { eachFeature, type ShownFeatures } from '../swap/shown-features.ts';
 import { flatten } from '../swap/source-face.ts';
 import { gazeShift, turnEyes } from '../swap/turn-eyes.ts';
 import { coloursBefore, copyOf } from './before.ts';
-import { drawLids, drawMouth, mouthShown } from './draw-own.ts';
+import { drawEyes, drawMouth, mouthShown } from './draw-own.ts';
 import { drawChroma, drawLuma } from './draw-rows.ts';
 import type { FaceDrawing } from './face-drawing.ts';
 import type { Colors, Frame } from './frame-part.ts';
@@ -79,14 +79,15 @@ export function drawFace(frame: Frame, drawing: FaceDrawing, color: Colors): voi
     drawChroma(layer);
     const drawn = { points, mixed, depth, grid, faceWidth };
     drawMouth(layer, drawn, mouthShown(drawing));
-    drawLids(layer, drawn, drawing.closed);
+    const [right, left] = drawing.closed;
+    drawEyes(layer, drawn, [Math.max(right, drawing.ownEyes), Math.max(left, drawing.ownEyes)]);
   });
 }
 
 /** Returns the share of the source in each feature's shape, between the analysed frames before and after. */
 function shownIn({ from, to, share }: FaceDrawing): ShownFeatures {
   const mix = (of: keyof ShownFeatures): number => from.shape[of] * (1 - share) + to.shape[of] * share;
-  return { mouth: mix('mouth'), nose: mix('nose'), right: mix('right'), left: mix('left') };
+  return eachFeature(mix);
 }
 
 /** Returns the share of the swap at a node of the grid. */
