@@ -26,7 +26,7 @@ import type { Grain, SwapPlan } from './swap-plan.ts';
 import { frontOf, targetCover, type WorkGrid } from './target-cover.ts';
 import { findTone } from './tone.ts';
 import { gazeShift, turnEyes } from './turn-eyes.ts';
-import { turnedAway } from './turned-away.ts';
+import { foldsOf, turnedAway } from './turned-away.ts';
 
 /** Face width on the work grid, in pixels. Larger faces are analysed at this width and composed at their own. */
 const WORK_WIDTH = 120;
@@ -159,6 +159,7 @@ export function planSwap(
   const inside = distanceInside(zones.face);
   const withinForehead = distanceInside(withForehead(zones, direct, { source, clean }, faceWidth));
   const away = turnedAway(direct, faceWidth);
+  const folds = foldsOf(direct, source.faceWidth / faceWidth);
   const alpha = plane(width, height);
   const keep = plane(width, height);
   const edge = plane(width, height);
@@ -197,12 +198,13 @@ export function planSwap(
     const beside =
       (away.data[i] as number) *
       (1 - smoothstep(TURNED_AWAY[0] * faceWidth, TURNED_AWAY[1] * faceWidth, inside.data[i] as number));
-    keep.data[i] = Math.max(missing, beside);
+    keep.data[i] = Math.max(missing, beside, folds.data[i] as number);
   }
   lap('mask');
   const light = compareLight(target, source, { zones, direct, own, covered, shown, edge, rim }, faceWidth);
   lap('colour');
   const tone = findTone(target);
+  const ownBeard = beardOf(target, flat, faceWidth);
   const skin = blendSkin(
     target,
     source,
@@ -213,8 +215,9 @@ export function planSwap(
       points: mixed,
       wearing: {
         glasses: source.glasses || framed,
-        beard: Math.max(source.beard, beardOf(target, flat, faceWidth)),
+        beard: Math.max(source.beard, ownBeard),
       },
+      ownBeard,
       features: known,
       keep,
       mouth,
