@@ -52,7 +52,9 @@ describe('a fold', () => {
       map((x) => (x < 40 ? x : x + 20)),
       1,
     );
-    expect(Math.min(folds.data[middle(39)] as number, folds.data[middle(40)] as number)).toBeGreaterThan(0.85);
+    expect(Math.min(folds.data[middle(39)] as number, folds.data[middle(40)] as number)).toBeGreaterThan(
+      0.85,
+    );
     expect(Math.max(folds.data[middle(30)] as number, folds.data[middle(50)] as number)).toBe(0);
     expect(
       Math.max(
