@@ -68,6 +68,7 @@ export function remnantsOf(own: Channels, parts: RemnantParts, faceWidth: number
     const lip = area(MOUSTACHE, 0);
     connected(out, area(NOSE_BASE, BESIDE), { inside: (i) => lip.data[i] === 1 && isDark(i) });
   }
+  if (!out.data.includes(1)) return out;
   const soft = blur(grow(out, MARGIN * faceWidth), SOFT * faceWidth);
   // Within the new features the old ones show through nowhere.
   for (let i = 0; i < soft.data.length; i++)

@@ -117,26 +117,25 @@ export function shownFeatures(
     const uncovered = covered / Math.max(1, area) < COVERED ? 1 : 0;
     return { alike: correlation(own, other, grown), uncovered };
   };
-  const [mouth, nose, right, left, rightBrow, leftBrow] = Object.values(OUTLINES).map(at) as [
-    Seen,
-    Seen,
-    Seen,
-    Seen,
-    Seen,
-    Seen,
-  ];
+  const [mouth, nose, right, left] = (['mouth', 'nose', 'right', 'left'] as const).map((name) =>
+    at(OUTLINES[name]),
+  ) as [Seen, Seen, Seen, Seen];
   const known = front ? eyes : undefined;
   const [first, second] = eyesTaken([right, left], known, winkOf(points));
   const taking = { right: right.uncovered * first, left: left.uncovered * second };
-  const bare = known && eyesBare(known, (rightBrow.alike + leftBrow.alike) / 2);
-  const browTaken = (eye: Seen, brow: Seen, eyeTaken: number) =>
-    bare ? Math.max(eyeTaken, eye.uncovered * brow.uncovered) : eyeTaken;
+  const brows = { rightBrow: taking.right, leftBrow: taking.left };
+  if (known && Math.min(taking.right, taking.left) === 0) {
+    const [rightBrow, leftBrow] = [at(OUTLINES.rightBrow), at(OUTLINES.leftBrow)];
+    if (eyesBare(known, (rightBrow.alike + leftBrow.alike) / 2)) {
+      brows.rightBrow = Math.max(taking.right, right.uncovered * rightBrow.uncovered);
+      brows.leftBrow = Math.max(taking.left, left.uncovered * leftBrow.uncovered);
+    }
+  }
   return {
     mouth: mouth.uncovered * taken(SEEN.mouth, mouth.alike),
     nose: nose.uncovered * taken(SEEN.nose, nose.alike),
     ...taking,
-    rightBrow: browTaken(right, rightBrow, taking.right),
-    leftBrow: browTaken(left, leftBrow, taking.left),
+    ...brows,
   };
 }
 
