@@ -7,6 +7,7 @@ import { FaceFinder } from './face-finder.ts';
 import { cropsOf, type Face } from './face-mesh.ts';
 import { FACE_OVAL, LIPS_OUTER, NOSE_BRIDGE } from './face-regions.ts';
 import { openSession } from './models/session.ts';
+import { toCrop } from './picture.ts';
 import type { Plane } from './plane/plane.ts';
 
 const MEDIA = join(import.meta.dirname, '..', '..', 'media');
@@ -78,6 +79,22 @@ describe('what covers a face', () => {
     expect(coveredShare(cover, face, FACE_OVAL)).toBeLessThan(0.3);
     const bare = await portrait('astronaut.png');
     expect(showsFrame(await coverOf(bare.picture, bare.face), bare.face)).toBe(false);
+  });
+
+  it('may be a thick frame, but not what hides most of what is around the eyes', async () => {
+    const { face } = await portrait('astronaut.png');
+    const SIZE = 96;
+    const middle = toCrop(
+      coverCrop(face),
+      face.points[3 * 168] as number,
+      face.points[3 * 168 + 1] as number,
+    ).x;
+    const shown = (right: number, left = right): boolean => {
+      const data = Float32Array.from({ length: SIZE * SIZE }, (_, i) => (i % SIZE < middle ? right : left));
+      return showsFrame({ width: SIZE, height: SIZE, data }, face);
+    };
+    expect([0.03, 0.3, 0.57, 0.7].map((share) => shown(share))).toEqual([false, true, true, false]);
+    expect([shown(0.2, 0.57), shown(0.57, 0.2), shown(0.2, 0.45)]).toEqual([false, false, true]);
   });
 
   it('is nothing outside of its crop', async () => {

@@ -14,6 +14,9 @@ const TIP = 4;
 /** Shares of the bridge of the nose, of the area of each lens (least and most) and of each eye by which a frame is told. */
 const BRIDGE = 0.05;
 const LENS = [0.06, 0.52] as const;
+/** Greatest share of a lens where the other has at least so much of it: a thick frame covers both alike. */
+const THICK = 0.62;
+const BOTH = 0.65;
 const EYE = 0.75;
 
 /** Probabilities below which nothing covers a pixel, and from which something covers all of it. */
@@ -73,7 +76,9 @@ export function showsFrame(cover: Plane, face: Face): boolean {
   const share = (outline: readonly number[]): number => coveredShare(cover, face, outline);
   if (Math.max(share(RIGHT_EYE), share(LEFT_EYE)) > EYE) return false;
   const lenses = [share(RIGHT_LENS), share(LEFT_LENS)] as const;
-  return share(NOSE_BRIDGE) > BRIDGE && Math.min(...lenses) > LENS[0] && Math.max(...lenses) < LENS[1];
+  const [least, greatest] = [Math.min(...lenses), Math.max(...lenses)];
+  const most = least > BOTH * greatest ? THICK : LENS[1];
+  return share(NOSE_BRIDGE) > BRIDGE && least > LENS[0] && greatest < most;
 }
 
 /** Returns what covers a face together with a frame, which reaches down to the tip of the nose at most. */

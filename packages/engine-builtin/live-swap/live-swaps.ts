@@ -5,7 +5,7 @@ import type { Plane } from '@semblance/vision/plane/plane';
 import { frontalness, JawMean } from '../swap/jaw.ts';
 import { cutOut } from '../video-swap/cut-out.ts';
 import { changedBox, drawFace, GAIN_LIMITS } from '../video-swap/draw.ts';
-import { type FrameEyes, FrameEyesReader } from '../video-swap/frame-eyes.ts';
+import { type FrameEyes, FrameEyesReader, filmedEyes } from '../video-swap/frame-eyes.ts';
 import { type Frame, placed } from '../video-swap/frame-part.ts';
 import { alike, type Look, lookOf, moved, patchWidth } from '../video-swap/keys.ts';
 import { cropsOfFrame } from '../video-swap/mesh-crop.ts';
@@ -127,7 +127,7 @@ export class LiveSwaps {
       const patch = fits ? known.patch : patchWidth(face.width);
       const cover = await this.#coverOf(frame, face);
       const texture = makeTexture(
-        { frame, face, color: JPEG_COLORS, cover, blinking: eyes.closed },
+        { frame, face, color: JPEG_COLORS, cover, filmed: filmedEyes(eyes) },
         this.#prepared(patch),
       );
       const times = { sinceMs: ms, lookedMs: ms, analysedMs: ms };
@@ -161,8 +161,8 @@ export class LiveSwaps {
       const part = cutOut(frame, face);
       const cover = await this.#coverOf(frame, face);
       const { points } = placed(face, -part.x, -part.y, 1);
-      const blinking = shown.eyes.closed;
-      const work = { frame: part.frame, points, cover, blinking, textureWidth: patch, color: JPEG_COLORS };
+      const filmed = filmedEyes(shown.eyes);
+      const work = { frame: part.frame, points, cover, filmed, textureWidth: patch, color: JPEG_COLORS };
       shown.next = { look, patch, texture: await this.#beside.analyse(this.#render, work) };
     } catch (error) {
       // The light stays as it was and is analysed again; the log has the reason.

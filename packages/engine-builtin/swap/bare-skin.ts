@@ -21,14 +21,19 @@ const HIDDEN = 0.3;
 /**
  * Returns the target with its features painted over by the skin around them, so that none shows through, and with
  * them what moved with the face but is in front of it: the frame itself stays where it is.
+ * @param remnants 1 where features reach beyond their mesh
  */
-export function withoutFeatures(own: Channels, share: Plane, parts: SkinSeen): Channels {
+export function withoutFeatures(
+  own: Channels,
+  { share, remnants }: { readonly share: Plane; readonly remnants: Plane },
+  parts: SkinSeen,
+): Channels {
   const { dark, covered } = parts;
   const moved = movedCover(parts);
   const bare = plane(share.width, share.height);
   for (let i = 0; i < bare.data.length; i++)
     bare.data[i] =
-      (1 - smoothstep(0.02, 0.2, dark.data[i] as number)) *
+      (1 - smoothstep(0.02, 0.2, Math.max(dark.data[i] as number, remnants.data[i] as number))) *
       (1 - smoothstep(0, HIDDEN, Math.max(covered.data[i] as number, moved.data[i] as number)));
   const smooth = filled(own, bare);
   return own.map((channel, c) => {
@@ -36,7 +41,11 @@ export function withoutFeatures(own: Channels, share: Plane, parts: SkinSeen): C
     for (let i = 0; i < out.data.length; i++) {
       const here = channel.data[i] as number;
       const feature = smoothstep(0.1, 0.6, dark.data[i] as number) * (share.data[i] as number);
-      const gone = Math.max(feature, smoothstep(0, HIDDEN, moved.data[i] as number));
+      const gone = Math.max(
+        feature,
+        remnants.data[i] as number,
+        smoothstep(0, HIDDEN, moved.data[i] as number),
+      );
       out.data[i] = here + gone * (((smooth[c] as Plane).data[i] as number) - here);
     }
     return out;

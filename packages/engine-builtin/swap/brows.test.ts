@@ -56,6 +56,30 @@ function darker(one: Picture, other: Picture, { face }: Portrait): number {
   return sum / count;
 }
 
+describe('a brow of a film', () => {
+  /** Returns the share of a source on a brow that is `enlarged` so many times. */
+  function shareOf(enlarged: number, options: Parameters<typeof planSwap>[3] = {}): number {
+    const { picture, face } = astronaut;
+    const prepared = prepareSource(professor.picture, professor.face, face.width);
+    const source = { ...prepared, resolved: face.width / enlarged };
+    const { skin, mixed } = planSwap(picture, face, source, options);
+    return sample(skin.share, mixed[105 * 2] as number, mixed[105 * 2 + 1] as number);
+  }
+
+  it("shows none of the frame's own brow, which moves, though the source lacks detail", () => {
+    const { gaze } = prepareSource(professor.picture, professor.face, astronaut.face.width);
+    const filmed = { blinking: [0, 0], usual: [1, 1] } as const;
+    expect(shareOf(1.6)).toBeLessThan(0.6);
+    expect(shareOf(1.6, { filmed, gaze })).toBeGreaterThan(0.95);
+  });
+
+  it('is as blurred in a frame that is analysed at half its size', () => {
+    expect(shareOf(1)).toBeGreaterThan(0.9);
+    expect(shareOf(1, { step: 2 })).toBe(shareOf(2));
+    expect(shareOf(2)).toBe(0);
+  });
+});
+
 describe('brows of a source', () => {
   it('are free unless hair hangs over more than their ends', () => {
     const { width } = professor.face;

@@ -1,5 +1,5 @@
 import { LEFT_BROW, RIGHT_BROW } from '@semblance/vision/face-regions';
-import { fillPolygon, grow, type Plane, plane, smoothstep } from '@semblance/vision/plane/plane';
+import { blur, fillPolygon, grow, type Plane, plane, smoothstep } from '@semblance/vision/plane/plane';
 import { convexHull } from './convex-hull.ts';
 
 /** Ratios of soft brows to those they replace, in darkness, up to which none and from which all of them is taken. */
@@ -11,6 +11,15 @@ const RING = [0.025, 0.06] as const;
 const TAILS: readonly number[] = [46, 70, 276, 300];
 /** Share of that ring, as the root mean square of both brows, from which a fringe hangs over them. */
 const UNDER_HAIR = 0.315;
+
+/** Distance to which brows move up and down beside their mesh, as a share of the face width, and softness of its end. */
+const MOVES = 0.1;
+const MOVES_SOFT = 0.02;
+
+/** Returns 1 where the brows of a mesh may lie in other frames of a film. */
+export function browReach(points: Float32Array, size: Plane, faceWidth: number): Plane {
+  return blur(grow(browsOf(points, size), MOVES * faceWidth), MOVES_SOFT * faceWidth);
+}
 
 /** Returns 1 on the brows of a mesh. */
 function browsOf(points: Float32Array, size: Plane): Plane {

@@ -35,6 +35,12 @@ describe('glasses', () => {
     expect(wearsGlasses(zones, unlike(3, crossed.slice(1)), skin)).toBe(false);
   });
 
+  it('may be thin and clear on a face that is a little unlike itself', () => {
+    const [face, frame] = [unlike(6, [skin]), unlike(7, crossed)];
+    const both = { ...face, data: face.data.map((value, i) => Math.max(value, frame.data[i] as number)) };
+    expect(wearsGlasses(zones, both, skin)).toBe(true);
+  });
+
   it('are not what is unlike skin all over the face: noise in the dark, cracks of a painting', () => {
     for (const every of [2, 3, 5, 7]) expect(wearsGlasses(zones, unlike(every, [skin]), skin)).toBe(false);
   });

@@ -263,5 +263,5 @@ export function wearsGlasses(zones: FaceZones, distance: Plane, skin: Plane): bo
   const temples = [share(zones.rightTemple), share(zones.leftTemple)] as const;
   // Noise, shadows and cracked paint are unlike skin all over a face; a frame is unlike skin only where it lies.
   const usual = share(skin);
-  return bridge > Math.max(0.12, 1.7 * usual) && Math.min(...temples) > 0.08 && Math.max(...temples) > 0.15;
+  return bridge > Math.max(0.12, 1.6 * usual) && Math.min(...temples) > 0.08 && Math.max(...temples) > 0.15;
 }

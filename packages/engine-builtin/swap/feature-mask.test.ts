@@ -1,6 +1,6 @@
 import { openPortraits } from '@semblance/testkit/engine-builtin/portraits';
 import { ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
-import { LEFT_BROW, LEFT_EYE, LIPS_OUTER } from '@semblance/vision/face-regions';
+import { LEFT_BROW, LEFT_EYE, LIPS_OUTER, RIGHT_BROW } from '@semblance/vision/face-regions';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { featureMask, type Wearing } from './feature-mask.ts';
 import { ALL_SHOWN } from './shown-features.ts';
@@ -60,7 +60,14 @@ describe('featureMask', () => {
     expect(all(at([17, 84, 314], plain, masked), 0)).toBe(true);
     expect(at([4], plain, masked)).toEqual([0.5]);
     expect(all(at([...LEFT_EYE, ...LEFT_BROW], plain, masked), 1)).toBe(true);
-    expect(all(at(LEFT_EYE, plain, { ...ALL_SHOWN, left: 0 }), 0)).toBe(true);
+    expect(all(at(LEFT_EYE, plain, { ...ALL_SHOWN, left: 0, leftBrow: 0 }), 0)).toBe(true);
+  });
+
+  it('takes brows without the eyes below them', () => {
+    const glance = { ...ALL_SHOWN, right: 0, left: 0 };
+    expect(all(at([...LEFT_BROW, ...RIGHT_BROW], plain, glance), 1)).toBe(true);
+    expect(all(at([145, 374], plain, glance), 0)).toBe(true);
+    expect(all(at(LEFT_BROW, { ...plain, glasses: true }, glance), 0)).toBe(true);
   });
 
   it('leaves a beard whole, as surely as there is one', () => {

@@ -17,9 +17,10 @@ const NOSTRIL_EDGE = [60, 290, 20, 250, 94] as const;
 
 /** Widths by which the features are grown, as shares of the face width: what belongs to them lies around them. */
 const GROWN = 0.08;
-/** The same where hair or a frame lies close by, and around eyes without their brows. */
+/** The same where hair or a frame lies close by, around eyes without their brows, and around brows without their eyes. */
 const TIGHT = 0.02;
 const LIDS = 0.04;
+const BROW = 0.04;
 
 export interface Wearing {
   /** Whether the source wears glasses. */
@@ -66,16 +67,15 @@ export function featureMask(
     if (beard < 1) add(draw(group, GROWN), share * (1 - beard));
     if (beard > 0) add(draw(bare, TIGHT), share);
   }
-  for (const [eye, brow, share] of [
-    [RIGHT_EYE, RIGHT_BROW, shown.right],
-    [LEFT_EYE, LEFT_BROW, shown.left],
+  for (const [eye, brow, share, browShown] of [
+    [RIGHT_EYE, RIGHT_BROW, shown.right, shown.rightBrow],
+    [LEFT_EYE, LEFT_BROW, shown.left, shown.leftBrow],
   ] as const) {
-    if (share === 0) continue;
-    if (glasses) add(draw(eye, TIGHT), share);
-    else {
-      if (brows > 0) add(draw([...eye, ...brow], GROWN), share * brows);
-      if (brows < 1) add(draw(eye, LIDS), share);
-    }
+    const browShare = glasses ? 0 : brows * browShown;
+    const both = Math.min(share, browShare);
+    if (both > 0) add(draw([...eye, ...brow], GROWN), both);
+    if (share > both) add(draw(eye, glasses ? TIGHT : LIDS), share);
+    if (browShare > both) add(draw(brow, BROW), browShare);
   }
   return out;
 }

@@ -202,8 +202,9 @@ export function mixShape(
   share = shown.mouth;
   shapeLips(target, posed, set);
   for (const [side, brow] of [RIGHT_BROW, LEFT_BROW].entries()) {
+    share = browsMove ? (side === 0 ? shown.rightBrow : shown.leftBrow) : 0;
+    for (const index of brow) set(index, dx(index), dy(index));
     share = side === 0 ? shown.right : shown.left;
-    for (const index of brow) set(index, browsMove ? dx(index) : 0, browsMove ? dy(index) : 0);
     shapeEye(target, posed, EYES[side] as (typeof EYES)[number], set);
   }
   relax(move, fixed);

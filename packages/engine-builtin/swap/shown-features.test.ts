@@ -59,6 +59,8 @@ describe('shownFeatures', () => {
       nose: 0,
       right: 0,
       left: 0,
+      rightBrow: 0,
+      leftBrow: 0,
     });
   });
 
@@ -78,7 +80,43 @@ describe('shownFeatures', () => {
     expect(eyes({ own: shut, other: open })).toEqual([0, 0]);
     expect(eyes({ own: open, other: shut })).toEqual([0, 0]);
     expect(eyes({ own: one, other: open })).toEqual([0, 0]);
-    expect(eyes({ own: shut, other: open, blinking: [1, 1] })).toEqual([1, 1]);
+    expect(eyes({ own: shut, other: open, filmed: { blinking: [1, 1], usual: [0, 0] } })).toEqual([1, 1]);
+  });
+
+  describe('of a face that glances aside', () => {
+    const straight: Gaze = { aside: 0, sure: 1, seen: [1, 1], shut: [0, 0] };
+    const glance: Gaze = { aside: 0.3, sure: 0, seen: [0, 0.6], shut: [0, 0] };
+
+    /** Returns what is taken of another face whose eyes are not like the own. */
+    function taken(eyes: EyesKnown, front?: (front: Plane) => void): number[] {
+      const { picture, face } = target;
+      const noise = plane(picture.width, picture.height);
+      for (let i = 0; i < noise.data.length; i++) noise.data[i] = (i * 7919) % 13;
+      const free = plane(picture.width, picture.height, 1);
+      const known = { free, front: plane(picture.width, picture.height), eyes };
+      front?.(known.front);
+      const points = flatten(face.points);
+      const shown = shownFeatures(brightness(picture), noise, known, points, face.width);
+      return [shown.right, shown.left, shown.rightBrow, shown.leftBrow];
+    }
+
+    it('takes the brows without the eyes', () => {
+      expect(taken({ own: glance, other: straight })).toEqual([0, 0, 1, 1]);
+    });
+
+    it('takes no brows over what may be dark lenses, nor where something covers them', () => {
+      expect(taken({ own: UNKNOWN_GAZE, other: straight })).toEqual([0, 0, 0, 0]);
+      const covered = taken({ own: glance, other: straight }, (front) => front.data.fill(1));
+      expect(covered).toEqual([0, 0, 0, 0]);
+    });
+
+    it('takes the eyes, too, in a film in which the irises are usually seen', () => {
+      const filmed = { blinking: [0, 0], usual: [1, 1] } as const;
+      expect(taken({ own: glance, other: straight, filmed })).toEqual([1, 1, 1, 1]);
+      expect(taken({ own: { ...UNKNOWN_GAZE, shut: [1, 1] }, other: straight, filmed })).toEqual([
+        1, 1, 1, 1,
+      ]);
+    });
   });
 
   it('finds the features of two people', () => {

@@ -1,19 +1,47 @@
-import { LEFT_EYE, LIPS_OUTER, NOSE_BASE, RIGHT_EYE } from '@semblance/vision/face-regions';
+import {
+  LEFT_BROW,
+  LEFT_EYE,
+  LIPS_OUTER,
+  NOSE_BASE,
+  RIGHT_BROW,
+  RIGHT_EYE,
+} from '@semblance/vision/face-regions';
 import type { Gaze } from '@semblance/vision/gaze';
 import { fillPolygon, grow, type Plane, plane } from '@semblance/vision/plane/plane';
 import { convexHull } from './convex-hull.ts';
 
-/** How surely both faces show each feature, 0–1; right and left are the eyes with their brows. */
+/** How surely both faces show each feature, 0–1; right and left are the eyes. */
 export interface ShownFeatures {
   readonly mouth: number;
   readonly nose: number;
   readonly right: number;
   readonly left: number;
+  readonly rightBrow: number;
+  readonly leftBrow: number;
 }
 
-export const ALL_SHOWN: ShownFeatures = { mouth: 1, nose: 1, right: 1, left: 1 };
+export const ALL_SHOWN: ShownFeatures = { mouth: 1, nose: 1, right: 1, left: 1, rightBrow: 1, leftBrow: 1 };
 
-const OUTLINES = { mouth: LIPS_OUTER, nose: NOSE_BASE, right: RIGHT_EYE, left: LEFT_EYE } as const;
+/** Returns a value for each feature. */
+export function eachFeature(value: (feature: keyof ShownFeatures) => number): ShownFeatures {
+  return {
+    mouth: value('mouth'),
+    nose: value('nose'),
+    right: value('right'),
+    left: value('left'),
+    rightBrow: value('rightBrow'),
+    leftBrow: value('leftBrow'),
+  };
+}
+
+const OUTLINES = {
+  mouth: LIPS_OUTER,
+  nose: NOSE_BASE,
+  right: RIGHT_EYE,
+  left: LEFT_EYE,
+  rightBrow: RIGHT_BROW,
+  leftBrow: LEFT_BROW,
+} as const;
 /** Width by which the outlines are grown, as a share of the face width. */
 const GROWN = 0.03;
 /** Correlations below which a feature is hidden, and from which it is seen. */
@@ -24,6 +52,10 @@ const COVERED = 0.5;
 const ALIKE = 0.3;
 /** What irises that are found on both faces count as, beside a correlation. */
 const IRISES = 0.3;
+/** How surely an iris must be found to be one. */
+const IRIS = 0.5;
+/** Correlation of both faces' brows from which bare brows lie over shut eyes and not a dark lens. */
+const BROWS = 0.3;
 /** How surely an eye must be shut to be one. */
 const SHUT = 0.5;
 
@@ -39,15 +71,23 @@ const WINK = 0.8;
 export interface EyesKnown {
   readonly own: Gaze;
   readonly other: Gaze;
-  /** How far the first face's right and left eye are closed for a moment only, 0–1, as in a blink. */
-  readonly blinking?: readonly [number, number] | undefined;
+  readonly filmed?: FilmedEyes | undefined;
+}
+
+/** What the frames of a film tell of a face's eyes. Values are of the right and the left eye. */
+export interface FilmedEyes {
+  /** How far they are closed for a moment only, 0–1, as in a blink. */
+  readonly blinking: readonly [number, number];
+  /** How surely their irises are usually seen, 0–1. */
+  readonly usual: readonly [number, number];
 }
 
 /**
  * Compares the features of two faces that lie over each other. Mouths, noses and eyes of different people have the
  * same dark and bright places, while a mask, a hand or dark glasses has none of them there. So a feature with a low
  * correlation is hidden on one of the faces. A feature is taken or not: half of one eye and half of another make none.
- * Nor are open eyes put where the first face's are shut.
+ * Nor are open eyes put where the first face's are shut. Brows are taken beside eyes that stay, too, where neither is
+ * covered.
  * @param own detail of one face's brightness on the work grid; `other` is that of the other face
  * @param free 1 where nothing is known to be in front of either face, such as a frame; `front` is what the network
  * finds in front of either; `eyes` what is known of the eyes
@@ -80,13 +120,29 @@ export function shownFeatures(
   const [mouth, nose, right, left] = (['mouth', 'nose', 'right', 'left'] as const).map((name) =>
     at(OUTLINES[name]),
   ) as [Seen, Seen, Seen, Seen];
-  const [first, second] = eyesTaken([right, left], front ? eyes : undefined, winkOf(points));
+  const known = front ? eyes : undefined;
+  const [first, second] = eyesTaken([right, left], known, winkOf(points));
+  const taking = { right: right.uncovered * first, left: left.uncovered * second };
+  const brows = { rightBrow: taking.right, leftBrow: taking.left };
+  if (known && Math.min(taking.right, taking.left) === 0) {
+    const [rightBrow, leftBrow] = [at(OUTLINES.rightBrow), at(OUTLINES.leftBrow)];
+    if (eyesBare(known, (rightBrow.alike + leftBrow.alike) / 2)) {
+      brows.rightBrow = Math.max(taking.right, right.uncovered * rightBrow.uncovered);
+      brows.leftBrow = Math.max(taking.left, left.uncovered * leftBrow.uncovered);
+    }
+  }
   return {
     mouth: mouth.uncovered * taken(SEEN.mouth, mouth.alike),
     nose: nose.uncovered * taken(SEEN.nose, nose.alike),
-    right: right.uncovered * first,
-    left: left.uncovered * second,
+    ...taking,
+    ...brows,
   };
+}
+
+/** Returns whether nothing that the network misses, such as dark lenses, can lie over the eyes of either face. */
+function eyesBare({ own, other, filmed }: EyesKnown, browsAlike: number): boolean {
+  const seen = (gaze: Gaze, usual: readonly number[] = []) => Math.max(...gaze.seen, ...usual) > IRIS;
+  return browsAlike > BROWS || (seen(own, filmed?.usual) && seen(other));
 }
 
 /** Returns 1 when a value is beyond the middle of an interval, else 0. */
@@ -100,10 +156,13 @@ function eyesTaken(
   eyes: EyesKnown | undefined,
   wink: boolean,
 ): readonly [number, number] {
-  const found = ([0, 1] as const).map(
-    (side) => (seen[side] as Seen).alike + (eyes ? IRISES * eyes.own.seen[side] * eyes.other.seen[side] : 0),
+  const irises = ([0, 1] as const).map((side) =>
+    eyes ? Math.max(eyes.own.seen[side], eyes.filmed?.usual[side] ?? 0) * eyes.other.seen[side] : 0,
   ) as [number, number];
-  const both = taken(SEEN.eye, (found[0] + found[1]) / 2);
+  const found = ([0, 1] as const).map((side) => seen[side].alike + IRISES * irises[side]) as [number, number];
+  // Where a film's face looks, and whether it blinks, is seen in each frame.
+  const surely = eyes?.filmed && Math.min(...irises) > IRIS;
+  const both = surely ? 1 : taken(SEEN.eye, (found[0] + found[1]) / 2);
   if (!eyes) {
     const equal = Math.abs(seen[0].alike - seen[1].alike) < ALIKE;
     return equal ? [both, both] : [taken(SEEN.eye, found[0]), taken(SEEN.eye, found[1])];
@@ -111,7 +170,9 @@ function eyesTaken(
   // A second face that shuts an eye has no pair of eyes to give.
   if (Math.max(...eyes.other.shut) > SHUT) return [0, 0];
   const shut = ([0, 1] as const).map(
-    (side) => eyes.own.shut[side] > SHUT && (eyes.blinking?.[side] ?? 0) < SHUT,
+    (side) =>
+      eyes.own.shut[side] > SHUT &&
+      Math.max(eyes.filmed?.blinking[side] ?? 0, eyes.filmed?.usual[side] ?? 0) < SHUT,
   );
   if (!shut[0] && !shut[1]) {
     const covered = seen.map(({ uncovered }) => uncovered === 0);

@@ -3,11 +3,13 @@ import { blur, type Plane, plane, sample, shrinkPlane, smoothstep } from '@sembl
 import type { WarpMap } from '@semblance/vision/plane/warp-map';
 import { type Lighting, litSource, ownPixels } from './aligned.ts';
 import { difference, withoutFeatures } from './bare-skin.ts';
-import { browsTaken } from './brows.ts';
+import { browReach, browsTaken } from './brows.ts';
 import { eyeTone } from './eye-tone.ts';
 import { featureMask, type Wearing } from './feature-mask.ts';
 import { type Channels, luma } from './light.ts';
+import { noseTone } from './nose-tone.ts';
 import { withOwnDetail } from './own-detail.ts';
+import { remnantsOf } from './remnants.ts';
 import { COARSE_SCALES, COARSENESS, FINE_SCALES, type Masks, masksOf } from './scale-masks.ts';
 import { type EyesKnown, type ShownFeatures, shownFeatures } from './shown-features.ts';
 import type { SourceFace } from './source-face.ts';
@@ -15,12 +17,14 @@ import type { SkinBlend } from './swap-plan.ts';
 
 /** What {@link blendSkin} needs, all on the work grid. */
 export interface SkinBlendParts extends Lighting {
-  /** Width of the target's face in pixels of its picture. */
+  /** Width of the target's face in the pixels that it is drawn with. */
   readonly targetWidth: number;
   readonly own: WarpMap;
   /** x and y of each mesh point, stride 2. */
   readonly points: Float32Array;
   readonly wearing: Omit<Wearing, 'brows'>;
+  /** How surely the target wears a beard, 0–1. */
+  readonly ownBeard: number;
   /** Share of each feature that is taken; undefined: it is to be found out. */
   readonly features: ShownFeatures | undefined;
   /** Share of each pixel that must stay the target's because the source does not show it. */
@@ -75,7 +79,11 @@ export function blendSkin(
 ): SkinBlend {
   const own = ownPixels(target, parts.own);
   const plain = litSource(source, parts, own);
-  const toned = eyeTone(own, plain, parts.points, faceWidth);
+  const [eyes, nose] = [eyeTone, noseTone].map((tone) => tone(own, plain, parts.points, faceWidth)) as [
+    Channels,
+    Channels,
+  ];
+  const toned = eyes.map((channel, c) => sum(channel, nose[c] as Plane)) as unknown as Channels;
   const lit = plain.map((channel, c) => sum(channel, toned[c] as Plane)) as unknown as Channels;
   const enlargement = parts.targetWidth / source.resolved;
   const missing = smoothstep(ENLARGED[0], ENLARGED[1], enlargement);
@@ -103,7 +111,9 @@ export function blendSkin(
     share.data[i] = (share.data[i] as number) * (1 - (parts.keep.data[i] as number)) * free;
   }
   const masks = masksOf(share, parts.eyes, faceWidth);
-  const bare = withoutFeatures(own, share, parts);
+  const old = { ...parts, features, brows: parts.wearing.glasses ? 0 : brows, beard: parts.ownBeard, share };
+  const remnants = remnantsOf(own, old, faceWidth);
+  const bare = withoutFeatures(own, { share, remnants }, parts);
   const detail = skinDetail(bands, parts, { share, likeness: source.likeness });
   const apart = difference(other, bare, parts);
   const correction = [0, 1, 2].map((c) => {
@@ -125,7 +135,8 @@ export function blendSkin(
   const blend = { share: free, sharpness, features, correction: correction as unknown as Channels };
   if (missing === 0) return blend;
   const scale = (RESOLVED * faceWidth) / source.resolved;
-  return withOwnDetail(blend, { own, lit: plain }, { missing, scale, eyes: parts.eyes, blobs });
+  const moving = parts.looks?.filmed && browReach(parts.points, share, faceWidth);
+  return withOwnDetail(blend, { own, lit: plain }, { missing, scale, eyes: parts.eyes, blobs, moving });
 }
 
 function sum(a: Plane, b: Plane): Plane {

@@ -4,7 +4,7 @@ import { cropsOf, type Face, POINTS } from '@semblance/vision/face-mesh';
 import { FACE_OVAL } from '@semblance/vision/face-regions';
 import { type Gaze, gazeOf } from '@semblance/vision/gaze';
 import { cropRgb } from '@semblance/vision/picture';
-import { blur, distanceInside, type Plane, plane, sample, smoothstep } from '@semblance/vision/plane/plane';
+import { blur, distanceInside, type Plane, plane, smoothstep } from '@semblance/vision/plane/plane';
 import { withScratch } from '@semblance/vision/plane/scratch';
 import { drawTriangles, emptyMap, MOUTH_TRIANGLES } from '@semblance/vision/plane/warp-map';
 import { beardOf } from './beard.ts';
@@ -12,15 +12,14 @@ import { compareLight } from './compare-light.ts';
 import { compose } from './compose.ts';
 import { faceZones, plainSkin } from './face-zones.ts';
 import { withForehead } from './forehead.ts';
-import { frontalness, jawMoves } from './jaw.ts';
 import { coloursOf, withLipEdge } from './lip-edge.ts';
 import { withoutLipstick } from './lipstick.ts';
 import { mouthInside, openingOf } from './mouth-inside.ts';
-import { insideJaw, jawBox, moveJaw } from './move-jaw.ts';
 import { sourceNoise, targetNoise } from './noise.ts';
+import { takeJaw } from './picture-jaw.ts';
 import { calmRedEyes } from './red-eyes.ts';
 import { mixShape } from './shape.ts';
-import { ALL_SHOWN, type ShownFeatures } from './shown-features.ts';
+import { ALL_SHOWN, type FilmedEyes, type ShownFeatures } from './shown-features.ts';
 import { blendSkin } from './skin-blend.ts';
 import { flatten, type SourceFace } from './source-face.ts';
 import { frontOfEither, sourceShown } from './source-on-grid.ts';
@@ -28,7 +27,7 @@ import type { Grain, SwapPlan } from './swap-plan.ts';
 import { frontOf, targetCover, type WorkGrid } from './target-cover.ts';
 import { findTone } from './tone.ts';
 import { gazeShift, turnEyes } from './turn-eyes.ts';
-import { turnedAway } from './turned-away.ts';
+import { foldsOf, turnedAway } from './turned-away.ts';
 
 /** Face width on the work grid, in pixels. Larger faces are analysed at this width and composed at their own. */
 const WORK_WIDTH = 120;
@@ -53,6 +52,8 @@ const TURNED_AWAY = [0.12, 0.2] as const;
 /** Largest amplitude that counts as noise: in standard deviations of it, and in levels. */
 const NOISE_LIMIT = 2;
 const MOST_GRAIN = 10;
+
+const EYES_KEPT = { right: 0, left: 0, rightBrow: 0, leftBrow: 0 } as const;
 
 /** Times of the parts of one swap, in ms. */
 export type SwapTimes = Record<string, number>;
@@ -94,37 +95,13 @@ export function swapFace(
 }
 
 /**
- * Gives the jaw the source's proportions, except where something covers it, and in a picture that is transparent
- * there: the colours of what nobody sees would be drawn beside the jaw.
- */
-function takeJaw(picture: Picture, face: Face, source: SourceFace, { alpha, skin, ...grid }: SwapPlan): void {
-  const share = frontalness(face) * skin.features.mouth;
-  if (share === 0 || !opaque(picture, jawBox(face))) return;
-  const moves = jawMoves(face, source.points).map((move) => move * share);
-  moveJaw([{ ...picture, start: 0, pixels: 1 }], face, picture, moves, (n) => {
-    const { x, y } = insideJaw(face, n);
-    return sample(alpha, (x - grid.originX) / grid.scale, (y - grid.originY) / grid.scale);
-  });
-}
-
-/** Returns whether all pixels of a part of a picture are opaque. */
-function opaque({ data, width, height, channels }: Picture, box: ReturnType<typeof jawBox>): boolean {
-  if (channels % 2 === 1) return true;
-  const most = data instanceof Uint16Array ? 65_535 : 255;
-  const endX = Math.min(width, Math.ceil(box.x + box.width));
-  for (let y = Math.max(0, Math.floor(box.y)); y < Math.min(height, box.y + box.height); y++)
-    for (let x = Math.max(0, Math.floor(box.x)); x < endX; x++)
-      if (data[(y * width + x + 1) * channels - 1] !== most) return false;
-  return true;
-}
-
-/**
  * Plans a swap. Where something is in front of a feature it is planned again without that feature, so that the
  * target stays as it is there.
  * @param cover as of {@link swapFace}
  * @param gaze where the target looks; undefined: it is not known
  * @param turned whether the new eyes look there too; else they look where those of the source do
- * @param blinking how far the right and the left eye are closed for a moment only, 0–1
+ * @param filmed what the frames of a film tell of its eyes
+ * @param step pixels that the swap is drawn with per pixel of the picture, which was made smaller
  * @param known share of each feature that is taken; undefined: it is to be found out
  */
 export function planSwap(
@@ -135,14 +112,16 @@ export function planSwap(
     cover,
     gaze,
     turned = true,
-    blinking,
+    filmed,
+    step = 1,
     lap = () => undefined,
     known,
   }: {
     cover?: Plane | undefined;
     gaze?: Gaze | undefined;
     turned?: boolean;
-    blinking?: readonly [number, number] | undefined;
+    filmed?: FilmedEyes | undefined;
+    step?: number;
     lap?: (name: string) => void;
     known?: ShownFeatures;
   } = {},
@@ -170,7 +149,7 @@ export function planSwap(
   );
   lap('mask');
   // Behind glasses only what is seen through the lenses changes, so that frame, brows and lids stay whole.
-  const shape = framed ? { ...(known ?? ALL_SHOWN), right: 0, left: 0 } : (known ?? ALL_SHOWN);
+  const shape = framed ? { ...(known ?? ALL_SHOWN), ...EYES_KEPT } : (known ?? ALL_SHOWN);
   const mixed = mixShape(points, source.points, faceWidth, shape, source.browsFree);
   const depth = Float32Array.from({ length: POINTS }, (_, i) => points[i * 3 + 2] as number);
   const from = flatten(source.points);
@@ -189,6 +168,7 @@ export function planSwap(
   const inside = distanceInside(zones.face);
   const withinForehead = distanceInside(withForehead(zones, direct, { source, clean }, faceWidth));
   const away = turnedAway(direct, faceWidth);
+  const folds = foldsOf(direct, source.faceWidth / faceWidth);
   const alpha = plane(width, height);
   const keep = plane(width, height);
   const edge = plane(width, height);
@@ -227,31 +207,33 @@ export function planSwap(
     const beside =
       (away.data[i] as number) *
       (1 - smoothstep(TURNED_AWAY[0] * faceWidth, TURNED_AWAY[1] * faceWidth, inside.data[i] as number));
-    keep.data[i] = Math.max(missing, beside);
+    keep.data[i] = Math.max(missing, beside, folds.data[i] as number);
   }
   lap('mask');
   const light = compareLight(target, source, { zones, direct, own, covered, shown, edge, rim }, faceWidth);
   lap('colour');
   const tone = findTone(target);
+  const ownBeard = beardOf(target, flat, faceWidth);
   const skin = blendSkin(
     target,
     source,
     {
-      targetWidth: face.width,
+      targetWidth: face.width * step,
       direct,
       own,
       points: mixed,
       wearing: {
         glasses: source.glasses || framed,
-        beard: Math.max(source.beard, beardOf(target, flat, faceWidth)),
+        beard: Math.max(source.beard, ownBeard),
       },
+      ownBeard,
       features: known,
       keep,
       mouth,
       shown: softShown,
       covered,
       front: frontOfEither(front, source, direct),
-      looks: gaze && { own: gaze, other: source.gaze, blinking },
+      looks: gaze && { own: gaze, other: source.gaze, filmed },
       light,
       tone,
       eyes,
@@ -261,9 +243,8 @@ export function planSwap(
     faceWidth,
   );
   lap('skin');
-  const { mouth: lipsShown, nose, right, left } = skin.features;
-  if (!known && Math.min(lipsShown, nose, right, left) < 1)
-    return planSwap(picture, face, source, { cover, gaze, turned, lap, known: skin.features });
+  if (!known && Math.min(...Object.values(skin.features)) < 1)
+    return planSwap(picture, face, source, { cover, gaze, turned, filmed, step, lap, known: skin.features });
   return {
     ...grid,
     mixed,

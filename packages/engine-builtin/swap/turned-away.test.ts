@@ -1,6 +1,6 @@
 import { emptyMap, type WarpMap } from '@semblance/vision/plane/warp-map';
 import { describe, expect, it } from 'vitest';
-import { turnedAway } from './turned-away.ts';
+import { foldsOf, turnedAway } from './turned-away.ts';
 
 const SIZE = 100;
 
@@ -43,5 +43,26 @@ describe('a side that a source turns away', () => {
 
   it('is none where nothing is known', () => {
     expect(Math.max(...turnedAway(emptyMap(SIZE, SIZE), SIZE).data)).toBe(0);
+  });
+});
+
+describe('a fold', () => {
+  it('is where neighbours show places far apart, and nowhere on an even map', () => {
+    const folds = foldsOf(
+      map((x) => (x < 40 ? x : x + 20)),
+      1,
+    );
+    expect(Math.min(folds.data[middle(39)] as number, folds.data[middle(40)] as number)).toBeGreaterThan(
+      0.85,
+    );
+    expect(Math.max(folds.data[middle(30)] as number, folds.data[middle(50)] as number)).toBe(0);
+    expect(
+      Math.max(
+        ...foldsOf(
+          map((x) => 2 * x),
+          1,
+        ).data,
+      ),
+    ).toBe(0);
   });
 });

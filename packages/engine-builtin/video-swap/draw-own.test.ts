@@ -32,10 +32,11 @@ beforeAll(async () => {
   texture = makeTexture({ frame: { ...frame, data: frame.data.slice() }, face, color: COLOR }, prepared);
 });
 
-function drawn(closed: readonly [number, number], gaze = UNKNOWN_GAZE): Uint8Array {
+function drawn(closed: readonly [number, number], { gaze = UNKNOWN_GAZE, ownEyes = 0 } = {}): Uint8Array {
   const data = frame.data.slice();
   const jaw = new Float32Array(JAW.length * 2);
-  const drawing = { points: face.points, width: face.width, opacity: 1, closed, gaze, jaw, share: 0 };
+  const { points, width } = face;
+  const drawing = { points, width, opacity: 1, closed, ownEyes, gaze, jaw, share: 0 };
   drawFace({ ...frame, data }, { ...drawing, from: texture, to: texture }, COLOR);
   return data;
 }
@@ -53,6 +54,16 @@ function apart(a: Uint8Array, b: Uint8Array, points: readonly number[]): number 
   }
   return sum / count;
 }
+
+describe('eyes that look far aside', () => {
+  it("are the frame's own", () => {
+    const closed = drawn([1, 1]);
+    expect(drawn([0, 0], { ownEyes: 1 })).toEqual(closed);
+    const [none, half] = [drawn([0, 0]), drawn([0, 0], { ownEyes: 0.5 })];
+    for (const eye of [RIGHT_EYE, LEFT_EYE])
+      expect(apart(half, closed, eye) / apart(none, closed, eye)).toBeCloseTo(0.5, 1);
+  });
+});
 
 describe('lids that close over an eye', () => {
   it("are the frame's own, where the new face has open eyes", () => {

@@ -84,12 +84,13 @@ export function drawMouth(layer: OwnLayer, drawn: Drawn, shown: number): void {
 }
 
 /**
- * Draws closing lids from the frame's own pixels, because a face picture with open eyes has none.
- * @param closed how far the right and the left eye are closed, 0–1
+ * Draws eyes with their lids from the frame's own pixels: closing lids, because a face picture with open eyes has none,
+ * and eyes that look far aside.
+ * @param shares of the right and the left eye that are the frame's own, 0–1
  */
-export function drawLids(layer: OwnLayer, drawn: Drawn, closed: readonly [number, number]): void {
+export function drawEyes(layer: OwnLayer, drawn: Drawn, shares: readonly [number, number]): void {
   LIDS.forEach((part, side) => {
-    drawOwn(layer, drawn, part, closed[side] as number);
+    drawOwn(layer, drawn, part, shares[side] as number);
   });
 }
 

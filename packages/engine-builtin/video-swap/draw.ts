@@ -6,11 +6,11 @@ import { drawTriangles, emptyMap, MOUTH_TRIANGLES, type WarpMap } from '@semblan
 import { withLipEdge } from '../swap/lip-edge.ts';
 import { insideJaw, jawBox, moveJaw } from '../swap/move-jaw.ts';
 import { mixShape } from '../swap/shape.ts';
-import type { ShownFeatures } from '../swap/shown-features.ts';
+import { eachFeature, type ShownFeatures } from '../swap/shown-features.ts';
 import { flatten } from '../swap/source-face.ts';
 import { gazeShift, turnEyes } from '../swap/turn-eyes.ts';
 import { coloursBefore, copyOf } from './before.ts';
-import { drawLids, drawMouth, mouthShown } from './draw-own.ts';
+import { drawEyes, drawMouth, mouthShown } from './draw-own.ts';
 import { drawChroma, drawLuma } from './draw-rows.ts';
 import type { FaceDrawing } from './face-drawing.ts';
 import type { Colors, Frame } from './frame-part.ts';
@@ -80,7 +80,8 @@ export function drawFace(frame: Frame, drawing: FaceDrawing, color: Colors): voi
     drawChroma(layer);
     const drawn = { points, mixed, depth, grid, faceWidth };
     drawMouth(layer, drawn, mouthShown(drawing));
-    drawLids(layer, drawn, drawing.closed);
+    const [right, left] = drawing.closed;
+    drawEyes(layer, drawn, [Math.max(right, drawing.ownEyes), Math.max(left, drawing.ownEyes)]);
     takeJaw(frame, drawing, (x, y) => {
       const column = Math.min(grid.width - 1, Math.max(0, Math.round((x - rect.x) / scale)));
       const row = Math.min(grid.height - 1, Math.max(0, Math.round((y - rect.y) / scale)));
@@ -118,7 +119,7 @@ function takeJaw(frame: Frame, drawing: FaceDrawing, shareAt: (x: number, y: num
 /** Returns the share of the source in each feature's shape, between the analysed frames before and after. */
 function shownIn({ from, to, share }: FaceDrawing): ShownFeatures {
   const mix = (of: keyof ShownFeatures): number => from.shape[of] * (1 - share) + to.shape[of] * share;
-  return { mouth: mix('mouth'), nose: mix('nose'), right: mix('right'), left: mix('left') };
+  return eachFeature(mix);
 }
 
 /** Returns the share of the swap at a node of the grid. */

@@ -9,6 +9,8 @@ export interface FaceDrawing {
   readonly opacity: number;
   /** How far the right and the left eye are closed, 0–1. */
   readonly closed: readonly [number, number];
+  /** Share of the frame's own eyes, 0–1. */
+  readonly ownEyes: number;
   /** Where the face of the frame looks. */
   readonly gaze: Gaze;
   /** Moves of its jaw, as of `jawMoves`. */

@@ -2,7 +2,7 @@ import type { VideoFrame, VideoWriter } from '@semblance/media/types';
 import type { FaceFinder } from '@semblance/vision/face-finder';
 import type { Face } from '@semblance/vision/face-mesh';
 import { frontalness, JawMean } from '../swap/jaw.ts';
-import type { ShownFeatures } from '../swap/shown-features.ts';
+import { eachFeature, type FilmedEyes, type ShownFeatures } from '../swap/shown-features.ts';
 import { cutOut } from './cut-out.ts';
 import type { Openness } from './eyelids.ts';
 import { type FrameEyes, FrameEyesReader } from './frame-eyes.ts';
@@ -109,7 +109,7 @@ export class SwapFrames {
     const mean = (of: keyof ShownFeatures) => taken[of] + (here[of] - taken[of]) / (frames + 1);
     this.#taken.set(track, {
       frames: frames + 1,
-      taken: { mouth: mean('mouth'), nose: mean('nose'), right: mean('right'), left: mean('left') },
+      taken: eachFeature(mean),
     });
   }
 
@@ -195,7 +195,9 @@ export class SwapFrames {
           }
         }
         const { closed } = eyes.get(placedFace) as FrameEyes;
-        keys.push(this.#key(frame, face, { look, last, blinking: closed }));
+        // Frames that follow tell of a face that appears with closed eyes.
+        const usual = (this.#readers.get(track) as FrameEyesReader).usual;
+        keys.push(this.#key(frame, face, { look, last, filmed: { blinking: closed, usual } }));
       }
     }
     this.#keys = new Map([...chosen].map(([track, keys]) => [track, keys.at(-1) as Key]));
@@ -205,7 +207,7 @@ export class SwapFrames {
   #key(
     frame: VideoFrame,
     face: Face,
-    { look, last, blinking }: { look: Look; last: Key | undefined; blinking: readonly [number, number] },
+    { look, last, filmed }: { look: Look; last: Key | undefined; filmed: FilmedEyes },
   ): Key {
     const { finder, threads, colors } = this.#options;
     const part = cutOut(frame, face);
@@ -227,7 +229,7 @@ export class SwapFrames {
               frame: part.frame,
               points: placed(face, -part.x, -part.y, 1).points,
               cover: found,
-              blinking,
+              filmed,
               textureWidth: patch,
               color: colors,
             }),

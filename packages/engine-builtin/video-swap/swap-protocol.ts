@@ -1,5 +1,6 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import type { Plane } from '@semblance/vision/plane/plane';
+import type { FilmedEyes } from '../swap/shown-features.ts';
 import type { SourceOptions } from '../swap/source-face.ts';
 import type { FaceDrawing } from './face-drawing.ts';
 import type { Colors, Frame } from './frame-part.ts';
@@ -20,8 +21,7 @@ export interface Analysis {
   readonly points: Float32Array;
   /** What the network finds in front of the face; undefined: it was not asked. */
   readonly cover?: Plane | undefined;
-  /** How far the right and the left eye are closed for a moment, 0–1. */
-  readonly blinking?: readonly [number, number] | undefined;
+  readonly filmed?: FilmedEyes | undefined;
   /** Face width in the requested texture. */
   readonly textureWidth: number;
   readonly color: Colors;

@@ -16,7 +16,7 @@ import { withScratch } from '@semblance/vision/plane/scratch';
 import { drawTriangles, emptyMap, type WarpMap } from '@semblance/vision/plane/warp-map';
 import { LIGHT, readLight } from '../swap/light.ts';
 import { KIND, relight } from '../swap/relight.ts';
-import type { ShownFeatures } from '../swap/shown-features.ts';
+import type { FilmedEyes, ShownFeatures } from '../swap/shown-features.ts';
 import { flatten, type SourceFace } from '../swap/source-face.ts';
 import { planSwap } from '../swap/swap-face.ts';
 import type { Grain, SwapPlan } from '../swap/swap-plan.ts';
@@ -60,15 +60,14 @@ export interface TextureInputs {
   readonly color: Colors;
   /** What the network finds in front of the face; undefined: it was not asked. */
   readonly cover?: Plane | undefined;
-  /** How far the right and the left eye are closed for a moment, 0–1. */
-  readonly blinking?: readonly [number, number] | undefined;
+  readonly filmed?: FilmedEyes | undefined;
 }
 
 /**
  * Analyses a face of a frame completely, as Photo Swap does, and makes the matching texture.
  */
 export function makeTexture(
-  { frame, face, color, cover, blinking }: TextureInputs,
+  { frame, face, color, cover, filmed }: TextureInputs,
   source: SourceFace,
 ): FaceTexture {
   const level = skinLevel(frame, face.points);
@@ -77,7 +76,13 @@ export function makeTexture(
     const local = intoPart(face, part);
     // Each frame that is drawn turns the eyes by itself.
     const gaze = gazeOf(cropsOf(part.picture), local.points);
-    const plan = planSwap(part.picture, local, source, { cover, gaze, turned: false, blinking });
+    const plan = planSwap(part.picture, local, source, {
+      cover,
+      gaze,
+      turned: false,
+      filmed,
+      step: part.step,
+    });
     // A picture at half its size has lost its noise.
     const share = part.step === 1 ? plan.grain.share : Math.max(plan.grain.share, grainOf(face, source));
     const grain = { share, limit: part.step === 1 ? plan.grain.limit : HALVED_LIMIT };

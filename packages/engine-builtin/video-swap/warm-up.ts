@@ -24,10 +24,19 @@ export async function warmUpSwaps(threads: SwapThreads, picture: Picture, face: 
     const [from, to] = [textures[0], textures.at(-1)];
     if (!from || !to) return;
     const gaze = { aside: 0.05, sure: 1, seen: [1, 1], shut: [0, 0] } as const;
-    // A jaw that moves, so that the code which moves it is compiled too.
-    const jaw = new Float32Array(JAW.length * 2).fill(0.01);
-    const closed = [0.5, 0.5] as const;
-    const drawing = { points, width, opacity: 1, closed, gaze, jaw, from, to, share: 0.5 };
+    const drawing = {
+      points,
+      width,
+      opacity: 1,
+      closed: [0.5, 0.5] as const,
+      ownEyes: 0,
+      gaze,
+      // A jaw that moves, so that the code which moves it is compiled too.
+      jaw: new Float32Array(JAW.length * 2).fill(0.01),
+      from,
+      to,
+      share: 0.5,
+    };
     await times(DRAWINGS, () => threads.draw(render, { frame, faces: [drawing], color: COLOR }));
   } finally {
     threads.end(render);
