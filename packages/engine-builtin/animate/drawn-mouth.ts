@@ -9,8 +9,8 @@ const SHORTER = [0, 0.012, 0.004, 0.012, 0.02];
 const LIGHT = [1, 0.97, 0.92, 0.87, 0.82];
 /** Depth of the dark between two teeth, and its width in IOD. */
 const SEAM = { dark: 0.26, width: 0.009 };
-/** Largest visible height of the upper and lower teeth beyond the lips, in IOD (9 and 3 mm at 63 mm). */
-const MAX_SHOWN = { upper: 0.14, lower: 0.03 };
+/** Largest visible height of the upper and lower teeth beyond the lips, in IOD (9 and 2.5 mm at 63 mm). */
+const MAX_SHOWN = { upper: 0.14, lower: 0.04 };
 /** Least visible height of the upper teeth in a wide open mouth (3 mm). */
 const LEAST_SHOWN = 0.05;
 /** Height of the tongue's back over the lower lip: share of the opening, and what it is at most in a wide one. */

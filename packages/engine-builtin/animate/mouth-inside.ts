@@ -15,6 +15,8 @@ const RISE = 0.7;
 const RIM = 0.022;
 const RIM_OF_GAP = 0.3;
 const RIM_LIGHT = 0.72;
+/** How much lips that touch darken the teeth behind them. */
+const SHUT = 0.7;
 /** Distance beside the still's corners within which its inside fades, in IOD. */
 const BESIDE = 0.02;
 /** Height below the upper lip in which it shades the still's own teeth as the mouth opens, in IOD. */
@@ -92,16 +94,18 @@ export class MouthInside {
     // Closed lips of the still hide the edges of the teeth at about its upper lip; open lips show where they are.
     const edge = top.middle + DrawnMouth.shown(restTop.middle + 0.06 - top.middle, gap);
     const width = Math.max(0.1, top.right - top.left);
+    // Beside the corners of a wide open mouth a turned head would show cheeks.
+    const closed = 1 - smoothstep(0.06, 0.16, gap - (restBottom.middle - restTop.middle));
     return (out: Float32Array, ox: number, oy: number, place: Place): number => {
       this.#drawn.upperTeeth(out, place, edge - oy);
-      // When the mouth is almost closed, the still's own line between the lips shows.
-      const restGap = restBottom.at(ox) - restTop.at(ox);
-      const line = 1 - smoothstep(restGap + 0.004, restGap + 0.045, place.gap);
-      // At the corners a frame's pixels lie beside the lips as columns describe them.
-      const depth = Math.min(1, Math.max(0, place.fromTop / place.gap));
-      // The line goes along with the corners: beside them the still shows cheeks.
-      const alongX = restTop.left + ((ox - top.left) / width) * (restTop.right - restTop.left);
-      if (line > 0) this.#mixStill(out, alongX, restTop.at(alongX) + depth * restGap, line);
+      // When the mouth is almost closed, the still's own line between the lips shows, and goes along with the corners.
+      const { gap: gapHere, fromTop } = place;
+      const share = Math.min(1, Math.max(0, (ox - top.left) / width));
+      const x = restTop.left + share * (restTop.right - restTop.left);
+      const restGap = restBottom.at(x) - restTop.at(x);
+      const line = closed * (1 - smoothstep(restGap + 0.004, restGap + 0.045, gapHere));
+      const depth = Math.min(1, Math.max(0, fromTop / gapHere));
+      if (line > 0) this.#mixStill(out, x, restTop.at(x) + depth * restGap, line);
       return 1 - line;
     };
   }
@@ -128,6 +132,8 @@ export class MouthInside {
     // Between the points of the upper teeth the still shows what must not stay on the lower lip.
     const apart = smoothstep(0, 0.03, opened);
     const shaded = 0.3 * smoothstep(0, 0.15, opened);
+    // Between lips that all but touch there is a dark line.
+    const shut = SHUT * (1 - smoothstep(0, 0.8 * restGap, bottom.middle - top.middle));
     return (out: Float32Array, ox: number, oy: number, { across, fromTop, fromBottom }: Place): number => {
       const [from, to] = [teeth.topAt(ox), teeth.bottomAt(ox)];
       // The mesh of the lip may run through the lip itself, whose edge moves with it.
@@ -147,8 +153,8 @@ export class MouthInside {
         const within = Math.max(0, (oy - start) / Math.max(1e-3, end - start));
         const own = fromTop < lip ? restTop.at(ox) + fromTop : from + within * (to - from);
         this.#mixStill(out, ox, own, upper);
-        const shadow = 1 - shaded * upper * (1 - smoothstep(0, SHADOW, fromTop - lip));
-        out[0] = 16 + ((out[0] as number) - 16) * shadow;
+        const shadow = shaded * (1 - smoothstep(0, SHADOW, fromTop - lip));
+        out[0] = 16 + ((out[0] as number) - 16) * (1 - upper * Math.max(shadow, shut));
       }
       return 1 - upper - lower;
     };
