@@ -4,7 +4,7 @@ import type { MouthColours } from './mouth-colours.ts';
 /** Gaps between upper teeth from the middle outwards, in IOD (widths of 8.5, 6.5, 7.5, 7 and 7 mm at 63 mm). */
 const UPPER_GAPS = [0, 0.132, 0.236, 0.352, 0.46, 0.57];
 const LOWER_GAPS = [0, 0.084, 0.175, 0.28, 0.39, 0.5];
-/** By how much each upper tooth is shorter than the middle ones, in IOD, and its light. */
+/** By how much each upper tooth is shorter than the middle ones, in IOD, and the light of each tooth. */
 const SHORTER = [0, 0.012, 0.004, 0.012, 0.02];
 const LIGHT = [1, 0.97, 0.92, 0.87, 0.82];
 /** Depth of the dark between two teeth, and its width in IOD. */
@@ -18,9 +18,8 @@ const TONGUE = { share: 0.63, least: 0.1, more: 0.38 };
 /** Half the width of the tongue as a share of that of the mouth, and that of its groove in IOD. */
 const TONGUE_WIDTH = 0.84;
 const GROOVE = 0.045;
-/** Luma of a tone of flesh as a power of which its colour decreases: dark flesh is redder. */
+/** Power of its luma by which the colour of flesh decreases: dark flesh is redder for its luma. */
 const REDDER = 0.5;
-
 /** Redness of lips against that of skin beyond which they are painted. */
 const PAINTED = 1.25;
 
@@ -55,11 +54,10 @@ export class DrawnMouth {
     this.#skin = light;
     this.#teeth = Math.min(1.2 * light, Math.max(0.87 * light, whites - 16));
     this.#deep = Math.min(0.5 * light, Math.max(0.07 * light, black - 16));
-    const wet = Math.max(0.62 * light, 1.05 * (lips[0] - 16));
-    this.#front = Math.max(this.#deep + 0.2 * light, Math.min(0.8 * light, wet));
+    const wet = Math.max(0.7 * light, 1.05 * (lips[0] - 16));
+    this.#front = Math.max(this.#deep + 0.2 * light, Math.min(0.82 * light, wet));
     // Flesh is redder than skin. Its colour is that of skin and lips, so a grey photograph has a grey mouth.
     const [blue, red] = [skin[1] - 128, skin[2] - 128];
-    // Lips may be painted.
     const pink = Math.min(PAINTED * Math.abs(red), lips[2] - 128);
     this.#flesh = [(0.8 * blue + Math.max(-Math.abs(blue), lips[1] - 128)) / 2, (1.5 * red + 1.1 * pink) / 2];
     this.#enamel = [0.4 * blue, 0.36 * red];
@@ -72,8 +70,8 @@ export class DrawnMouth {
     const share = Math.min(1, Math.max(0, fromBottom / gap));
     // A slightly open mouth gets less light than a wide open one.
     const lit = 0.75 + 0.25 * smoothstep(0.03, 0.2, gap);
-    const corner = 1 - 0.8 * smoothstep(0.35, 1, across);
-    const wall = (0.02 + 0.36 * (1 - smoothstep(0, 0.8, share))) * corner;
+    const corner = 1 - 0.7 * smoothstep(0.35, 1, across);
+    const wall = (0.02 + 0.4 * (1 - smoothstep(0, 0.8, share))) * corner;
     const aside = Math.min(1, across / TONGUE_WIDTH) ** 2;
     const high = Math.min(TONGUE.share * gap, TONGUE.least + TONGUE.more * gap) * Math.sqrt(1 - aside);
     const back = fromBottom / Math.max(1e-3, high);
@@ -103,10 +101,7 @@ export class DrawnMouth {
     this.#enamelInto(out, 0.7 * light * (1 - 0.4 * across), 0.7 * share);
   }
 
-  /**
-   * Mixes in the upper teeth.
-   * @param middle the height of the upper lip in the middle against the teeth's own edge: below it when negative
-   */
+  /** Mixes in the upper teeth. @param edge how far the edge of the middle ones is below the place */
   upperTeeth(out: Float32Array, { x, across, fromTop, gap }: Place, edge: number): void {
     const { light, rounding, shorter } = this.#tooth(x, UPPER_GAPS, 0.014);
     const below = edge - 0.04 * across * across - rounding - shorter;
@@ -143,12 +138,8 @@ export class DrawnMouth {
     // Blur makes a seam wider and less deep.
     const width = Math.hypot(SEAM.width, 1.4 * this.#blur);
     const seam = (SEAM.dark * SEAM.width) / width;
-    const near = 0.5 * smoothstep(0.6, 1, t);
-    const next = Math.min(k + 1, LIGHT.length - 1);
     return {
-      light:
-        mixed(LIGHT[k] as number, LIGHT[next] as number, near) *
-        (1 - seam * Math.exp(-((edge / width) ** 2))),
+      light: (LIGHT[k] as number) * (1 - seam * Math.exp(-((edge / width) ** 2))),
       rounding: round * (2 * t - 1) ** 4,
       shorter: SHORTER[k] as number,
     };

@@ -34,8 +34,8 @@ const EYE_COLUMNS = [
 ] as const;
 /** Share of the places in the eyes that are lighter than what counts as their white: highlights are. */
 const WHITES = 0.2;
-/** Share of what is darker than what counts as the darkest: single pixels say nothing. */
-const DARKEST = 0.006;
+/** Shares of the face's points, and of the pixels of its eyes, that are darker than what counts as its darkest. */
+const DARKEST = { ofFace: 0.01, ofEyes: 0.06 };
 /** What a step has of its height in its steepest pixel, for each inverse pixel of the blur's deviation. */
 const STEEPEST = 0.4;
 const BLUR = [0.5, 3] as const;
@@ -60,7 +60,7 @@ export function mouthColours(still: Planes, { texture }: HeadShape, iod: number)
     skin: meanOf(still, CHEEKS.map(place)),
     lips: meanOf(still, middleHalf(lips, (v) => points[v] as number).map(place)),
     whites: eyes[Math.floor(WHITES * eyes.length)] as number,
-    black: Math.min(ranked(dark, DARKEST), ranked(values, DARKEST)),
+    black: Math.min(ranked(dark, DARKEST.ofFace), ranked(values, DARKEST.ofEyes)),
     grain: grainAround(still.y, CHEEKS.map(place), 0.06 * iod),
     blur: blurOf(values, steps),
   };

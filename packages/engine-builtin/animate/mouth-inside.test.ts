@@ -195,6 +195,15 @@ describe('a mouth that opens further in a still that smiles', () => {
     expect(light(smiling(0.36, { up: -0.08 }))).toBeGreaterThanOrEqual(4);
   });
 
+  it('changes little by little as it opens and closes', () => {
+    const frames = Array.from({ length: 56 }, (_, k) => smiling(0.02 + 0.005 * k));
+    for (const [k, now] of frames.slice(1).entries()) {
+      const before = frames[k] as number[];
+      const change = before.reduce((sum, y, i) => sum + Math.abs(y - (now[i] as number)), 0) / before.length;
+      expect(change).toBeLessThan(20);
+    }
+  });
+
   it('finds its teeth where the mesh takes a part of the lips for the opening', () => {
     const teeth = [Y + 0.02, Y + 0.066] as const;
     const rest = smiling(0.1, { teeth });

@@ -16,7 +16,7 @@ const RIM = 0.022;
 const RIM_OF_GAP = 0.3;
 const RIM_LIGHT = 0.72;
 /** How much lips that touch darken the teeth behind them. */
-const SHUT = 0.7;
+const SHUT = 0.5;
 /** Distance beside the still's corners within which its inside fades, in IOD. */
 const BESIDE = 0.02;
 /** Height below the upper lip in which it shades the still's own teeth as the mouth opens, in IOD. */
@@ -133,7 +133,7 @@ export class MouthInside {
     const apart = smoothstep(0, 0.03, opened);
     const shaded = 0.3 * smoothstep(0, 0.15, opened);
     // Between lips that all but touch there is a dark line.
-    const shut = SHUT * (1 - smoothstep(0, 0.8 * restGap, bottom.middle - top.middle));
+    const shut = SHUT * (1 - smoothstep(0, Math.min(0.045, 0.8 * restGap), bottom.middle - top.middle));
     return (out: Float32Array, ox: number, oy: number, { across, fromTop, fromBottom }: Place): number => {
       const [from, to] = [teeth.topAt(ox), teeth.bottomAt(ox)];
       // The mesh of the lip may run through the lip itself, whose edge moves with it.

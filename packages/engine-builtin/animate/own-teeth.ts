@@ -7,22 +7,25 @@ import { sampleByte } from './raster.ts';
 const OPEN = { teeth: 0.035, inside: 0.08 };
 /** Columns to each side over which the edge of the upper lip is even, though gums are not. */
 const EVEN = 4;
+/** How much longer or shorter than those around it a tooth is, in openings. */
+const POINTED = 0.1;
 /** Columns to each side that count as nearby, and what blur adds to a tooth's height, in IOD. */
 const NEARBY = 3;
 const BEYOND = 0.012;
-/** Share of an opening without teeth that stays with the upper jaw. */
-const UPPER_SHARE = 0.5;
 /** Columns in which teeth are looked for, and steps down each. */
 const COLUMNS = 41;
-const STEPS = 40;
+const STEPS = 52;
+/** How far down teeth are looked for, in openings: the mesh's lower lip may run through them. */
+const DOWN = 1.3;
 /** Share of the columns that must show teeth, and their least height there, in IOD. */
-const WITH_TEETH = 0.4;
-const LEAST_HEIGHT = 0.025;
-/** Share of the places between the lips whose lightest are taken for teeth, and by how much these differ from lips. */
-const LIGHTEST = 0.3;
+const WITH_TEETH = 0.3;
+const LEAST_HEIGHT = 0.018;
+/** Share of the places between the lips, the whitest, that are taken for teeth, and by how much lips are less white. */
+const LIGHTEST = 0.2;
 const DISTINCT = 18;
-/** How much more a difference of colour says than one of luma. */
+/** How much more a difference of colour says than one of luma, and redness of a tooth. */
 const COLOUR = 1.5;
+const RED = 2;
 
 /** The lips of a still at rest, in the plane of its mouth. */
 export interface RestLips {
@@ -40,9 +43,9 @@ export class OwnTeeth {
 
   constructor(lips: RestLips, upper: Float32Array, lower: Float32Array) {
     this.#lips = lips;
-    this.#upper = evened(upper);
-    this.#lower = lower;
-    this.#lowest = lower.map((_, k) => Math.max(...lower.slice(Math.max(0, k - NEARBY), k + NEARBY + 1)));
+    this.#upper = meansOf(mediansOf(upper, EVEN), EVEN);
+    this.#lower = toothEdge(lower);
+    this.#lowest = this.#lower.map((_, k) => Math.max(...around(this.#lower, k, NEARBY)));
   }
 
   /** Height where the teeth begin below the upper lip, whose mesh may run through the lip itself. */
@@ -85,12 +88,9 @@ export function findInside(
   if (gap < OPEN.teeth) return undefined;
   const teeth = findTeeth(planes, lips, toTexture, colours);
   if (teeth || gap < OPEN.inside) return teeth;
-  const all = new Float32Array(COLUMNS);
-  return new OwnTeeth(
-    lips,
-    all,
-    all.map(() => UPPER_SHARE),
-  );
+  // All of it stays with the upper jaw.
+  const from = new Float32Array(COLUMNS);
+  return new OwnTeeth(lips, from, from.slice().fill(1));
 }
 
 function findTeeth(
@@ -104,7 +104,7 @@ function findTeeth(
     const x = top.left + ((c + 0.5) / COLUMNS) * (top.right - top.left);
     const [from, gap] = [top.at(x), bottom.at(x) - top.at(x)];
     const seen = Array.from({ length: STEPS }, (_, k): Yuv => {
-      const [px, py] = toTexture(x, from + ((k + 0.5) / STEPS) * gap);
+      const [px, py] = toTexture(x, from + DOWN * ((k + 0.5) / STEPS) * gap);
       return [
         sampleByte(planes.y, px, py),
         sampleByte(planes.u, px / 2, py / 2),
@@ -114,24 +114,31 @@ function findTeeth(
     return { gap, seen };
   });
   const all = columns.slice(COLUMNS / 8, -COLUMNS / 8).flatMap(({ seen }) => seen);
-  const lightest = all.sort((a, b) => b[0] - a[0]).slice(0, LIGHTEST * all.length);
+  const lightest = all.sort((a, b) => whiteness(b) - whiteness(a)).slice(0, LIGHTEST * all.length);
   const tooth = [0, 1, 2].map(
     (c) => lightest.reduce((sum, colour) => sum + (colour[c] as number), 0) / lightest.length,
   ) as unknown as Yuv;
-  if (apart(tooth, colours.lips) < DISTINCT || tooth[0] < colours.lips[0]) return undefined;
+  if (whiteness(tooth) < whiteness(colours.lips) + DISTINCT) return undefined;
   const dark: Yuv = [Math.max(colours.black, 16 + 0.12 * (colours.skin[0] - 16)), 128, 128];
   const isTooth = (colour: Yuv): boolean => {
     const far = apart(colour, tooth);
-    return colour[0] > tooth[0] || (far < apart(colour, colours.lips) && far < apart(colour, dark));
+    return (
+      whiteness(colour) > whiteness(tooth) || (far < apart(colour, colours.lips) && far < apart(colour, dark))
+    );
   };
   const runs = columns.map(({ gap, seen }) => {
     const run = longestRun(seen.map(isTooth));
-    return ((run.to - run.from) / STEPS) * gap < LEAST_HEIGHT ? undefined : run;
+    return DOWN * ((run.to - run.from) / STEPS) * gap < LEAST_HEIGHT ? undefined : run;
   });
   if (runs.filter((run) => run).length < WITH_TEETH * COLUMNS) return undefined;
   const edge = (which: 'from' | 'to') =>
-    smoothed(runs.map((_, c) => (nearest(runs, c)[which] as number) / STEPS));
+    Float32Array.from(runs, (_, c) => (DOWN * nearest(runs, c)[which]) / STEPS);
   return new OwnTeeth(lips, edge('from'), edge('to'));
+}
+
+/** How much a colour is that of a tooth: light, and less red than lips. */
+function whiteness([y, , v]: Yuv): number {
+  return y - RED * (v - 128);
 }
 
 function apart(a: Yuv, b: Yuv): number {
@@ -163,26 +170,29 @@ function nearest(runs: readonly (Run | undefined)[], column: number): Run {
   throw new RangeError('no column shows teeth');
 }
 
-/** Returns the medians of the values around each, evened out. */
-function evened(values: Float32Array): Float32Array {
-  const around = (list: Float32Array, k: number) => list.slice(Math.max(0, k - EVEN), k + EVEN + 1);
-  const medians = values.map((_, k) => {
-    const near = around(values, k).sort();
+const around = (list: Float32Array, k: number, reach: number) =>
+  list.slice(Math.max(0, k - reach), k + reach + 1);
+
+function mediansOf(values: Float32Array, reach: number): Float32Array {
+  return values.map((_, k) => {
+    const near = around(values, k, reach).sort();
     return near[near.length >> 1] as number;
   });
-  return medians.map((_, k) => {
-    const near = around(medians, k);
+}
+
+function meansOf(values: Float32Array, reach: number): Float32Array {
+  return values.map((_, k) => {
+    const near = around(values, k, reach);
     return near.reduce((sum, value) => sum + value, 0) / near.length;
   });
 }
 
-/** Returns the means of the medians of three: single columns are wrong. */
-function smoothed(values: readonly number[]): Float32Array {
-  const at = (list: readonly number[], k: number): number =>
-    list[Math.min(list.length - 1, Math.max(0, k))] as number;
-  const middle = values.map((_, k) => {
-    const three = [at(values, k - 1), at(values, k), at(values, k + 1)].sort((a, b) => a - b);
-    return three[1] as number;
+/** Returns the edge of teeth without columns that end at teeth of the other jaw, or at a light spot. */
+function toothEdge(values: Float32Array): Float32Array {
+  const usual = mediansOf(values, EVEN);
+  const within = mediansOf(values, 1).map((value, k) => {
+    const middle = usual[k] as number;
+    return Math.min(middle + POINTED, Math.max(middle - POINTED, value));
   });
-  return Float32Array.from(middle, (value, k) => (at(middle, k - 1) + 2 * value + at(middle, k + 1)) / 4);
+  return meansOf(within, 1);
 }
