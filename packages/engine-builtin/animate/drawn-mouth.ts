@@ -18,6 +18,8 @@ const TONGUE = { share: 0.63, least: 0.1, more: 0.38 };
 /** Half the width of the tongue as a share of that of the mouth, and that of its groove in IOD. */
 const TONGUE_WIDTH = 0.84;
 const GROOVE = 0.045;
+/** Light of the throat against the darkest of the face. */
+const DEEPER = 0.7;
 /** Power of its luma by which the colour of flesh decreases: dark flesh is redder for its luma. */
 const REDDER = 0.5;
 /** Redness of lips against that of skin beyond which they are painted. */
@@ -53,7 +55,7 @@ export class DrawnMouth {
     const light = Math.max(12, skin[0] - 16);
     this.#skin = light;
     this.#teeth = Math.min(1.2 * light, Math.max(0.87 * light, whites - 16));
-    this.#deep = Math.min(0.5 * light, Math.max(0.07 * light, black - 16));
+    this.#deep = Math.min(0.5 * light, Math.max(0.07 * light, DEEPER * (black - 16)));
     const wet = Math.max(0.7 * light, 1.05 * (lips[0] - 16));
     this.#front = Math.max(this.#deep + 0.2 * light, Math.min(0.82 * light, wet));
     // Flesh is redder than skin. Its colour is that of skin and lips, so a grey photograph has a grey mouth.
@@ -71,13 +73,13 @@ export class DrawnMouth {
     // A slightly open mouth gets less light than a wide open one.
     const lit = 0.75 + 0.25 * smoothstep(0.03, 0.2, gap);
     const corner = 1 - 0.7 * smoothstep(0.35, 1, across);
-    const wall = (0.02 + 0.4 * (1 - smoothstep(0, 0.8, share))) * corner;
+    const wall = (0.02 + 0.45 * (1 - share) ** 1.3) * corner;
     const aside = Math.min(1, across / TONGUE_WIDTH) ** 2;
     const high = Math.min(TONGUE.share * gap, TONGUE.least + TONGUE.more * gap) * Math.sqrt(1 - aside);
     const back = fromBottom / Math.max(1e-3, high);
     const tongue = smoothstep(0.07, 0.2, gap) * (1 - smoothstep(0.8, 1.2, back)) * (1 - aside ** 6);
     // Light falls on its front; its back turns away, and its tip lies in the shadow of the lower lip.
-    const along = (1 - 0.9 * smoothstep(0.22, 1.14, back)) * (0.8 + 0.2 * smoothstep(0, 0.25, back));
+    const along = (1 - 0.9 * smoothstep(0.2, 1.14, back)) * (0.8 + 0.2 * smoothstep(0, 0.25, back));
     const groove = 1 - 0.16 * Math.exp(-((x / GROOVE) ** 2)) * smoothstep(0.15, 0.6, back);
     const shone = along * groove * (1 - 0.5 * aside ** 1.5);
     this.#fleshInto(out, this.#deep + (this.#front - this.#deep) * lit * (wall + (shone - wall) * tongue));
