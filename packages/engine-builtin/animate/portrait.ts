@@ -4,8 +4,8 @@ import { paintBackground, wayOf } from './background.ts';
 import { type Covered, shownPose } from './covered.ts';
 import { type Expression, ExpressionRig } from './expression.ts';
 import type { FaceFrame } from './face-frame.ts';
-import { grainAround } from './grain.ts';
 import { farthestFirst, type HeadShape, NECK } from './head-shape.ts';
+import { mouthColours } from './mouth-colours.ts';
 import { MouthInside } from './mouth-inside.ts';
 import { fitAffine, type Planes, paintOpening, type Shader } from './openings.ts';
 import { type BytePlane, drawTexture, drawTextures, sampleByte, type TriangleGeometry } from './raster.ts';
@@ -81,45 +81,8 @@ function mouthOf(still: Planes, { shape, frame: { iod } }: PortraitData, rig: Ex
   const texture = xyOf(shape.rest, MOUTH_PLANE);
   // The plane of the lips stands for the mouth: teeth lie behind it, lips in front.
   const [a, b, c, d, e, f] = fitAffine(own, texture);
-  const skin: [number, number, number] = [0, 0, 0];
-  const cheeks = [50, 280, 101, 330, 205, 425];
-  for (const i of cheeks) {
-    const x = shape.texture[i * 2] as number;
-    const y = shape.texture[i * 2 + 1] as number;
-    skin[0] += sampleByte(still.y, x, y) / cheeks.length;
-    skin[1] += sampleByte(still.u, x / 2, y / 2) / cheeks.length;
-    skin[2] += sampleByte(still.v, x / 2, y / 2) / cheeks.length;
-  }
-  const places = cheeks.map(
-    (i) => [shape.texture[i * 2] as number, shape.texture[i * 2 + 1] as number] as const,
-  );
-  const grain = grainAround(still.y, places, 0.06 * iod);
-  const colours = { skin, whites: whitesOf(still.y, shape.texture), grain };
-  return new MouthInside(still, rig.lips, (x, y) => [a * x + b * y + c, d * x + e * y + f], colours);
-}
-
-/** Columns through the eyes beside their middle: upper and lower rim. */
-const EYE_COLUMNS = [
-  [161, 163],
-  [160, 144],
-  [158, 153],
-  [157, 154],
-  [388, 390],
-  [387, 373],
-  [385, 380],
-  [384, 381],
-] as const;
-
-/** Returns the luma of the lightest third of the eyes, which is the white beside the irises. */
-function whitesOf(luma: BytePlane, texture: Float32Array): number {
-  const found = EYE_COLUMNS.flatMap(([upper, lower]) =>
-    [0.35, 0.5, 0.65].map((t) => {
-      const at = (axis: 0 | 1): number =>
-        (texture[upper * 2 + axis] as number) * (1 - t) + (texture[lower * 2 + axis] as number) * t;
-      return sampleByte(luma, at(0), at(1));
-    }),
-  );
-  return found.sort((p, q) => q - p)[Math.floor(found.length / 3)] as number;
+  const toTexture = (x: number, y: number) => [a * x + b * y + c, d * x + e * y + f] as const;
+  return new MouthInside(still, rig.lips, toTexture, mouthColours(still, shape, iod));
 }
 
 /** Returns x and y of some points that have x, y and z. */
