@@ -36,7 +36,8 @@ describe('a driver', () => {
       expect(faces).toHaveLength(DRIVER_FRAMES - CUT);
       expect(frames).toHaveLength(DRIVER_FRAMES - CUT);
       const open = faces.map((face) => apertures(face).mouth);
-      expect(open[0]).toBeGreaterThan((open[11] as number) + 0.1);
+      // The mesh sees an opening of 0.2 that shows teeth as half as wide.
+      expect(open[0]).toBeGreaterThan((open[11] as number) + 0.08);
     }
   }, 120_000);
 });
