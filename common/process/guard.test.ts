@@ -53,6 +53,9 @@ function owner(body: string, graceMs = 500) {
   `);
 }
 
+/** A guard is told what to guard just after it begins; nothing outside it shows when it knows. */
+const TOLD_MS = 500;
+
 describe('guard', () => {
   it('ends what was started when its owner is killed, children of children included', async () => {
     const script = owner(`
@@ -123,8 +126,7 @@ describe('guard', () => {
     }, 20_000);
     process.kill(first, 'SIGKILL');
     await vi.waitFor(() => expect(guards().filter((pid) => pid !== first)).toHaveLength(1), 20_000);
-    // The successor is told what to guard just after it begins; nothing outside it shows when it knows.
-    await delay(500);
+    await delay(TOLD_MS);
     const pid = pidIn('child');
     expect(identify(pid)).toBeDefined();
     script.child.kill('SIGKILL');
@@ -191,6 +193,7 @@ describe('guard', () => {
     await vi.waitFor(() => expect(guards()).toEqual([]), 20_000);
     writeFileSync(join(folder, 'free'), '');
     await vi.waitFor(() => expect(guards()).toHaveLength(1), 20_000);
+    await delay(TOLD_MS);
     script.child.kill('SIGKILL');
     await vi.waitFor(() => expect(existsSync(guarded)).toBe(false), 20_000);
   });
