@@ -1,20 +1,12 @@
 import { ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
 import { readPicture } from '@semblance/testkit/engine-builtin/video-swap/clips';
 import { expect, it } from 'vitest';
-import { FaceFinder } from './face-finder.ts';
+import { FaceFinder, meshDistance } from './face-finder.ts';
 import { cropsOf, type Face, faceFromPoints } from './face-mesh.ts';
 import { openSession } from './models/session.ts';
 
 /** Mean distance of two meshes, in face widths. */
-function apart(a: Face, b: Face): number {
-  let sum = 0;
-  for (let i = 0; i < a.points.length; i += 3)
-    sum += Math.hypot(
-      (a.points[i] as number) - (b.points[i] as number),
-      (a.points[i + 1] as number) - (b.points[i + 1] as number),
-    );
-  return sum / (a.points.length / 3) / a.width;
-}
+const apart = (a: Face, b: Face): number => meshDistance(a, b) / a.width;
 
 it('follows a face that moved fast, although the first crop cuts it', async () => {
   const [blazeface, facemesh] = await Promise.all([openSession('blazeface'), openSession('facemesh')]);

@@ -305,7 +305,7 @@ function turnBack(detection: Detection, picture: Picture, quarters: 1 | 2 | 3): 
 }
 
 /** Returns the mean distance of the points of two meshes. */
-function meshDistance(a: Face, b: Face): number {
+export function meshDistance(a: Face, b: Face): number {
   let sum = 0;
   for (let i = 0; i < a.points.length; i += 3)
     sum += Math.hypot(

@@ -32,9 +32,13 @@ beforeAll(async () => {
   texture = makeTexture({ frame: { ...frame, data: frame.data.slice() }, face, color: COLOR }, prepared);
 });
 
-function drawn(closed: readonly [number, number], { gaze = UNKNOWN_GAZE, ownEyes = 0 } = {}): Uint8Array {
+const STILL = new Float32Array(JAW.length * 2);
+
+function drawn(
+  closed: readonly [number, number],
+  { gaze = UNKNOWN_GAZE, ownEyes = 0, jaw = STILL } = {},
+): Uint8Array {
   const data = frame.data.slice();
-  const jaw = new Float32Array(JAW.length * 2);
   const { points, width } = face;
   const drawing = { points, width, opacity: 1, closed, ownEyes, gaze, jaw, share: 0 };
   drawFace({ ...frame, data }, { ...drawing, from: texture, to: texture }, COLOR);
@@ -54,6 +58,18 @@ function apart(a: Uint8Array, b: Uint8Array, points: readonly number[]): number 
   }
   return sum / count;
 }
+
+describe('a jaw', () => {
+  it('moves with what is close to it, and nothing else does', () => {
+    const down = STILL.map((_, i) => (i % 2 === 1 && Math.abs(i / 2 - JAW.length / 2) < 4 ? 0.04 : 0));
+    const [still, moved] = [drawn([0, 0]), drawn([0, 0], { jaw: down })];
+    expect(apart(still, moved, [152, 148, 377])).toBeGreaterThan(2);
+    for (const part of [RIGHT_EYE, LEFT_EYE, [10, 109, 338]]) expect(apart(still, moved, part)).toBe(0);
+    // Colour moves as brightness does.
+    const colours = frame.width * frame.height;
+    expect(moved.subarray(colours)).not.toEqual(still.subarray(colours));
+  });
+});
 
 describe('eyes that look far aside', () => {
   it("are the frame's own", () => {

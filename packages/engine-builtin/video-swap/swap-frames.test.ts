@@ -2,6 +2,7 @@ import type { VideoFrame } from '@semblance/media/types';
 import { type Face, faceFromPoints, POINTS } from '@semblance/vision/face-mesh';
 import { UNKNOWN_GAZE } from '@semblance/vision/gaze';
 import { describe, expect, it } from 'vitest';
+import { JAW, jawMoves } from '../swap/jaw.ts';
 import { ALL_SHOWN } from '../swap/shown-features.ts';
 import { opennessOf } from './eyelids.ts';
 import type { FaceDrawing } from './face-drawing.ts';
@@ -29,8 +30,11 @@ function frameOf(index: number, left: number, tint = 128): VideoFrame {
   return { index, ptsUs: index * 40_000, width, height, data };
 }
 
-/** Adds frames 20 at a time as Video Swap does. Returns the analysed frames and the textures of each drawing. */
-async function swap(frames: readonly VideoFrame[]) {
+/**
+ * Adds frames 20 at a time as Video Swap does. Returns the analysed frames and the textures of each drawing.
+ * @param faceIn the face in a frame
+ */
+async function swap(frames: readonly VideoFrame[], faceIn: (index: number) => Face = () => face) {
   const analysed: number[] = [];
   const drawn = new Map<Uint8Array, FaceDrawing>();
   const threads: Pick<SwapThreads, 'begin' | 'end' | 'analyse' | 'draw'> = {
@@ -55,7 +59,10 @@ async function swap(frames: readonly VideoFrame[]) {
     },
   };
   const tracker: Pick<FaceTracker, 'facesIn'> = {
-    facesIn: () => [{ track: 0, face, opacity: 1, openness: opennessOf(face.points) }],
+    facesIn: (index) => {
+      const here = faceIn(index);
+      return [{ track: 0, face: here, opacity: 1, openness: opennessOf(here.points) }];
+    },
   };
   const written: Uint8Array[] = [];
   const swapFrames = new SwapFrames({
@@ -108,5 +115,28 @@ describe('SwapFrames', () => {
     expect(drawings[6]?.from.level).toBe(1);
     expect(drawings[7]?.from.level).toBe(2);
     expect(drawings[7]?.share).toBe(0);
+  });
+
+  it('moves the jaw by the mean of its frames, which neither trembles nor jumps', async () => {
+    const CHIN = 152;
+    const shorter = (index: number): Face => {
+      const points = face.points.slice();
+      const by = (index % 2 === 0 ? 0.01 : 0.04) * face.width;
+      points[CHIN * 3] = (points[CHIN * 3] as number) + by * Math.sin(face.roll);
+      points[CHIN * 3 + 1] = (points[CHIN * 3 + 1] as number) - by * Math.cos(face.roll);
+      return faceFromPoints(points, 1);
+    };
+    const { drawings } = await swap(
+      range(60).map((i) => frameOf(i, 1)),
+      shorter,
+    );
+    const down = drawings.map(({ jaw }) => jaw[JAW.indexOf(CHIN) * 2 + 1] as number);
+    const single = [0, 1].map(
+      (i) => jawMoves(shorter(i), face.points)[JAW.indexOf(CHIN) * 2 + 1] as number,
+    ) as [number, number];
+    expect(single[1] - single[0]).toBeGreaterThan(0.02);
+    for (const move of down) expect(move).toBeCloseTo((single[0] + single[1]) / 2, 3);
+    const steps = down.slice(1).map((move, i) => Math.abs(move - (down[i] as number)));
+    expect(Math.max(...steps)).toBeLessThan(0.0005);
   });
 });

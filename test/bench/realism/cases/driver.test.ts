@@ -27,7 +27,8 @@ describe('a driver', () => {
       },
       async function* (media, folder) {
         const path = join(folder, 'driver.mp4');
-        await driverClip(media, judges.finder, { name: 'hopper', from: CUT, path });
+        // The other driver's tongue is drawn as light as a lip, for which the mesh takes a part of it.
+        await driverClip(media, judges.finder, { name: 'astronaut', from: CUT, path });
         const frames = await framesOf(media, path);
         yield { frames, faces: await meshes(frames, [], judges) };
       },
@@ -36,8 +37,7 @@ describe('a driver', () => {
       expect(faces).toHaveLength(DRIVER_FRAMES - CUT);
       expect(frames).toHaveLength(DRIVER_FRAMES - CUT);
       const open = faces.map((face) => apertures(face).mouth);
-      // The mesh sees an opening of 0.2 that shows teeth as half as wide.
-      expect(open[0]).toBeGreaterThan((open[11] as number) + 0.08);
+      expect(open[0]).toBeGreaterThan((open[11] as number) + 0.1);
     }
   }, 120_000);
 });
