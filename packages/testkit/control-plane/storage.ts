@@ -68,8 +68,8 @@ export async function testDatabase(schema?: number) {
     async faults(accountId: string) {
       return [...(await sql`select fault, expected::text, found::text from ledger_faults(${accountId})`)];
     },
-    /** Returns how many rows of a table the control plane's connections have read so far. */
-    async rowsRead(table: string): Promise<number> {
+    /** Returns how many rows of each of `tables` the control plane's connections have read so far. */
+    async rowsRead(...tables: readonly string[]): Promise<number[]> {
       // Each connection reports its own counts, so every one must be asked. All are asked at once, because then
       // none is asked twice.
       const asked = [sql, database.fast].flatMap((pool) =>
@@ -79,9 +79,9 @@ export async function testDatabase(schema?: number) {
         ),
       );
       await Promise.all(asked);
-      const [row] = await sql<{ n: bigint }[]>`
-        select seq_tup_read + idx_tup_fetch as n from pg_stat_user_tables where relname = ${table}`;
-      return Number(row?.n);
+      const rows = await sql<{ relname: string; n: bigint }[]>`
+        select relname, seq_tup_read + idx_tup_fetch as n from pg_stat_user_tables where relname = any(${tables})`;
+      return tables.map((table) => Number(rows.find(({ relname }) => relname === table)?.n));
     },
     async close() {
       await database.close();
