@@ -118,14 +118,14 @@ async function openEngine(
   for (const note of notes) console.info(note);
   for (const { model, provider } of runs) console.info(`model ${model} runs on ${provider}`);
   const opened = new Models(pool, models);
-  const finder = new FaceFinder({ blazeface, facemesh, face_features, face_cover });
-  const swap = new FaceSwap({ models: opened, finder, mesher: new FaceMesher(facemesh) });
-  const media = tools.available ? createMedia({ tools }) : undefined;
   let loaded: Promise<FaceRecogniser> | undefined;
   const recogniser = (): Promise<FaceRecogniser> => {
     loaded ??= openSession('faceres').then((session) => new FaceRecogniser(session));
     return loaded;
   };
+  const finder = new FaceFinder({ blazeface, facemesh, face_features, face_cover, recogniser });
+  const swap = new FaceSwap({ models: opened, finder, mesher: new FaceMesher(facemesh) });
+  const media = tools.available ? createMedia({ tools }) : undefined;
   return {
     capabilities,
     async render(request) {

@@ -2,9 +2,13 @@ import { readdir } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import type { Picture } from '@semblance/engine-api/picture';
+import type { InferenceSession } from 'onnxruntime-node';
 import sharp, { type Sharp } from 'sharp';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { FaceCheck, FEATURES } from './face-check.ts';
 import { FaceFinder } from './face-finder.ts';
+import { cropsOf, type Face, FaceMesher } from './face-mesh.ts';
+import { FaceRecogniser } from './face-recogniser.ts';
 import { openSession } from './models/session.ts';
 
 const MEDIA = join(import.meta.dirname, '..', '..', 'media');
@@ -12,21 +16,28 @@ const CAT = join(MEDIA, 'cat.jpg');
 const ASTRONAUT = join(MEDIA, 'astronaut.png');
 const SAMPLES = join(dirname(createRequire(import.meta.url).resolve('@vladmandic/face-api')), '..', 'demo');
 
+let sessions: Record<'facemesh' | 'face_features' | 'faceres', Awaited<ReturnType<typeof openSession>>>;
 let checked: FaceFinder;
 /** The finder that takes everything for a face on which detector and mesh settle. */
 let unchecked: FaceFinder;
 
 beforeAll(async () => {
-  const [blazeface, facemesh, face_features] = await Promise.all([
+  const [blazeface, facemesh, face_features, faceres] = await Promise.all([
     openSession('blazeface'),
     openSession('facemesh'),
     openSession('face_features'),
+    openSession('faceres'),
   ]);
-  checked = new FaceFinder({ blazeface, facemesh, face_features });
+  sessions = { facemesh, face_features, faceres };
+  checked = new FaceFinder({ blazeface, facemesh, face_features, recogniser });
   unchecked = new FaceFinder({ blazeface, facemesh });
 });
 
 const proceed = (): void => undefined;
+
+async function recogniser(): Promise<FaceRecogniser> {
+  return new FaceRecogniser(sessions.faceres);
+}
 
 async function pictureOf(image: Sharp): Promise<Picture> {
   const rgb = image.flatten({ background: '#888' }).toColourspace('srgb');
@@ -40,6 +51,31 @@ describe('what is no face', () => {
     const cat = await pictureOf(sharp(CAT));
     expect(await unchecked.find(cat, proceed)).not.toEqual([]);
     expect(await checked.find(cat, proceed)).toEqual([]);
+  });
+
+  it('a cat that the first look leaves open is refused by the second, and a person is not', async () => {
+    const undecided = { bias: 0, weights: new Float32Array(FEATURES) };
+    const mesher = new FaceMesher(sessions.facemesh);
+    const isFace = async (image: Sharp, asked?: typeof recogniser): Promise<boolean> => {
+      const picture = await pictureOf(image);
+      const [face] = await unchecked.find(picture, proceed);
+      const check = new FaceCheck(sessions.face_features, { mesher, recogniser: asked, weights: undecided });
+      return check.isFace(cropsOf(picture), face as Face);
+    };
+    const cat = sharp(CAT).resize(1000);
+    expect(await isFace(cat.clone())).toBe(true);
+    expect(await isFace(cat, recogniser)).toBe(false);
+    expect(await isFace(sharp(ASTRONAUT), recogniser)).toBe(true);
+  });
+
+  it('a mesh that was refused is not looked at again by the searches for smaller and turned faces', async () => {
+    const looks = vi.fn(sessions.face_features.run);
+    const face_features = { run: looks } as unknown as InferenceSession;
+    const [blazeface, { facemesh }] = [await openSession('blazeface'), sessions];
+    const finder = new FaceFinder({ blazeface, facemesh, face_features, recogniser });
+    expect((await finder.look(await pictureOf(sharp(CAT)), proceed)).left).toEqual(['not_a_person']);
+    // The place and its mirror image.
+    expect(looks).toHaveBeenCalledTimes(2);
   });
 
   it('a cat is told as left alone, and so is a bystander', async () => {

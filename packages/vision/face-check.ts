@@ -1,7 +1,8 @@
-import { readFileSync } from 'node:fs';
 import { type InferenceSession, Tensor } from 'onnxruntime-node';
-import { type CropSource, extentOf, type Face, type FaceMesher } from './face-mesh.ts';
-import { type Point, squareCrop } from './picture.ts';
+import { type CropSource, type Face, type FaceMesher, type Place, placeOf } from './face-mesh.ts';
+import { DESCRIPTOR, type FaceRecogniser } from './face-recogniser.ts';
+import { type FaceWeights, likenessOf, readWeights } from './face-weights.ts';
+import { squareCrop } from './picture.ts';
 
 /** Side of the network's input, and of its crop relative to the extent of the mesh. */
 const SIZE = 160;
@@ -12,6 +13,8 @@ const GRID = 5;
 const ROWS = [1, 2, 3] as const;
 /** Number of values that describe a crop: for each of three rows, the mean of each channel. */
 export const FEATURES = ROWS.length * CHANNELS;
+const SHIPPED = readWeights('./face-check-weights.json', FEATURES);
+const OF_DESCRIPTORS = readWeights('./face-check-descriptor-weights.json', DESCRIPTOR);
 /** Shares of the darkest and brightest pixels that the stretched contrast leaves out. */
 const CLIPPED = 0.02;
 /** Disturbances of the mesh's crop under which its score stays high on a face. */
@@ -20,48 +23,60 @@ const DISTURBED = [
   { zoom: 1, turn: 0.3 },
   { zoom: 1, turn: -0.3 },
 ] as const;
-/** What a steady mesh adds to the likeness, and the sum from which a mesh lies on a face (measured). */
+/** Likeness from which, and below whose negative, the first look decides. */
+const SURE = 4;
+/** What a steady mesh adds to the likeness, and the sums from which a mesh lies on a face (measured). */
 const STEADY = 3;
-const LEAST = 1.5;
+const LEAST = { ofFirstLook: 1.5, ofBoth: 3.1 } as const;
 
-/** A linear classifier: the likeness to a face is `bias + weights · features`. */
-export interface FaceWeights {
-  readonly bias: number;
-  readonly weights: Float32Array;
+/** What a {@link FaceCheck} asks beside the network of its first look. */
+export interface FaceCheckOptions {
+  readonly mesher: FaceMesher;
+  /** Opens the network of the second look. Without it there is none. */
+  readonly recogniser?: (() => Promise<FaceRecogniser>) | undefined;
+  /** Of the first look; by default those that are shipped. */
+  readonly weights?: FaceWeights;
 }
 
 /**
  * Tells human faces, painted ones included, from animals and patterns on which the detector and the mesh also
  * settle. It asks a network that neither of them shares anything with: the layers of the tiny face detector of
- * `@vladmandic/face-api`, read by a classifier that tools/train-face-check trains. Where that is undecided, the
- * mesh is fitted again in disturbed crops: on a face its score stays high, elsewhere it falls.
+ * `@vladmandic/face-api`, read by a classifier that tools/train-face-check trains. Where that is undecided, it looks
+ * closer: a second classifier reads the descriptor by which people are told apart, and the mesh is fitted again in
+ * disturbed crops: on a face its score stays high, elsewhere it falls.
  */
 export class FaceCheck {
   readonly #session: InferenceSession;
   readonly #mesher: FaceMesher;
+  readonly #recogniser: FaceCheckOptions['recogniser'];
   readonly #weights: FaceWeights;
 
-  constructor(session: InferenceSession, mesher: FaceMesher, weights = shippedWeights()) {
+  constructor(session: InferenceSession, { mesher, recogniser, weights = SHIPPED }: FaceCheckOptions) {
     this.#session = session;
     this.#mesher = mesher;
+    this.#recogniser = recogniser;
     this.#weights = weights;
   }
 
-  /** Whether a mesh lies on a face. It runs the network twice, and up to three fits where that is undecided. */
+  /**
+   * Whether a mesh lies on a face. It runs the first network twice, and the second one and three fits where that is
+   * undecided.
+   */
   async isFace(source: CropSource, face: Face): Promise<boolean> {
-    const likeness = await this.likeness(source, face);
-    if (likeness >= LEAST || likeness + STEADY < LEAST) return likeness >= LEAST;
-    return likeness + STEADY * (await this.steadiness(source, face)) >= LEAST;
+    const first = await this.likeness(source, face);
+    if (first >= SURE || first <= -SURE) return first > 0;
+    const sum = first + STEADY * (await this.steadiness(source, face));
+    const recogniser = await this.#recogniser?.();
+    if (!recogniser) return sum >= LEAST.ofFirstLook;
+    const second = likenessOf(OF_DESCRIPTORS, await recogniser.describe(stretched(source), face));
+    return sum + second >= LEAST.ofBoth;
   }
 
   /** Returns the classifier's sum, the mean of the crop and its mirror image; above 0 it is more likely a face. */
   async likeness(source: CropSource, face: Face): Promise<number> {
-    const { bias, weights } = this.#weights;
-    let sum = 0;
-    for (const features of await this.features(source, { ...extentOf(face), roll: face.roll })) {
-      for (let i = 0; i < FEATURES; i++) sum += (features[i] as number) * (weights[i] as number);
-    }
-    return bias + sum / 2;
+    const both = await this.features(source, placeOf(face));
+    const [plain, mirrored] = both.map((features) => likenessOf(this.#weights, features));
+    return ((plain as number) + (mirrored as number)) / 2;
   }
 
   /** Returns the mean score of the mesh in disturbed crops, in [0, 1]. */
@@ -72,12 +87,8 @@ export class FaceCheck {
   }
 
   /** Describes a place by {@link FEATURES} values, and its mirror image by as many. */
-  async features(
-    source: CropSource,
-    { center, side, roll }: { readonly center: Point; readonly side: number; readonly roll: number },
-  ): Promise<[Float32Array, Float32Array]> {
-    const crop = source(squareCrop(center, CROP_SCALE * side, roll, SIZE), SIZE);
-    const planes = stretched(crop);
+  async features(source: CropSource, { center, side, roll }: Place): Promise<[Float32Array, Float32Array]> {
+    const planes = planesOf(stretched(source)(squareCrop(center, CROP_SCALE * side, roll, SIZE), SIZE));
     const plain = await this.#run(planes);
     return [plain, await this.#run(mirrored(planes))];
   }
@@ -97,38 +108,29 @@ export class FaceCheck {
   }
 }
 
-function shippedWeights(): FaceWeights {
-  const { bias, scale, weights } = JSON.parse(
-    readFileSync(new URL('./face-check-weights.json', import.meta.url), 'utf8'),
-  ) as { bias: number; scale: number; weights: string };
-  const bytes = new Int8Array(Buffer.from(weights, 'base64'));
-  if (bytes.length !== FEATURES) throw new Error('face-check-weights.json has another number of weights');
-  return { bias, weights: Float32Array.from(bytes, (value) => value * scale) };
+/** Returns crops with their contrast stretched, because the networks see little in the dark. */
+export function stretched(source: CropSource): CropSource {
+  return (crop, size) => {
+    const rgb = source(crop, size);
+    const counts = new Uint32Array(256);
+    for (let i = 0; i < rgb.length; i += 3) {
+      const mean = ((rgb[i] as number) + (rgb[i + 1] as number) + (rgb[i + 2] as number)) / 3;
+      const bin = Math.min(255, Math.max(0, Math.round(mean)));
+      counts[bin] = (counts[bin] as number) + 1;
+    }
+    const [dark, bright] = [quantile(counts, CLIPPED), quantile(counts, 1 - CLIPPED)];
+    const gain = 220 / Math.max(20, bright - dark);
+    return rgb.map((value) => Math.min(255, Math.max(0, (value - dark) * gain + 20)));
+  };
 }
 
-/** Returns the planes of a crop with its contrast stretched, because the network sees little in the dark. */
-function stretched(rgb: Float32Array): Float32Array {
-  const pixels = SIZE * SIZE;
-  const counts = new Uint32Array(256);
-  for (let i = 0; i < pixels; i++) {
-    const mean = ((rgb[i * 3] as number) + (rgb[i * 3 + 1] as number) + (rgb[i * 3 + 2] as number)) / 3;
-    const bin = Math.min(255, Math.max(0, Math.round(mean)));
-    counts[bin] = (counts[bin] as number) + 1;
-  }
-  const [dark, bright] = [quantile(counts, CLIPPED), quantile(counts, 1 - CLIPPED)];
-  const gain = 220 / Math.max(20, bright - dark);
-  const planes = new Float32Array(3 * pixels);
-  for (let i = 0; i < pixels; i++) {
-    for (let c = 0; c < 3; c++) {
-      const value = ((rgb[i * 3 + c] as number) - dark) * gain + 20;
-      planes[c * pixels + i] = Math.min(255, Math.max(0, value));
-    }
-  }
-  return planes;
+function planesOf(rgb: Float32Array): Float32Array {
+  const pixels = rgb.length / 3;
+  return Float32Array.from(rgb, (_, i) => rgb[(i % pixels) * 3 + Math.floor(i / pixels)] as number);
 }
 
 function quantile(counts: Uint32Array, share: number): number {
-  let left = share * SIZE * SIZE;
+  let left = share * counts.reduce((sum, count) => sum + count, 0);
   for (const [value, count] of counts.entries()) {
     left -= count;
     if (left <= 0) return value;

@@ -5,9 +5,11 @@ import { FaceCheck } from './face-check.ts';
 import { FaceCover } from './face-cover.ts';
 import { type Detection, FaceDetector } from './face-detector.ts';
 import { type CropSource, centroid, cropsOf, type Face, FaceMesher, faceArea } from './face-mesh.ts';
+import type { FaceRecogniser } from './face-recogniser.ts';
 import { FACE_OVAL, FACE_SIDES } from './face-regions.ts';
 import type { Point } from './picture.ts';
 import type { Plane } from './plane/plane.ts';
+import { turn, turnBack } from './quarter-turns.ts';
 
 /** Smallest face width of the first search, in picture pixels. */
 export const MIN_FACE = 56;
@@ -28,6 +30,8 @@ export interface FaceSessions {
   readonly face_features?: InferenceSession;
   /** Without it nothing is known about what covers a face. */
   readonly face_cover?: InferenceSession;
+  /** Opens a network of the check, which asks it where it is undecided. */
+  readonly recogniser?: () => Promise<FaceRecogniser>;
 }
 
 export interface UprightOptions {
@@ -35,6 +39,13 @@ export interface UprightOptions {
   readonly share?: number;
   /** Faces that were found before; they are not checked again. */
   readonly known?: readonly Face[];
+}
+
+interface FitOptions extends UprightOptions {
+  /** Called often; throws to stop. */
+  readonly checkpoint: () => void;
+  /** Meshes that the check refused; those of this fit are added. One that lies there again is not looked at again. */
+  readonly refused?: Face[];
 }
 
 /** What a search found. */
@@ -48,6 +59,8 @@ export interface Seen {
 /** Most further fits of a face that moved, and the distance below which crop and mesh agree, in face widths. */
 const MOST_STEPS = 3;
 const AGREES = 0.04;
+/** Distance below which two meshes lie on the same thing, in face widths. */
+const SAME_MESH = 0.2;
 
 /** Finds the faces of a picture and fits their meshes. A {@link FaceCheck} looks at each before it is returned. */
 export class FaceFinder {
@@ -59,7 +72,8 @@ export class FaceFinder {
   constructor(sessions: FaceSessions) {
     this.#detector = new FaceDetector(sessions.blazeface);
     this.#mesher = new FaceMesher(sessions.facemesh);
-    if (sessions.face_features) this.#check = new FaceCheck(sessions.face_features, this.#mesher);
+    const { face_features, recogniser } = sessions;
+    if (face_features) this.#check = new FaceCheck(face_features, { mesher: this.#mesher, recogniser });
     if (sessions.face_cover) this.#cover = new FaceCover(sessions.face_cover);
   }
 
@@ -86,12 +100,13 @@ export class FaceFinder {
   /** Does the same and tells which faces were left alone. */
   async look(picture: Picture, checkpoint: () => void): Promise<Seen> {
     const found = await this.#detect(picture, MIN_FACE, checkpoint);
-    const first = await this.#fit(picture, found, checkpoint);
+    const how = { checkpoint, refused: [] };
+    const first = await this.#fit(picture, found, how);
     if (first.faces.length > 0) return first;
     // Beside something large that is no face, a face may be small.
     const share = found.length > 0 ? 0 : SUITABLE_SHARE;
     const places = await this.#detect(picture, MIN_FACE_LAST, checkpoint, share);
-    const small = await this.#fit(picture, places, checkpoint);
+    const small = await this.#fit(picture, places, how);
     if (small.faces.length > 0) return small;
     const without = [first, small];
     for (const turns of [1, 3, 2] as const) {
@@ -100,7 +115,7 @@ export class FaceFinder {
       const seen = await this.#fit(
         picture,
         found.map((d) => turnBack(d, picture, turns)),
-        checkpoint,
+        how,
       );
       if (seen.faces.length > 0) return seen;
       without.push(seen);
@@ -143,7 +158,7 @@ export class FaceFinder {
     { share = SUITABLE_SHARE, known = [] }: UprightOptions = {},
   ): Promise<Seen> {
     const found = await this.#detect(picture, smallest, checkpoint, share);
-    return this.#fit(picture, found, checkpoint, share, known);
+    return this.#fit(picture, found, { checkpoint, share, known });
   }
 
   /** Whether a picture shows upright faces beside known ones. It searches once and fits no mesh. */
@@ -194,24 +209,18 @@ export class FaceFinder {
     return this.#detector.detect(picture, { minFace, checkpoint });
   }
 
-  async #fit(
-    picture: Picture,
-    detections: readonly Detection[],
-    checkpoint: () => void,
-    share = SUITABLE_SHARE,
-    known: readonly Face[] = [],
-  ): Promise<Seen> {
+  async #fit(picture: Picture, detections: readonly Detection[], how: FitOptions): Promise<Seen> {
     const faces: Face[] = [];
     const left: LeftReason[] = [];
     for (const detection of detections) {
-      checkpoint();
+      how.checkpoint();
       const face = await this.#mesher.fit(picture, detection);
       if (isShown(face)) faces.push(face);
       else if (face.score >= MIN_MESH_SCORE) left.push('turned_away');
     }
     const prominence = (face: Face): number => faceArea(face) * centrality(picture, face);
     faces.sort((a, b) => prominence(b) - prominence(a));
-    return this.#checked(picture, faces, left, { checkpoint, share, known });
+    return this.#checked(picture, faces, left, how);
   }
 
   /** Returns the suitable ones that the check takes for faces. It is run on no face that is too narrow anyway. */
@@ -219,7 +228,7 @@ export class FaceFinder {
     picture: Picture,
     found: readonly Face[],
     left: LeftReason[],
-    { checkpoint, share, known }: { checkpoint: () => void; share: number; known: readonly Face[] },
+    { checkpoint, share = SUITABLE_SHARE, known = [], refused = [] }: FitOptions,
   ): Promise<Seen> {
     const faces: Face[] = [];
     for (const face of found) {
@@ -229,8 +238,12 @@ export class FaceFinder {
       }
       checkpoint();
       const sure = !this.#check || isAmong(known, centroid(face.points, FACE_OVAL));
-      if (sure || (await this.#check?.isFace(cropsOf(picture), face))) faces.push(face);
-      else left.push('not_a_person');
+      const again = refused.some((other) => meshDistance(face, other) < SAME_MESH * face.width);
+      if (sure || (!again && (await this.#check?.isFace(cropsOf(picture), face)))) faces.push(face);
+      else {
+        left.push('not_a_person');
+        refused.push(face);
+      }
     }
     return { faces, left };
   }
@@ -265,43 +278,6 @@ function centrality(picture: Picture, face: Face): number {
   const dx = ((face.points[4 * 3] as number) - picture.width / 2) / (picture.width / 2);
   const dy = ((face.points[4 * 3 + 1] as number) - picture.height / 2) / (picture.height / 2);
   return 1 - 0.4 * Math.min(1, Math.hypot(dx, dy) / Math.SQRT2);
-}
-
-/** Rotates the picture clockwise by quarter turns. */
-function turn(picture: Picture, quarters: 1 | 2 | 3): Picture {
-  const { width: w, height: h, channels, data } = picture;
-  const [width, height] = quarters === 2 ? [w, h] : [h, w];
-  const out = new (data.constructor as new (length: number) => Uint8Array | Uint16Array)(data.length);
-  for (let y = 0; y < height; y++) {
-    for (let x = 0; x < width; x++) {
-      let from = (h - 1 - y) * w + (w - 1 - x);
-      if (quarters === 1) from = (h - 1 - x) * w + y;
-      else if (quarters === 3) from = x * w + (w - 1 - y);
-      for (let c = 0; c < channels; c++) {
-        out[(y * width + x) * channels + c] = data[from * channels + c] as number;
-      }
-    }
-  }
-  return { width, height, channels, data: out };
-}
-
-function turnBack(detection: Detection, picture: Picture, quarters: 1 | 2 | 3): Detection {
-  const { width: w, height: h } = picture;
-  const back = (x: number, y: number): { x: number; y: number } => {
-    if (quarters === 1) return { x: y, y: h - x };
-    if (quarters === 3) return { x: w - y, y: x };
-    return { x: w - x, y: h - y };
-  };
-  const a = back(detection.x, detection.y);
-  const b = back(detection.x + detection.width, detection.y + detection.height);
-  return {
-    score: detection.score,
-    x: Math.min(a.x, b.x),
-    y: Math.min(a.y, b.y),
-    width: Math.abs(a.x - b.x),
-    height: Math.abs(a.y - b.y),
-    keyPoints: detection.keyPoints.map((p) => back(p.x, p.y)),
-  };
 }
 
 /** Returns the mean distance of the points of two meshes. */

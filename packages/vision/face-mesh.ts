@@ -54,7 +54,7 @@ export class FaceMesher {
    * @param disturbed enlarges and turns (radians) the crop, for callers that test how steady the fit is
    */
   async refineFrom(source: CropSource, face: Face, disturbed = { zoom: 1, turn: 0 }): Promise<Face> {
-    const { center, side } = extentOf(face);
+    const { center, side } = placeOf(face);
     return this.#run(source, center, side * CROP_SCALE * disturbed.zoom, face.roll + disturbed.turn);
   }
 
@@ -85,8 +85,17 @@ export function cropsOf(picture: Picture): CropSource {
   return (crop, size) => cropRgb(picture, crop, size, size).data;
 }
 
-/** Returns the centre and the longer side of the rectangle around a mesh that is turned with the face, in pixels. */
-export function extentOf({ points, roll }: Face): { center: Point; side: number } {
+/** A square that is turned with a face. */
+export interface Place {
+  readonly center: Point;
+  /** In pixels. */
+  readonly side: number;
+  /** In radians. */
+  readonly roll: number;
+}
+
+/** Returns the place of a mesh: the longer side of the turned rectangle around it is the side. */
+export function placeOf({ points, roll }: Face): Place {
   const cos = Math.cos(roll);
   const sin = Math.sin(roll);
   let left = Infinity;
@@ -107,6 +116,7 @@ export function extentOf({ points, roll }: Face): { center: Point; side: number 
   return {
     center: { x: cos * u - sin * v, y: sin * u + cos * v },
     side: Math.max(right - left, bottom - top),
+    roll,
   };
 }
 

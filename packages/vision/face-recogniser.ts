@@ -1,8 +1,10 @@
 import { type InferenceSession, Tensor } from 'onnxruntime-node';
-import { type CropSource, extentOf, type Face } from './face-mesh.ts';
+import { type CropSource, type Face, type Place, placeOf } from './face-mesh.ts';
 import { squareCrop } from './picture.ts';
 
 const SIZE = 224;
+/** Number of values of a descriptor. */
+export const DESCRIPTOR = 1024;
 /** Side of the network's crop relative to the extent of the mesh. */
 const CROP_SCALE = 1.35;
 /**
@@ -22,8 +24,13 @@ export class FaceRecogniser {
     this.#session = session;
   }
 
-  async describe(source: CropSource, face: Face): Promise<Float32Array> {
-    const { descriptor } = await this.#run(cropOf(source, face));
+  describe(source: CropSource, face: Face): Promise<Float32Array> {
+    return this.describeAt(source, placeOf(face));
+  }
+
+  /** Like {@link describe}, of a place at which a mesh would lie. */
+  async describeAt(source: CropSource, place: Place): Promise<Float32Array> {
+    const { descriptor } = await this.#run(cropOf(source, place));
     return Float32Array.from(descriptor?.data as Float32Array);
   }
 
@@ -33,7 +40,7 @@ export class FaceRecogniser {
    * @returns undefined when it is not sure
    */
   async takenFor(source: CropSource, face: Face): Promise<'woman' | 'man' | undefined> {
-    const crop = cropOf(source, face);
+    const crop = cropOf(source, placeOf(face));
     let man = 0;
     for (const pixels of [crop, mirrored(crop)]) {
       man += ((await this.#run(pixels)).man?.data[0] as number) / 2;
@@ -48,9 +55,8 @@ export class FaceRecogniser {
   }
 }
 
-function cropOf(source: CropSource, face: Face): Float32Array {
-  const { center, side } = extentOf(face);
-  return source(squareCrop(center, CROP_SCALE * side, face.roll, SIZE), SIZE);
+function cropOf(source: CropSource, { center, side, roll }: Place): Float32Array {
+  return source(squareCrop(center, CROP_SCALE * side, roll, SIZE), SIZE);
 }
 
 function mirrored(crop: Float32Array): Float32Array {

@@ -13,7 +13,7 @@ import { basename, extname, join } from 'node:path';
 import type { Picture } from '@semblance/engine-api/picture';
 import { seeded } from '@semblance/testkit/sound/random';
 import { FaceFinder } from '@semblance/vision/face-finder';
-import { extentOf, type Face, FaceMesher } from '@semblance/vision/face-mesh';
+import { type Face, FaceMesher, placeOf } from '@semblance/vision/face-mesh';
 import { openSession } from '@semblance/vision/models/session';
 import { cropRgb, squareCrop } from '@semblance/vision/picture';
 import sharp from 'sharp';
@@ -76,7 +76,7 @@ async function settled(picture: Picture, seed: number): Promise<Face[]> {
         ) >
         0.3 * face.width,
     );
-    if (face.score >= LEAST_SCORE && face.width > 10 && extentOf(face).side < 2 * shorter && apart)
+    if (face.score >= LEAST_SCORE && face.width > 10 && placeOf(face).side < 2 * shorter && apart)
       faces.push(face);
   }
   return faces.sort((a, b) => b.score - a.score).slice(0, KEPT);
@@ -84,7 +84,7 @@ async function settled(picture: Picture, seed: number): Promise<Face[]> {
 
 async function keep(name: string, picture: Picture, faces: readonly Face[]): Promise<void> {
   for (const [k, face] of faces.entries()) {
-    const { center, side } = extentOf(face);
+    const { center, side } = placeOf(face);
     const { data } = cropRgb(picture, squareCrop(center, CROP_SCALE * side, face.roll, CROP), CROP, CROP);
     const raw = { width: CROP, height: CROP, channels: 3 } as const;
     const png = await sharp(Buffer.from(Uint8ClampedArray.from(data)), { raw })

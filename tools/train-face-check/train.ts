@@ -1,19 +1,20 @@
 /**
- * Trains the classifier of packages/vision/face-check.ts on crops that collect.ts collected, and writes
- * `face-check-weights.json`. The same crops give the same weights. It prints how crops score whose pictures the
- * classifier was not trained with (five folds over pictures).
+ * Trains a classifier of packages/vision/face-check.ts on crops that collect.ts collected, and writes its weights.
+ * The same crops give the same weights. It prints how crops score whose pictures the classifier was not trained with
+ * (five folds over pictures).
  *
- *     node tools/train-face-check/train.ts FACES,... OTHERS,...
+ *     node tools/train-face-check/train.ts first|second FACES,... OTHERS,...
  *
+ * `first` and `second` name the look whose classifier is trained.
  * FACES and OTHERS are folders of crops that show faces, and of crops that show none. Each folder is a kind of
  * picture.
  */
 import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { FaceMesher } from '@semblance/vision/face-mesh';
-import { FaceCheck, FEATURES } from '@semblance/vision/internal/face-check';
+import { type CropSource, cropsOf, FaceMesher, type Place } from '@semblance/vision/face-mesh';
+import { FaceRecogniser } from '@semblance/vision/face-recogniser';
+import { FaceCheck, FEATURES, stretched } from '@semblance/vision/internal/face-check';
 import { openSession } from '@semblance/vision/models/session';
-import { cropRgb } from '@semblance/vision/picture';
 import sharp from 'sharp';
 import { type Example, trainClassifier } from './classifier.ts';
 import { CROP, CROP_SCALE } from './crops.ts';
@@ -27,20 +28,33 @@ interface Crop extends Example {
   readonly name: string;
 }
 
-const [faces, others] = process.argv.slice(2).map((folders) => folders.split(','));
-if (!faces || !others) throw new Error('usage: train.ts FACES,... OTHERS,...');
+const [look, ...lists] = process.argv.slice(2);
+const [faces, others] = lists.map((folders) => folders.split(','));
+const file = look && { first: 'face-check-weights.json', second: 'face-check-descriptor-weights.json' }[look];
+if (!file || !faces || !others) throw new Error('usage: train.ts first|second FACES,... OTHERS,...');
 const untrained = { bias: 0, weights: new Float32Array(FEATURES) };
-const [features, facemesh] = await Promise.all([openSession('face_features'), openSession('facemesh')]);
-const check = new FaceCheck(features, new FaceMesher(facemesh), untrained);
+const [features, facemesh, faceres] = await Promise.all([
+  openSession('face_features'),
+  openSession('facemesh'),
+  openSession('faceres'),
+]);
+const check = new FaceCheck(features, { mesher: new FaceMesher(facemesh), weights: untrained });
+const recogniser = new FaceRecogniser(faceres);
+const valuesAt = async (source: CropSource, place: Place): Promise<Float32Array[]> =>
+  look === 'first' ? check.features(source, place) : [await recogniser.describeAt(stretched(source), place)];
 const crops = [...(await read(faces, true)), ...(await read(others, false))];
 report(crops);
 const { bias, weights } = trainClassifier(crops);
 // Eight bits are as good as more.
 const scale = Math.max(...weights.map(Math.abs)) / 127;
 const bytes = Int8Array.from(weights, (w) => Math.round(w / scale));
-const file = { bias: Number(bias.toFixed(4)), scale, weights: Buffer.from(bytes.buffer).toString('base64') };
-const path = join(import.meta.dirname, '..', '..', 'packages', 'vision', 'face-check-weights.json');
-await writeFile(path, `${JSON.stringify(file, null, 2)}\n`);
+const trained = {
+  bias: Number(bias.toFixed(4)),
+  scale,
+  weights: Buffer.from(bytes.buffer).toString('base64'),
+};
+const path = join(import.meta.dirname, '..', '..', 'packages', 'vision', file);
+await writeFile(path, `${JSON.stringify(trained, null, 2)}\n`);
 
 async function read(folders: readonly string[], face: boolean): Promise<Crop[]> {
   const read: Crop[] = [];
@@ -50,8 +64,7 @@ async function read(folders: readonly string[], face: boolean): Promise<Crop[]> 
       const data = new Uint8Array(await sharp(join(folder, name)).removeAlpha().raw().toBuffer());
       const picture = { width: CROP, height: CROP, channels: 3, data } as const;
       const place = { center: { x: CROP / 2, y: CROP / 2 }, side: CROP / CROP_SCALE, roll: 0 };
-      const both = await check.features((crop, size) => cropRgb(picture, crop, size, size).data, place);
-      for (const values of both)
+      for (const values of await valuesAt(cropsOf(picture), place))
         read.push({ features: values, face, kind: folder, name, picture: name.split('.')[0] as string });
     }
   }

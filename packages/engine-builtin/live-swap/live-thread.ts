@@ -41,10 +41,9 @@ async function load(): Promise<Networks> {
     openSession('face_cover'),
     openSession('faceres'),
   ]);
-  return {
-    finder: new FaceFinder({ blazeface, facemesh, face_features, face_cover }),
-    recogniser: new FaceRecogniser(faceres),
-  };
+  const recogniser = new FaceRecogniser(faceres);
+  const sessions = { blazeface, facemesh, face_features, face_cover };
+  return { finder: new FaceFinder({ ...sessions, recogniser: async () => recogniser }), recogniser };
 }
 
 async function openStream(source: SwapSource | undefined): Promise<PictureStream> {

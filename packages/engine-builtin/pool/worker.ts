@@ -26,6 +26,8 @@ if (!port) throw new Error('worker.ts runs in a worker thread only');
 
 const { settings } = workerData as WorkerOptions;
 const running = new Map<number, AbortController>();
+const loadRecogniser = madeOnce(async () => new FaceRecogniser(await openSession('faceres')));
+
 const loadFinder = madeOnce(async () => {
   const [blazeface, facemesh, face_features, face_cover] = await Promise.all([
     openSession('blazeface'),
@@ -33,10 +35,8 @@ const loadFinder = madeOnce(async () => {
     openSession('face_features'),
     openSession('face_cover'),
   ]);
-  return new FaceFinder({ blazeface, facemesh, face_features, face_cover });
+  return new FaceFinder({ blazeface, facemesh, face_features, face_cover, recogniser: loadRecogniser });
 });
-
-const loadRecogniser = madeOnce(async () => new FaceRecogniser(await openSession('faceres')));
 
 const lookForMediaTools = madeOnce(() => findMediaTools());
 
