@@ -4,6 +4,7 @@ import { type CropSource, type Face, POINTS } from './face-mesh.ts';
 import { LEFT_EYE, LEFT_LENS, NOSE_BRIDGE, RIGHT_EYE, RIGHT_LENS } from './face-regions.ts';
 import { type CropTransform, squareCrop, toCrop } from './picture.ts';
 import { fillPolygon, type Plane, plane, sample, smoothstep } from './plane/plane.ts';
+import { thinFrame } from './thin-frame.ts';
 
 /** Side of the network's input and output in pixels, and of their crop in face widths. */
 const SIZE = 96;
@@ -51,9 +52,10 @@ export class FaceCover {
 
   /**
    * Returns how surely each pixel of {@link coverCrop} is covered, 0–1. The pixels of `source` are read before it
-   * returns a promise.
+   * returns a promise, but not those that `thin` needs.
+   * @param thin whether to look for glasses without rims too, which takes longer
    */
-  async of(source: CropSource, face: Face): Promise<Plane> {
+  async of(source: CropSource, face: Face, thin = false): Promise<Plane> {
     const crop = coverCrop(face);
     const pixels = source(crop, SIZE);
     const planes = new Float32Array(3 * SIZE * SIZE);
@@ -63,7 +65,10 @@ export class FaceCover {
     const found = { width: SIZE, height: SIZE, data: outputs.covered?.data as Float32Array };
     const covered = withoutBareSkin(found, { crop, pixels, from: COVERED[0] }, face);
     const frame = { width: SIZE, height: SIZE, data: outputs.framed?.data as Float32Array };
-    return showsFrame(frame, face) ? withFrame(covered, frame, face) : covered;
+    if (showsFrame(frame, face)) return withFrame(covered, frame, face);
+    const suspected = [NOSE_BRIDGE, RIGHT_LENS, LEFT_LENS].map((area) => coveredShare(frame, face, area));
+    const lines = thin ? thinFrame(source, face, { suspected, crop, size: SIZE }) : undefined;
+    return lines ? withFrame(covered, lines, face) : covered;
   }
 }
 

@@ -194,8 +194,8 @@ export class FaceFinder {
   }
 
   /** Returns what {@link FaceCover} finds; undefined without its network. */
-  async coverOf(source: CropSource, face: Face): Promise<Plane | undefined> {
-    return this.#cover?.of(source, face);
+  async coverOf(source: CropSource, face: Face, thin = false): Promise<Plane | undefined> {
+    return this.#cover?.of(source, face, thin);
   }
 
   #detect(

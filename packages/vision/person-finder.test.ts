@@ -110,6 +110,20 @@ describe('the mask', () => {
   });
 });
 
+describe('the points in disturbed squares', () => {
+  it.each(Object.keys(CUTOUTS) as (keyof typeof CUTOUTS)[])('stay on the %s', async (name) => {
+    const { picture } = await composite(name, 'studio', { share: 0.9, at: 0.5 });
+    expect(await finder.unrest(picture, await find(picture))).toBeLessThan(0.03);
+  });
+
+  it('are other ones in each square without a person', async () => {
+    const { picture } = await composite('dancer', 'bar', { share: 0.9, at: 0.5 });
+    const person = await find(picture);
+    const data = await background('bar', picture.width, picture.height);
+    expect(await finder.unrest({ ...picture, channels: 3, data }, person)).toBeGreaterThan(0.06);
+  });
+});
+
 describe('a person in a video', () => {
   it('is followed from frame to frame', async () => {
     let before: Person | undefined;

@@ -1,7 +1,7 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import type { InferenceSession } from 'onnxruntime-node';
 import { openSession } from './models/session.ts';
-import type { Person, PersonFinder, SquareRegion } from './person.ts';
+import type { BodyPoint, Person, PersonFinder, SquareRegion } from './person.ts';
 import { PersonDetector } from './person-detector.ts';
 import { PersonFitter } from './person-landmarks.ts';
 
@@ -18,6 +18,13 @@ const MIN_PRESENCE = 0.8;
  * score (0.985 against 1.000) than each alone.
  */
 const SURENESS = 20;
+/** Squares around a found person in which its points stay: their size relative to the first, and their turn in radians. */
+const DISTURBED = [
+  { zoom: 1.25, turn: 0 },
+  { zoom: 0.85, turn: 0 },
+  { zoom: 1, turn: 0.3 },
+  { zoom: 1, turn: -0.3 },
+] as const;
 
 /** Loads the networks that find people. */
 export async function openPersonFinder(): Promise<PersonFinder> {
@@ -57,6 +64,18 @@ class TrackingPersonFinder implements PersonFinder {
     return chosen;
   }
 
+  async unrest(picture: Picture, person: Person): Promise<number> {
+    const region = person.next;
+    const { points } = await this.#fitter.fit(picture, region);
+    let sum = 0;
+    for (const { zoom, turn } of DISTURBED) {
+      const square = { ...region, size: zoom * region.size, angle: region.angle + turn };
+      const other = await this.#fitter.fit(picture, square);
+      sum += meanMove(points, other.points) / region.size;
+    }
+    return sum / DISTURBED.length;
+  }
+
   async close(): Promise<void> {
     await Promise.all(this.#sessions.map((session) => session.release()));
   }
@@ -64,6 +83,18 @@ class TrackingPersonFinder implements PersonFinder {
 
 function isThere({ points }: Person): boolean {
   return points.filter(({ presence }) => presence >= MIN_PRESENCE).length >= POINTS_PRESENT;
+}
+
+/** Returns how far points moved on average, in pixels. Each counts as much as it is surely seen. */
+function meanMove(points: readonly BodyPoint[], others: readonly BodyPoint[]): number {
+  let [sum, all] = [0, 0];
+  for (const [i, { x, y, visibility, presence }] of points.entries()) {
+    const other = others[i] as BodyPoint;
+    const seen = Math.min(visibility, presence);
+    sum += seen * Math.hypot(other.x - x, other.y - y);
+    all += seen;
+  }
+  return sum / Math.max(1e-6, all);
 }
 
 /**

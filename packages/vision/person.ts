@@ -84,6 +84,12 @@ export interface PersonFinder {
    * @param before the person in the previous frame: searched there first, and in the whole picture only when lost
    */
   find(picture: Picture, before?: Person): Promise<Person | undefined>;
+  /**
+   * Returns how far the points of a found person move on average, as a share of its square's side, when the network looks
+   * for them in squares that are larger, smaller and turned. On a person they stay; on an animal, to which the network
+   * also fits a body, each square gives another one.
+   */
+  unrest(picture: Picture, person: Person): Promise<number>;
   /** Frees the networks; the finder must not be used afterwards. */
   close(): Promise<void>;
 }

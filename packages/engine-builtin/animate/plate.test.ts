@@ -92,6 +92,19 @@ describe('the background behind a head', () => {
     expect(mostFromWall(layers, uncovered)).toBeLessThan(40);
   });
 
+  it('shows no part of a hoop in an ear, which moves with the head', () => {
+    const { points } = subject.face;
+    const down = ((points[361 * 3 + 1] as number) - frame.origin[1]) / frame.iod + 0.15;
+    const edge = HEAD.half * Math.sqrt(1 - ((down - HEAD.middle) / HEAD.height) ** 2);
+    const hoop = { across: edge + 0.18, down };
+    const from = (across: number, y: number): number => Math.hypot(across - hoop.across, y - hoop.down);
+    const { picture, person } = scene((across, y) =>
+      Math.abs(from(across, y) - 0.22) < 0.04 ? [235, 235, 235] : undefined,
+    );
+    const layers = separate(picture, points, frame, person);
+    expect(mostFromWall(layers, (across, y) => from(across, y) < 0.3)).toBeLessThan(40);
+  });
+
   it('keeps what is close to the shoulders, which uncover little', () => {
     const { picture, person } = scene((across, down) =>
       Math.round(across * 9 + down * 5) % 2 ? [60, 60, 120] : undefined,

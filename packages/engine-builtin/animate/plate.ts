@@ -17,6 +17,7 @@ import { type Copies, copiesOf } from './copies.ts';
 import { enlarge } from './enlarge.ts';
 import type { FaceFrame } from './face-frame.ts';
 import { fuse } from './fuse.ts';
+import { withHanging } from './hanging.ts';
 import { type HeadShape, headShape, mobility } from './head-shape.ts';
 import { KIND } from './kinds.ts';
 import { personMatte } from './matte.ts';
@@ -88,7 +89,8 @@ export function separate(
     origin: [(origin[0] - left) / scale, (origin[1] - top) / scale, origin[2] / scale],
   };
   const seen = person && maskOfCrop(person, picture, crop, { width, height });
-  const matte = personMatte(image, { points: small, frame: smallFrame }, seen);
+  const place = { points: small, frame: smallFrame };
+  const matte = withHanging(image, personMatte(image, place, seen), place);
   const chin = (small[152 * 3 + 1] as number) | 0;
   const cut = {
     left: left === 0 && touches(matte, 0, 1, 0, chin) ? 0 : -1e9,

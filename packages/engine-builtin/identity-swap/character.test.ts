@@ -73,6 +73,7 @@ function bodyIn(hips: number): { people: PersonFinder; searched: Picture[] } {
       searched.push(picture);
       return person;
     },
+    unrest: async () => 0,
     close: async () => undefined,
   };
   return { people, searched };

@@ -12,6 +12,7 @@ import { anglesOf } from '../animate/rotation.ts';
 import { faceHints } from '../findings/hints.ts';
 import { type CharacterFace, readCharacterFace } from './character-face.ts';
 import { scaledPerson } from './follow.ts';
+import { mayBeHuman } from './human.ts';
 import { findPerson } from './search.ts';
 import { showsHips, showsLegs, skeletonOf } from './skeleton.ts';
 
@@ -99,7 +100,7 @@ export async function readCharacter(
   checkpoint();
   const person = scaledPerson(found, picture.width / small.width);
   const face = await readCharacterFace(picture, person, faces, checkpoint);
-  if (!face) await refuseAnimal(small, faces, checkpoint);
+  if (!face) await refuseAnimal(small, found, { people, faces, checkpoint });
   // A cut-out needs its colours without a background: white would bleed into its edge.
   const own = alpha ? { picture: await readFace(path, WHAT), alpha } : { picture };
   const character = { ...own, person, ...(face ? { face } : {}) };
@@ -107,13 +108,22 @@ export async function readCharacter(
   return character;
 }
 
-/** Refuses a picture that shows the face of an animal, in which the networks for people find bodies. */
-async function refuseAnimal(picture: Picture, faces: FaceFinder, checkpoint: () => void): Promise<void> {
-  const { left } = await faces.look(picture, checkpoint);
-  if (!left.includes('not_a_person')) return;
+/** Refuses a picture that shows an animal, in which the networks for people find bodies. */
+async function refuseAnimal(
+  picture: Picture,
+  person: Person,
+  tools: { readonly people: PersonFinder; readonly faces: FaceFinder; readonly checkpoint: () => void },
+): Promise<void> {
+  const { left } = await tools.faces.look(picture, tools.checkpoint);
+  if (left.includes('not_a_person'))
+    throw new RenderError(
+      'face_not_detected',
+      'What looks like a face in the character picture (character_key) is none of a person.',
+    );
+  if (await mayBeHuman(picture, person, tools)) return;
   throw new RenderError(
     'face_not_detected',
-    'What looks like a face in the character picture (character_key) is none of a person.',
+    'What was found in the character picture (character_key) is no person: it has no human face, and no human body fits it.',
   );
 }
 

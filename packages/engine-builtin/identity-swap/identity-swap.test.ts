@@ -38,7 +38,7 @@ import { openPersonFinder } from '@semblance/vision/person-finder';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createBuiltinEngine } from '../index.ts';
-import { sizeFor } from './identity-swap.ts';
+import { identitySwap, sizeFor } from './identity-swap.ts';
 
 const [W, H] = [640, 360];
 /** Interval between the frames that are checked. */
@@ -313,6 +313,33 @@ describe('Identity Swap', { timeout: 120_000 }, () => {
       message: expect.stringContaining('character_key'),
     });
     expect(await readdir(join(directory, `out-${count - 1}`))).toEqual([]);
+  });
+
+  it('refuses an animal in which a body was found, before anything is written', async () => {
+    const video = rig.path('animal.mp4');
+    await writeClip(rig.media, { ...walking(12), height: 2 * H, stance: walker(W, 2 * H) }, video);
+    const faces = { findUpright: async () => [], look: async () => ({ faces: [], left: [] }) };
+    /** A finder whose bodies stay in a character picture and move in a video, as those of animals do. */
+    const people: PersonFinder = {
+      find: (picture, before) => finder.find(picture, before),
+      unrest: async (picture) => (picture.width === W ? 0.1 : 0),
+      close: async () => undefined,
+    };
+    const outputDir = join(directory, `out-${count++}`);
+    await mkdir(outputDir);
+    const job = { video, character: await redCharacter(), resolution: '1k', outputDir } as const;
+    const swapped = identitySwap(job, rig.media, {
+      people,
+      finder: faces as unknown as FaceFinder,
+      checkpoint: () => undefined,
+      signal: new AbortController().signal,
+      onProgress: () => undefined,
+    });
+    await expect(swapped).rejects.toMatchObject({
+      code: 'face_not_detected',
+      message: expect.stringMatching(/video_key.* is no person/),
+    });
+    expect(await readdir(outputDir)).toEqual([]);
   });
 
   it('refuses a head that would be a blur, before it draws', async () => {

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { RenderError, type RenderResult } from '@semblance/engine-api/engine';
 import type { Hint } from '@semblance/engine-api/findings';
+import type { Picture } from '@semblance/engine-api/picture';
 import { FrameMemory } from '@semblance/media/frame-memory';
 import { openLike } from '@semblance/media/open-like';
 import { prefetch } from '@semblance/media/prefetch';
@@ -27,6 +28,7 @@ import { FaceFront } from './face-front.ts';
 import { swapFaceOnly } from './face-only.ts';
 import { firstLook } from './first-look.ts';
 import { scaledPerson } from './follow.ts';
+import { HumanCheck } from './human.ts';
 import { SceneVideo, sceneThreads } from './scene-threads.ts';
 import { PersonTracker, searchStep } from './search.ts';
 
@@ -112,10 +114,14 @@ export async function identitySwap(
     const tracker = new PersonTracker(people);
     const follower = new PersonFaceFollower(faces, checkpoint);
     const front = new FaceFront(faces, video.color);
+    const human = new HumanCheck({ people, faces, checkpoint });
     const look = async (frame: VideoFrame): Promise<Person | undefined> => {
       const whole = { x: 0, y: 0, width: frame.width, height: frame.height };
-      const person = await tracker.track(shrunk(frame, whole, step, video.color).picture);
-      return person && scaledPerson(person, step);
+      const part = (every: number): Picture => shrunk(frame, whole, every, video.color).picture;
+      const small = await tracker.track(part(step));
+      const person = small && scaledPerson(small, step);
+      if (person) await human.look(frame.index, () => part(1), person);
+      return person;
     };
     const cuts = new CutDetector();
     let [found, seen] = [0, false];
@@ -145,6 +151,7 @@ export async function identitySwap(
       const message = 'No person was found in the reference video (video_key).';
       throw new RenderError('face_not_detected', message, { findings: { hints } });
     }
+    human.decide();
     await timed('draw', () => scene.finish());
     if (scene.drawn === 0) {
       throw new RenderError(

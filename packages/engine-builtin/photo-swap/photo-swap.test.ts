@@ -37,6 +37,32 @@ async function mainFace(picture: Picture): Promise<Face> {
   return face;
 }
 
+describe('glasses without rims', () => {
+  it('stay whole on the target', async () => {
+    const { points, ...face } = await mainFace(await rgb(ASTRONAUT));
+    const at = (i: number, axis: number): number => points[i * 3 + axis] as number;
+    const line = (a: number, b: number): string =>
+      `<path d="M${at(a, 0)} ${at(a, 1) - 0.02 * face.width}L${at(b, 0)} ${at(b, 1) - 0.02 * face.width}"/>`;
+    const { width, height } = await rgb(ASTRONAUT);
+    const svg = `<svg width="${width}" height="${height}" stroke="#4a3428" stroke-width="1.6">${line(133, 362)}${line(33, 127)}${line(263, 356)}</svg>`;
+    const target = await file(
+      'rimless.png',
+      sharp(ASTRONAUT)
+        .composite([{ input: Buffer.from(svg) }])
+        .png()
+        .toBuffer(),
+    );
+    const [before, after] = [await rgb(target), await rgb((await swap(target, PROFESSOR)).outputPath)];
+    let [changed, count] = [0, 0];
+    for (let x = Math.ceil(at(133, 0)); x < at(362, 0); x++, count++) {
+      const y = Math.floor((at(133, 1) + at(362, 1)) / 2 - 0.02 * face.width);
+      const i = (y * width + x) * 3;
+      changed += Math.abs((after.data[i] as number) - (before.data[i] as number));
+    }
+    expect(changed / count).toBeLessThan(5);
+  });
+});
+
 describe('likeness', () => {
   it.each([
     ['the astronaut onto the admiral', ADMIRAL, ASTRONAUT],

@@ -120,7 +120,7 @@ async function swapped(
   const taken: ShownFeatures[] = [];
   for (const [index, place] of (draw ? targets : targets.slice(0, CLOSELY)).entries()) {
     checkpoint();
-    const cover = await finder.coverOf(cropsOf(base.picture), place);
+    const cover = await finder.coverOf(cropsOf(base.picture), place, true);
     taken.push(swapFace(base.picture, place, prepared, { cover, times, draw }));
     progress(0.4 + (0.4 * (index + 1)) / targets.length, 'swap');
   }

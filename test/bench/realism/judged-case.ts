@@ -113,7 +113,7 @@ async function swapped(
   finder: FaceFinder,
 ): Promise<Picture> {
   const after: Picture = { ...target, data: target.data.slice() };
-  const cover = await finder.coverOf(cropsOf(target), face);
+  const cover = await finder.coverOf(cropsOf(target), face, true);
   const own = { cover: await finder.coverOf(cropsOf(source), from) };
   swapFace(after, face, prepareSource(source, from, face.width, own), { cover });
   return after;
