@@ -7,7 +7,7 @@ import { cropRgb } from '@semblance/vision/picture';
 import { blur, distanceInside, type Plane, plane, smoothstep } from '@semblance/vision/plane/plane';
 import { withScratch } from '@semblance/vision/plane/scratch';
 import { drawTriangles, emptyMap, MOUTH_TRIANGLES } from '@semblance/vision/plane/warp-map';
-import { beardOf } from './beard.ts';
+import { wearsBeard } from './beard.ts';
 import { compareLight } from './compare-light.ts';
 import { compose } from './compose.ts';
 import { faceZones, plainSkin } from './face-zones.ts';
@@ -213,7 +213,7 @@ export function planSwap(
   const light = compareLight(target, source, { zones, direct, own, covered, shown, edge, rim }, faceWidth);
   lap('colour');
   const tone = findTone(target);
-  const ownBeard = beardOf(target, flat, faceWidth);
+  const ownBeard = wearsBeard(target, flat, faceWidth) ? 1 : 0;
   const skin = blendSkin(
     target,
     source,
