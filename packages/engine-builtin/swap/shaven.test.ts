@@ -10,10 +10,15 @@ import { beardArea } from './shaven.ts';
 import { flatten, prepareSource } from './source-face.ts';
 import { swapFace } from './swap-face.ts';
 
-/** Mesh points on the skin over the lip; of the upper half of the upper lip, of the lower lip, and of a cheek. */
+/** Mesh points on the skin over the lip; of the upper half of the upper lip, and of the lower lip. */
 const LIP_SKIN = [164, 167, 393, 165, 391] as const;
 const UPPER_LIP = [40, 37, 0, 267, 270, 303, 11, 73] as const;
 const LOWER_LIP = [91, 84, 17, 314, 321, 402, 14, 178] as const;
+/** The nostrils, right and left. */
+const NOSTRILS = [
+  [60, 20, 238, 79, 166],
+  [290, 250, 458, 309, 392],
+] as const;
 const CHEEK = [50, 101, 118] as const;
 
 let astronaut: Portrait;
@@ -99,6 +104,7 @@ describe('beardArea', () => {
     expect(within(image, UPPER_LIP)).toBeLessThan(0.6);
     expect(within(image, LOWER_LIP)).toBeLessThan(0.6);
     expect(within(image, CHEEK)).toBe(0);
+    for (const nostril of NOSTRILS) expect(within(image, nostril)).toBeLessThan(0.1);
   });
 
   it('holds the upper lip where hair hangs over it', () => {

@@ -1,4 +1,4 @@
-import { LIPS_OUTER } from '@semblance/vision/face-regions';
+import { LIPS_OUTER, NOSE_BASE } from '@semblance/vision/face-regions';
 import type { RgbImage } from '@semblance/vision/picture';
 import { blur, fillPolygon, type Plane, plane } from '@semblance/vision/plane/plane';
 import { CHEEKS } from './beard.ts';
@@ -16,7 +16,8 @@ const UPPER_MIDDLE = [76, 184, 74, 73, 72, 11, 302, 303, 304, 408, 306] as const
 const SOFT = 0.012;
 
 /**
- * Returns 1 where the hair of a beard or a moustache shows around a mouth, as far as a new face could take it along.
+ * Returns 1 where the hair of a beard or a moustache shows around a mouth, as far as a new face could take it along:
+ * not on the nostrils, which are as dark.
  * The lips belong to it where a moustache hangs over the upper one: that half of it is no redder than the cheeks.
  * @param points x and y of each mesh point in pixels of the image, stride 2
  */
@@ -34,13 +35,19 @@ export function beardArea(image: RgbImage, points: Float32Array, faceWidth: numb
   const upper = draw([...UPPER_EDGE, ...UPPER_MIDDLE.toReversed()]);
   const cheeks = plane(image.width, image.height);
   for (const cheek of CHEEKS) fillPolygon(cheeks, convexHull(points, cheek));
+  const nose = plane(image.width, image.height);
+  fillPolygon(nose, convexHull(points, NOSE_BASE));
   const hangsOver = redness(image, upper) < redness(image, cheeks);
   for (let i = 0; i < out.data.length; i++) {
     const lip = (lips.data[i] as number) * (hangsOver ? 1 - (upper.data[i] as number) : 1);
     out.data[i] = Math.max(out.data[i] as number, hangsOver ? (upper.data[i] as number) : 0) * (1 - lip);
   }
   const soft = blur(out, SOFT * faceWidth);
-  for (let i = 0; i < soft.data.length; i++) soft.data[i] = Math.min(1, 2 * (soft.data[i] as number));
+  const within = blur(nose, SOFT * faceWidth);
+  for (let i = 0; i < soft.data.length; i++) {
+    const hair = Math.min(1, 2 * (soft.data[i] as number));
+    soft.data[i] = hair * Math.min(1, 2 - 2 * (within.data[i] as number));
+  }
   return soft;
 }
 
