@@ -127,7 +127,7 @@ export class LiveSwaps {
       const patch = fits ? known.patch : patchWidth(face.width);
       const cover = await this.#coverOf(frame, face);
       const texture = makeTexture(
-        { frame, face, color: JPEG_COLORS, cover, filmed: filmedEyes(eyes) },
+        { frame, face, color: JPEG_COLORS, cover, filmed: filmedEyes(eyes), before: known?.to },
         this.#prepared(patch),
       );
       const times = { sinceMs: ms, lookedMs: ms, analysedMs: ms };
@@ -162,7 +162,17 @@ export class LiveSwaps {
       const cover = await this.#coverOf(frame, face);
       const { points } = placed(face, -part.x, -part.y, 1);
       const filmed = filmedEyes(shown.eyes);
-      const work = { frame: part.frame, points, cover, filmed, textureWidth: patch, color: JPEG_COLORS };
+      const { taken, bearded } = shown.to;
+      const before = { taken, bearded };
+      const work = {
+        frame: part.frame,
+        points,
+        cover,
+        filmed,
+        before,
+        textureWidth: patch,
+        color: JPEG_COLORS,
+      };
       shown.next = { look, patch, texture: await this.#beside.analyse(this.#render, work) };
     } catch (error) {
       // The light stays as it was and is analysed again; the log has the reason.

@@ -3,7 +3,7 @@ import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
 import type { RgbImage } from '@semblance/vision/picture';
 import { fillPolygon, plane } from '@semblance/vision/plane/plane';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { beardOf, CHIN, MOUSTACHE } from './beard.ts';
+import { beardOf, CHIN, CORNERS, MOUSTACHE } from './beard.ts';
 import { convexHull } from './convex-hull.ts';
 import { flatten } from './source-face.ts';
 
@@ -26,10 +26,13 @@ beforeAll(async () => {
 });
 
 /** Returns a face with all light on its moustache or chin changed. */
-function painted({ image, points }: Flat, change: (r: number, g: number, b: number) => number[]): RgbImage {
+function painted(
+  { image, points }: Flat,
+  change: (r: number, g: number, b: number) => number[],
+  groups: readonly (readonly number[])[] = [MOUSTACHE, CHIN],
+): RgbImage {
   const mask = plane(image.width, image.height);
-  fillPolygon(mask, convexHull(points, MOUSTACHE));
-  fillPolygon(mask, convexHull(points, CHIN));
+  for (const group of groups) fillPolygon(mask, convexHull(points, group));
   const data = image.data.slice();
   for (let i = 0; i < mask.data.length; i++) {
     if (!mask.data[i]) continue;
@@ -50,6 +53,20 @@ describe('beardOf', () => {
     expect(look((r, g, b) => [0.4 * r, 0.4 * g, 0.4 * b])).toBe(1);
     expect(look((_r, g) => [0.85 * g, 0.85 * g, 0.85 * g])).toBe(1);
     expect(look((r, g, b) => [0.92 * r, 0.92 * g, 0.92 * b])).toBe(0);
+  });
+
+  it('finds a moustache no darker than skin by its colour, over the corners of the mouth', () => {
+    const { points, width } = astronaut;
+    const fair = painted(astronaut, (r, g) => [g + 0.5 * (r - g), g, g], CORNERS);
+    expect(beardOf(fair, points, width)).toBe(1);
+  });
+
+  it('finds red hair, which is much darker than the shadow of a nose', () => {
+    const { points, width } = astronaut;
+    const shade = painted(astronaut, (r, g, b) => [0.92 * r, 0.9 * g, 0.88 * b], [MOUSTACHE]);
+    const hair = painted(astronaut, (r, g, b) => [0.7 * r, 0.54 * g, 0.45 * b], [MOUSTACHE]);
+    expect(beardOf(shade, points, width)).toBe(0);
+    expect(beardOf(hair, points, width)).toBeGreaterThan(0.5);
   });
 
   it('finds none where the face lies outside the picture', () => {

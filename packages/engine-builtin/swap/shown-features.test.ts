@@ -7,7 +7,7 @@ import { type Gaze, UNKNOWN_GAZE } from '@semblance/vision/gaze';
 import { openSession } from '@semblance/vision/models/session';
 import { type Plane, plane } from '@semblance/vision/plane/plane';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { ALL_SHOWN, type EyesKnown, shownFeatures } from './shown-features.ts';
+import { ALL_SHOWN, type EyesKnown, type ShownFeatures, shownFeatures } from './shown-features.ts';
 import { flatten, prepareSource } from './source-face.ts';
 import { planSwap, swapFace } from './swap-face.ts';
 
@@ -62,6 +62,39 @@ describe('shownFeatures', () => {
       rightBrow: 0,
       leftBrow: 0,
     });
+  });
+
+  it('lets mouth and nose of a film stay the source’s until they surely are hidden', () => {
+    const { picture, face } = target;
+    const own = brightness(picture);
+    const points = flatten(face.points);
+    const free = plane(picture.width, picture.height, 1);
+    const film = { free, front: undefined };
+    // Noise beside the picture lowers the correlation step by step.
+    const steps = Array.from({ length: 30 }, (_, step) => {
+      const other = plane(picture.width, picture.height);
+      for (let i = 0; i < other.data.length; i++)
+        other.data[i] = (own.data[i] as number) + 12 * step * (((i * 7919) % 13) - 6);
+      return [undefined, ALL_SHOWN].map((before) =>
+        shownFeatures(own, other, film, points, face.width, before),
+      ) as [ShownFeatures, ShownFeatures];
+    });
+    for (const feature of ['mouth', 'nose'] as const) {
+      const last = ([0, 1] as const).map((k) => steps.findLastIndex((one) => one[k][feature] === 1));
+      expect(last[0]).toBeGreaterThan(0);
+      expect(last[1]).toBeGreaterThan(last[0] as number);
+      expect(last[1]).toBeLessThan(29);
+    }
+  });
+
+  it('lets a face that was bearded in a film be so', () => {
+    const { picture, face } = target;
+    const from = prepareSource(source.picture, source.face, face.width);
+    const before = { taken: ALL_SHOWN, bearded: true };
+    expect([undefined, before].map((one) => planSwap(picture, face, from, { before: one }).bearded)).toEqual([
+      false,
+      true,
+    ]);
   });
 
   it('takes both eyes or none, and no open ones for shut ones unless they blink', () => {

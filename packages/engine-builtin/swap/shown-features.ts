@@ -74,6 +74,14 @@ export interface EyesKnown {
   readonly filmed?: FilmedEyes | undefined;
 }
 
+/** What the last analysis of a film decided. */
+export interface DecidedBefore {
+  /** Share of each feature that it took. */
+  readonly taken: ShownFeatures;
+  /** Whether it found a beard on the face of the film. */
+  readonly bearded: boolean;
+}
+
 /** What the frames of a film tell of a face's eyes. Values are of the right and the left eye. */
 export interface FilmedEyes {
   /** How far they are closed for a moment only, 0–1, as in a blink. */
@@ -92,6 +100,8 @@ export interface FilmedEyes {
  * @param free 1 where nothing is known to be in front of either face, such as a frame; `front` is what the network
  * finds in front of either; `eyes` what is known of the eyes
  * @param points x and y of each mesh point on that grid, stride 2
+ * @param before what was taken before in a film: what was shown is hidden only where it surely is, so that a mouth does
+ * not change its owner with each word
  */
 export function shownFeatures(
   own: Plane,
@@ -103,6 +113,7 @@ export function shownFeatures(
   }: { readonly free: Plane; readonly front: Plane | undefined; readonly eyes?: EyesKnown | undefined },
   points: Float32Array,
   faceWidth: number,
+  before?: ShownFeatures,
 ): ShownFeatures {
   const at = (outline: readonly number[]): Seen => {
     const mask = plane(own.width, own.height);
@@ -132,8 +143,8 @@ export function shownFeatures(
     }
   }
   return {
-    mouth: mouth.uncovered * taken(SEEN.mouth, mouth.alike),
-    nose: nose.uncovered * taken(SEEN.nose, nose.alike),
+    mouth: mouth.uncovered * taken(SEEN.mouth, mouth.alike, before?.mouth),
+    nose: nose.uncovered * taken(SEEN.nose, nose.alike, before?.nose),
     ...taking,
     ...brows,
   };
@@ -145,9 +156,9 @@ function eyesBare({ own, other, filmed }: EyesKnown, browsAlike: number): boolea
   return browsAlike > BROWS || (seen(own, filmed?.usual) && seen(other));
 }
 
-/** Returns 1 when a value is beyond the middle of an interval, else 0. */
-function taken([low, high]: readonly [number, number], value: number): 0 | 1 {
-  return value > (low + high) / 2 ? 1 : 0;
+/** Returns 1 when a value is beyond the middle of an interval, or, where it was 1 before, beyond its start; else 0. */
+function taken([low, high]: readonly [number, number], value: number, before = 0): 0 | 1 {
+  return value > (before > 0.5 ? low : (low + high) / 2) ? 1 : 0;
 }
 
 /** Returns whether each eye is taken: both or none, unless one is known to be covered or the first face winks. */

@@ -36,6 +36,8 @@ export interface SkinBlendParts extends Lighting {
   /** What the network finds in front of either face; undefined: it was not asked. */
   readonly front: Plane | undefined;
   readonly looks: EyesKnown | undefined;
+  /** Share of each feature that the last analysis of a film took; undefined: there was none. */
+  readonly before: ShownFeatures | undefined;
   /** 1 where the source shows its face, 0 where hair or a frame covers it. */
   readonly shown: Plane;
 }
@@ -100,6 +102,7 @@ export function blendSkin(
       { free: freeOf(parts), front: parts.front, eyes: parts.looks },
       parts.points,
       faceWidth,
+      parts.before,
     );
   const blobs = smoothstep(BLURRED[0], BLURRED[1], enlargement);
   const brows = source.browsFree ? browsTaken(bands, parts.points, blobs) : 0;

@@ -7,13 +7,14 @@ import { cropRgb, type Point, type RgbImage, squareCrop, toCrop } from '@semblan
 import { blur, grow, type Plane, plane, sample } from '@semblance/vision/plane/plane';
 import { withScratch } from '@semblance/vision/plane/scratch';
 import { type BuiltinSettings, LIKENESS } from '../settings.ts';
-import { beardOf } from './beard.ts';
+import { wearsBeard } from './beard.ts';
 import { browsFree } from './brows.ts';
 import { findCover, SOURCE_COVER } from './cover.ts';
 import { faceZones } from './face-zones.ts';
 import { findFringe } from './fringe.ts';
 import { coloursOf, withLipEdge } from './lip-edge.ts';
 import { calmRedEyes } from './red-eyes.ts';
+import { beardArea } from './shaven.ts';
 import { cropSmooth } from './smooth-crop.ts';
 import { besideEyes } from './target-cover.ts';
 import { makeWhole } from './whole-face.ts';
@@ -127,8 +128,14 @@ function analyse(
   const visibleScale = analysisWidth / faceWidth;
   const grey = isGrey(coarse.image);
   const cut = { image, coarse: coarse.image, points: coarse.points, zones, visible, scale: visibleScale };
-  const beard = beardOf(coarse.image, flat, analysisWidth);
+  const beard = wearsBeard(coarse.image, flat, analysisWidth) ? 1 : 0;
   const covered = shareHidden(visible, zones.face);
+  if (beard > 0) {
+    // What is painted over with skin leaves no half moustache on a bare lip.
+    const hair = beardArea(coarse.image, flat, analysisWidth);
+    for (let i = 0; i < visible.data.length; i++)
+      visible.data[i] = (visible.data[i] as number) * (1 - (hair.data[i] as number));
+  }
   const whole = makeWhole(cut, analysisWidth);
   const glasses = cover.hasGlasses || framed;
   return {

@@ -7,7 +7,7 @@ import { cropRgb } from '@semblance/vision/picture';
 import { blur, distanceInside, type Plane, plane, smoothstep } from '@semblance/vision/plane/plane';
 import { withScratch } from '@semblance/vision/plane/scratch';
 import { drawTriangles, emptyMap, MOUTH_TRIANGLES } from '@semblance/vision/plane/warp-map';
-import { beardOf } from './beard.ts';
+import { wearsBeard } from './beard.ts';
 import { compareLight } from './compare-light.ts';
 import { compose } from './compose.ts';
 import { faceZones, plainSkin } from './face-zones.ts';
@@ -19,7 +19,7 @@ import { sourceNoise, targetNoise } from './noise.ts';
 import { takeJaw } from './picture-jaw.ts';
 import { calmRedEyes } from './red-eyes.ts';
 import { mixShape } from './shape.ts';
-import { ALL_SHOWN, type FilmedEyes, type ShownFeatures } from './shown-features.ts';
+import { ALL_SHOWN, type DecidedBefore, type FilmedEyes, type ShownFeatures } from './shown-features.ts';
 import { blendSkin } from './skin-blend.ts';
 import { flatten, type SourceFace } from './source-face.ts';
 import { frontOfEither, sourceShown } from './source-on-grid.ts';
@@ -101,6 +101,7 @@ export function swapFace(
  * @param gaze where the target looks; undefined: it is not known
  * @param turned whether the new eyes look there too; else they look where those of the source do
  * @param filmed what the frames of a film tell of its eyes
+ * @param before what the last analysis of the film decided
  * @param step pixels that the swap is drawn with per pixel of the picture, which was made smaller
  * @param known share of each feature that is taken; undefined: it is to be found out
  */
@@ -108,24 +109,18 @@ export function planSwap(
   picture: Picture,
   face: Face,
   source: SourceFace,
-  {
-    cover,
-    gaze,
-    turned = true,
-    filmed,
-    step = 1,
-    lap = () => undefined,
-    known,
-  }: {
+  options: {
     cover?: Plane | undefined;
     gaze?: Gaze | undefined;
     turned?: boolean;
     filmed?: FilmedEyes | undefined;
+    before?: DecidedBefore | undefined;
     step?: number;
     lap?: (name: string) => void;
     known?: ShownFeatures;
   } = {},
 ): SwapPlan {
+  const { cover, gaze, turned = true, filmed, before, step = 1, lap = () => undefined, known } = options;
   const grid = workGrid(picture, face);
   const { scale, width, height } = grid;
   const faceWidth = face.width / scale;
@@ -213,7 +208,8 @@ export function planSwap(
   const light = compareLight(target, source, { zones, direct, own, covered, shown, edge, rim }, faceWidth);
   lap('colour');
   const tone = findTone(target);
-  const ownBeard = beardOf(target, flat, faceWidth);
+  // A beard that was seen once is there, whatever the light.
+  const ownBeard = before?.bearded || wearsBeard(target, flat, faceWidth) ? 1 : 0;
   const skin = blendSkin(
     target,
     source,
@@ -234,6 +230,7 @@ export function planSwap(
       covered,
       front: frontOfEither(front, source, direct),
       looks: gaze && { own: gaze, other: source.gaze, filmed },
+      before: before?.taken,
       light,
       tone,
       eyes,
@@ -244,7 +241,7 @@ export function planSwap(
   );
   lap('skin');
   if (!known && Math.min(...Object.values(skin.features)) < 1)
-    return planSwap(picture, face, source, { cover, gaze, turned, filmed, step, lap, known: skin.features });
+    return planSwap(picture, face, source, { ...options, known: skin.features });
   return {
     ...grid,
     mixed,
@@ -262,6 +259,7 @@ export function planSwap(
       source: { image: source.image, points: from },
       own,
     }),
+    bearded: ownBeard > 0,
     tone,
   };
 }

@@ -53,6 +53,8 @@ export interface SwapPlan {
   readonly grain: Grain;
   readonly light: LightField;
   readonly skin: SkinBlend;
+  /** Whether the target wears a beard. */
+  readonly bearded: boolean;
   /** Defined when the target has a single tone. */
   readonly tone: Tone | undefined;
 }

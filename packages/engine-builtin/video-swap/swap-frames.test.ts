@@ -3,7 +3,7 @@ import { type Face, faceFromPoints, POINTS } from '@semblance/vision/face-mesh';
 import { UNKNOWN_GAZE } from '@semblance/vision/gaze';
 import { describe, expect, it } from 'vitest';
 import { JAW, jawMoves } from '../swap/jaw.ts';
-import { ALL_SHOWN } from '../swap/shown-features.ts';
+import { ALL_SHOWN, type DecidedBefore } from '../swap/shown-features.ts';
 import { opennessOf } from './eyelids.ts';
 import type { FaceDrawing } from './face-drawing.ts';
 import { SwapFrames } from './swap-frames.ts';
@@ -36,11 +36,13 @@ function frameOf(index: number, left: number, tint = 128): VideoFrame {
  */
 async function swap(frames: readonly VideoFrame[], faceIn: (index: number) => Face = () => face) {
   const analysed: number[] = [];
+  const before: (DecidedBefore | undefined)[] = [];
   const drawn = new Map<Uint8Array, FaceDrawing>();
   const threads: Pick<SwapThreads, 'begin' | 'end' | 'analyse' | 'draw'> = {
     begin: () => 1,
     end: () => undefined,
-    analyse: async (_render, { points }) => {
+    analyse: async (_render, { points, before: decided }) => {
+      before.push(decided);
       const box = { x: 0, y: 0, width: 16, height: 16 };
       return {
         size: 16,
@@ -49,6 +51,7 @@ async function swap(frames: readonly VideoFrame[], faceIn: (index: number) => Fa
         points,
         shape: ALL_SHOWN,
         taken: ALL_SHOWN,
+        bearded: analysed.length === 0,
         gaze: UNKNOWN_GAZE,
         grain: { share: 0, limit: 0 },
         level: analysed.push(analysed.length),
@@ -85,6 +88,7 @@ async function swap(frames: readonly VideoFrame[], faceIn: (index: number) => Fa
   for (const [i, { data }] of frames.entries()) expect(written[i]).toBe(data);
   return {
     analyses: swapFrames.analyses,
+    before,
     drawings: frames.map(({ data }) => drawn.get(data) as FaceDrawing),
   };
 }
@@ -115,6 +119,12 @@ describe('SwapFrames', () => {
     expect(drawings[6]?.from.level).toBe(1);
     expect(drawings[7]?.from.level).toBe(2);
     expect(drawings[7]?.share).toBe(0);
+  });
+
+  it('tells each analysis what the one before decided', async () => {
+    const { before } = await swap(range(20).map((i) => frameOf(i, i < 7 || i > 12 ? 1 : 0.3)));
+    expect(before.map((decided) => decided?.bearded)).toEqual([undefined, true, false]);
+    expect(before.map((decided) => decided?.taken)).toEqual([undefined, ALL_SHOWN, ALL_SHOWN]);
   });
 
   it('moves the jaw by the mean of its frames, which neither trembles nor jumps', async () => {

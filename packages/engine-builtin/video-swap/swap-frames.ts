@@ -224,12 +224,15 @@ export class SwapFrames {
         let texture = made.get(patch);
         if (!texture) {
           this.analyses++;
-          texture = cover.then((found) =>
+          // What the film showed before holds where this frame leaves it open.
+          const before = last?.texture(last.patch);
+          texture = Promise.all([cover, before]).then(([found, decided]) =>
             threads.analyse(this.#render, {
               frame: part.frame,
               points: placed(face, -part.x, -part.y, 1).points,
               cover: found,
               filmed,
+              before: decided && { taken: decided.taken, bearded: decided.bearded },
               textureWidth: patch,
               color: colors,
             }),

@@ -1,6 +1,6 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import type { Plane } from '@semblance/vision/plane/plane';
-import type { FilmedEyes } from '../swap/shown-features.ts';
+import type { DecidedBefore, FilmedEyes } from '../swap/shown-features.ts';
 import type { SourceOptions } from '../swap/source-face.ts';
 import type { FaceDrawing } from './face-drawing.ts';
 import type { Colors, Frame } from './frame-part.ts';
@@ -22,6 +22,7 @@ export interface Analysis {
   /** What the network finds in front of the face; undefined: it was not asked. */
   readonly cover?: Plane | undefined;
   readonly filmed?: FilmedEyes | undefined;
+  readonly before?: DecidedBefore | undefined;
   /** Face width in the requested texture. */
   readonly textureWidth: number;
   readonly color: Colors;

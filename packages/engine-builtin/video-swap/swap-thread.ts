@@ -11,8 +11,10 @@ serveFrames(preparer, (prepared, work: SwapWork): { answer: SwapAnswer } => {
   const { frame, color } = work;
   if (work.type === 'analyse') {
     const face = faceFromPoints(work.points, 1);
-    const { cover, filmed } = work;
-    return { answer: makeTexture({ frame, face, color, cover, filmed }, prepared(work.textureWidth)) };
+    const { cover, filmed, before } = work;
+    return {
+      answer: makeTexture({ frame, face, color, cover, filmed, before }, prepared(work.textureWidth)),
+    };
   }
   for (const face of work.faces) drawFace(frame, face, color);
   return { answer: undefined };

@@ -16,7 +16,7 @@ import { withScratch } from '@semblance/vision/plane/scratch';
 import { drawTriangles, emptyMap, type WarpMap } from '@semblance/vision/plane/warp-map';
 import { LIGHT, readLight } from '../swap/light.ts';
 import { KIND, relight } from '../swap/relight.ts';
-import type { FilmedEyes, ShownFeatures } from '../swap/shown-features.ts';
+import type { DecidedBefore, FilmedEyes, ShownFeatures } from '../swap/shown-features.ts';
 import { flatten, type SourceFace } from '../swap/source-face.ts';
 import { planSwap } from '../swap/swap-face.ts';
 import type { Grain, SwapPlan } from '../swap/swap-plan.ts';
@@ -48,6 +48,8 @@ export interface FaceTexture extends SizedTexture {
   readonly shape: ShownFeatures;
   /** Share of each feature that is taken from the source, in any shape. */
   readonly taken: ShownFeatures;
+  /** Whether the face that was there wears a beard. */
+  readonly bearded: boolean;
   /** Where the source looks. */
   readonly gaze: Gaze;
   /** Brightness of the skin that was there. */
@@ -61,13 +63,15 @@ export interface TextureInputs {
   /** What the network finds in front of the face; undefined: it was not asked. */
   readonly cover?: Plane | undefined;
   readonly filmed?: FilmedEyes | undefined;
+  /** What the last analysis of the film decided. */
+  readonly before?: DecidedBefore | undefined;
 }
 
 /**
  * Analyses a face of a frame completely, as Photo Swap does, and makes the matching texture.
  */
 export function makeTexture(
-  { frame, face, color, cover, filmed }: TextureInputs,
+  { frame, face, color, cover, filmed, before }: TextureInputs,
   source: SourceFace,
 ): FaceTexture {
   const level = skinLevel(frame, face.points);
@@ -81,6 +85,7 @@ export function makeTexture(
       gaze,
       turned: false,
       filmed,
+      before,
       step: part.step,
     });
     // A picture at half its size has lost its noise.
@@ -92,6 +97,7 @@ export function makeTexture(
       level,
       shape: plan.shape,
       taken: plan.skin.features,
+      bearded: plan.bearded,
       gaze: source.gaze,
     };
   });
@@ -113,7 +119,7 @@ function facePart(frame: Frame, face: Face, color: Colors): FramePart {
   return { picture: regionToRgb(frame, rect, color), x: rect.x, y: rect.y, step: 1 };
 }
 
-type Laid = Omit<FaceTexture, 'grain' | 'level' | 'shape' | 'taken' | 'gaze'>;
+type Laid = Omit<FaceTexture, 'grain' | 'level' | 'shape' | 'taken' | 'bearded' | 'gaze'>;
 
 /** Lights every pixel of the source's patch as the plan says for its place. */
 function lay(plan: SwapPlan, source: SourceFace, color: Colors, frame: Frame, faceWidth: number): Laid {

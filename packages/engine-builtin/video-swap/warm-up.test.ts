@@ -28,6 +28,7 @@ function threads(draw: SwapThreads['draw']) {
         points,
         shape: ALL_SHOWN,
         taken: ALL_SHOWN,
+        bearded: false,
         gaze: UNKNOWN_GAZE,
         grain: { share: 0, limit: 0 },
         level: 100,
