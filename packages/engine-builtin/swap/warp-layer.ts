@@ -1,4 +1,4 @@
-import { cubicSample, type Samples } from '@semblance/vision/plane/cubic';
+import { type Samples, STEPS, WEIGHTS } from '@semblance/vision/plane/cubic';
 
 /** Samples of a picture, or of one plane of it. */
 export interface Layer {
@@ -31,9 +31,6 @@ export interface Moves {
 
 /** Moves below it, in samples, change nothing that is seen. */
 const LEAST_STEP = 0.05;
-
-/** Values of one place. */
-const values = new Float32Array(4);
 
 /** Fetches each sample from its place, in place. */
 export function warpLayer(layer: Layer, { left, top, step, columns, rows, from }: Moves): void {
@@ -160,21 +157,76 @@ function within(value: number, last: number): number {
   return value < 0 ? 0 : value > last ? last : value;
 }
 
-/** Writes values between sixteen samples. */
+/** Values of each column that a run reads, between four samples above each other. */
+let columnValues = new Float32Array(0);
+
+/**
+ * Writes values between sixteen samples: first between rows for each column that a run reads, then between columns,
+ * so that most values between rows serve four places.
+ */
 function cubicRuns(samples: Samples, out: Layer['data'], runs: Float64Array): void {
   const { channels } = samples;
   const most = out instanceof Uint16Array ? 65_535 : 255;
   for (let run = 0; run < runs.length; run += RUN) {
     let at = (runs[run] as number) | 0;
     const count = (runs[run + 1] as number) | 0;
-    for (let k = 0; k < count; k++) {
-      const x = (runs[run + 2] as number) + k * (runs[run + 4] as number);
+    const x = runs[run + 2] as number;
+    const stepX = runs[run + 4] as number;
+    const end = x + (count - 1) * stepX;
+    const first = Math.floor(Math.min(x, end)) - 1;
+    const columns = Math.floor(Math.max(x, end)) + 3 - first;
+    if (columnValues.length < columns * channels) columnValues = new Float32Array(columns * channels);
+    const values = columnValues;
+    for (let c = 0; c < columns; c++) {
+      const k = Math.min(count - 1, Math.max(0, (first + c - x) / stepX));
       const y = (runs[run + 3] as number) + k * (runs[run + 5] as number);
-      cubicSample(samples, x, y, values);
-      for (let channel = 0; channel < channels; channel++) {
-        const value = values[channel] as number;
+      betweenRows(samples, first + c, y, values, c * channels);
+    }
+    for (let k = 0; k < count; k++) {
+      const place = x + k * stepX - first;
+      const column = place | 0;
+      const w = (((place - column) * STEPS + 0.5) | 0) * 4;
+      const wa = WEIGHTS[w] as number;
+      const wb = WEIGHTS[w + 1] as number;
+      const wc = WEIGHTS[w + 2] as number;
+      const wd = WEIGHTS[w + 3] as number;
+      for (let i = (column - 1) * channels, last = i + channels; i < last; i++) {
+        const value =
+          wa * (values[i] as number) +
+          wb * (values[i + channels] as number) +
+          wc * (values[i + 2 * channels] as number) +
+          wd * (values[i + 3 * channels] as number);
         out[at++] = value <= 0 ? 0 : value >= most ? most : value + 0.5;
       }
     }
   }
+}
+
+/** Writes a column's values at a height, from index `to`; the edge repeats. */
+function betweenRows(
+  { data, width, height, channels }: Samples,
+  column: number,
+  y: number,
+  out: Float32Array,
+  to: number,
+): void {
+  const [lastX, lastY] = [width - 1, height - 1];
+  const py = within(y, lastY);
+  const y0 = py | 0;
+  const w = (((py - y0) * STEPS + 0.5) | 0) * 4;
+  const row = width * channels;
+  const at = y0 * row + within(column, lastX) * channels;
+  const above = y0 > 0 ? row : 0;
+  const below = y0 < lastY ? row : 0;
+  const further = y0 + 1 < lastY ? below + row : below;
+  const wa = WEIGHTS[w] as number;
+  const wb = WEIGHTS[w + 1] as number;
+  const wc = WEIGHTS[w + 2] as number;
+  const wd = WEIGHTS[w + 3] as number;
+  for (let i = at, last = at + channels, o = to; i < last; i++, o++)
+    out[o] =
+      wa * (data[i - above] as number) +
+      wb * (data[i] as number) +
+      wc * (data[i + below] as number) +
+      wd * (data[i + further] as number);
 }

@@ -7,10 +7,10 @@ export interface Samples {
 }
 
 /** Places between two samples; a place between them differs from the next by nothing that is seen. */
-const STEPS = 256;
+export const STEPS = 256;
 
 /** Weights of four neighbours for each place between the middle two (Catmull and Rom 1974). */
-const WEIGHTS = new Float64Array((STEPS + 1) * 4);
+export const WEIGHTS = new Float64Array((STEPS + 1) * 4);
 for (let step = 0; step <= STEPS; step++) {
   const t = step / STEPS;
   const u = 1 - t;
