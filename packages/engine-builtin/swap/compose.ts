@@ -1,6 +1,6 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import { sampleRgb } from '@semblance/vision/picture';
-import { cubicWeights } from '@semblance/vision/plane/cubic';
+import { cubicSample, type Samples } from '@semblance/vision/plane/cubic';
 import { BundleRow, bundle, type Plane, plane } from '@semblance/vision/plane/plane';
 import type { WarpMap } from '@semblance/vision/plane/warp-map';
 import { LIGHT } from './light.ts';
@@ -24,7 +24,7 @@ export function compose(picture: Picture, plan: SwapPlan, source: SourceFace): v
   const endY = Math.min(picture.height, Math.ceil(originY + plan.height * scale));
   const before = region(picture, originX, originY, endX, endY);
   const rgb = new Float32Array(3);
-  const kept = new Float32Array(3);
+  const kept = new Float32Array(4);
   const kind = new Float32Array(KIND.count);
   const { grain } = plan;
   const fields = bundle([
@@ -80,8 +80,11 @@ export function compose(picture: Picture, plan: SwapPlan, source: SourceFace): v
           known < 1e-6 ? (px - originX + 0.5) / scale : between(values, i + OWN, j + OWN, u) / known;
         const ownY =
           known < 1e-6 ? (py - originY + 0.5) / scale : between(values, i + OWN + 1, j + OWN + 1, u) / known;
-        sampleSamples(before, ownX * scale, ownY * scale, kept);
-        for (let c = 0; c < 3; c++) rgb[c] = (rgb[c] as number) + (kept[c] as number) * keep;
+        cubicSample(before, ownX * scale - 0.5, ownY * scale - 0.5, kept);
+        const share = keep * unit;
+        rgb[0] = (rgb[0] as number) + (kept[0] as number) * share;
+        rgb[1] = (rgb[1] as number) + (kept[green] as number) * share;
+        rgb[2] = (rgb[2] as number) + (kept[blue] as number) * share;
       }
       for (let c = 0; c < 3; c++)
         rgb[c] = (rgb[c] as number) + between(values, i + CORRECTION + c, j + CORRECTION + c, u);
@@ -140,7 +143,7 @@ function toSample(value: number, depth: number): number {
  * Adds the finest texture of the picture at this place (film grain, sensor noise, pores) to a face that was
  * enlarged and so has none. Without it the face looks too smooth and pasted in.
  */
-function addGrain(rgb: Float32Array, before: Samples, x: number, y: number, { share, limit }: Grain): void {
+function addGrain(rgb: Float32Array, before: Region, x: number, y: number, { share, limit }: Grain): void {
   const { width, height, data, channels, unit, green } = before;
   const left = Math.max(0, x - 2) * channels + green;
   const right = Math.min(width - 1, x + 2) * channels + green;
@@ -166,19 +169,14 @@ function addGrain(rgb: Float32Array, before: Samples, x: number, y: number, { sh
 }
 
 /** A part of the original picture, in its own sample format. */
-interface Samples {
-  readonly width: number;
-  readonly height: number;
-  readonly channels: number;
-  readonly data: Uint8Array | Uint16Array;
+interface Region extends Samples {
   /** Factor from samples to 0–255. */
   readonly unit: number;
-  /** Offsets of green and blue in a pixel; 0 for grey, which stands for all channels. */
+  /** Offset of green in a pixel; 0 for grey, which stands for all channels. */
   readonly green: number;
-  readonly blue: number;
 }
 
-function region(picture: Picture, left: number, top: number, right: number, bottom: number): Samples {
+function region(picture: Picture, left: number, top: number, right: number, bottom: number): Region {
   const { channels } = picture;
   const width = right - left;
   const height = bottom - top;
@@ -188,42 +186,5 @@ function region(picture: Picture, left: number, top: number, right: number, bott
     const from = ((top + y) * picture.width + left) * channels;
     data.set(picture.data.subarray(from, from + width * channels), y * width * channels);
   }
-  const colours = channels >= 3;
-  return {
-    width,
-    height,
-    channels,
-    data,
-    unit: wide ? 1 / 257 : 1,
-    green: colours ? 1 : 0,
-    blue: colours ? 2 : 0,
-  };
-}
-
-const across = new Float32Array(4);
-const along = new Float32Array(4);
-
-/** Interpolates between sixteen samples, because four would take the grain off the skin that moves. */
-function sampleSamples(image: Samples, x: number, y: number, out: Float32Array): void {
-  const { width, height, data, channels, unit, green, blue } = image;
-  const px = Math.min(width - 1, Math.max(0, x - 0.5));
-  const py = Math.min(height - 1, Math.max(0, y - 0.5));
-  const x0 = px | 0;
-  const y0 = py | 0;
-  cubicWeights(px - x0, across);
-  cubicWeights(py - y0, along);
-  let [r, g, b] = [0, 0, 0];
-  for (let j = 0; j < 4; j++) {
-    const row = Math.min(height - 1, Math.max(0, y0 + j - 1)) * width;
-    for (let i = 0; i < 4; i++) {
-      const weight = (along[j] as number) * (across[i] as number);
-      const at = (row + Math.min(width - 1, Math.max(0, x0 + i - 1))) * channels;
-      r += weight * (data[at] as number);
-      g += weight * (data[at + green] as number);
-      b += weight * (data[at + blue] as number);
-    }
-  }
-  out[0] = r * unit;
-  out[1] = g * unit;
-  out[2] = b * unit;
+  return { width, height, channels, data, unit: wide ? 1 / 257 : 1, green: channels >= 3 ? 1 : 0 };
 }

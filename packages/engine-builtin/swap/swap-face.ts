@@ -1,9 +1,6 @@
 import type { Picture } from '@semblance/engine-api/picture';
-import { showsFrame } from '@semblance/vision/face-cover';
 import { cropsOf, type Face, POINTS } from '@semblance/vision/face-mesh';
-import { FACE_OVAL } from '@semblance/vision/face-regions';
 import { type Gaze, gazeOf } from '@semblance/vision/gaze';
-import { cropRgb } from '@semblance/vision/picture';
 import { blur, distanceInside, type Plane, plane, smoothstep } from '@semblance/vision/plane/plane';
 import { withScratch } from '@semblance/vision/plane/scratch';
 import { drawTriangles, emptyMap, MOUTH_TRIANGLES } from '@semblance/vision/plane/warp-map';
@@ -12,8 +9,8 @@ import { compareLight } from './compare-light.ts';
 import { compose } from './compose.ts';
 import { faceZones, plainSkin } from './face-zones.ts';
 import { withForehead } from './forehead.ts';
-import { coloursOf, withLipEdge } from './lip-edge.ts';
 import { withoutLipstick } from './lipstick.ts';
+import { type Looked, lookAt } from './look-at.ts';
 import { mouthInside, openingOf } from './mouth-inside.ts';
 import { sourceNoise, targetNoise } from './noise.ts';
 import { takeJaw } from './picture-jaw.ts';
@@ -24,13 +21,9 @@ import { blendSkin } from './skin-blend.ts';
 import { flatten, type SourceFace } from './source-face.ts';
 import { frontOfEither, sourceShown } from './source-on-grid.ts';
 import type { Grain, SwapPlan } from './swap-plan.ts';
-import { frontOf, targetCover, type WorkGrid } from './target-cover.ts';
 import { findTone } from './tone.ts';
 import { gazeShift, turnEyes } from './turn-eyes.ts';
 import { foldsOf, turnedAway } from './turned-away.ts';
-
-/** Face width on the work grid, in pixels. Larger faces are analysed at this width and composed at their own. */
-const WORK_WIDTH = 120;
 
 /** Width of the band in which old and new face are blended, as a share of the face width. */
 const FEATHER = 0.02;
@@ -104,6 +97,7 @@ export function swapFace(
  * @param before what the last analysis of the film decided
  * @param step pixels that the swap is drawn with per pixel of the picture, which was made smaller
  * @param known share of each feature that is taken; undefined: it is to be found out
+ * @param looked what {@link lookAt} found; undefined: it is to be found out
  */
 export function planSwap(
   picture: Picture,
@@ -118,30 +112,23 @@ export function planSwap(
     step?: number;
     lap?: (name: string) => void;
     known?: ShownFeatures;
+    looked?: Looked;
   } = {},
 ): SwapPlan {
-  const { cover, gaze, turned = true, filmed, before, step = 1, lap = () => undefined, known } = options;
-  const grid = workGrid(picture, face);
-  const { scale, width, height } = grid;
-  const faceWidth = face.width / scale;
-  const target = cropRgb(picture, { ...grid, angle: 0 }, width, height);
-  const placed = new Float32Array(POINTS * 3);
-  for (let i = 0; i < POINTS; i++) {
-    placed[i * 3] = ((face.points[i * 3] as number) - grid.originX) / scale;
-    placed[i * 3 + 1] = ((face.points[i * 3 + 1] as number) - grid.originY) / scale;
-    placed[i * 3 + 2] = (face.points[i * 3 + 2] as number) / scale;
-  }
-  const points = withLipEdge(placed, faceWidth, coloursOf(target));
-  const flat = flatten(points);
-  const ownZones = faceZones(flat, { width, height }, faceWidth);
-  const found = cover && frontOf(cover, face, grid);
-  const { covered, clean, framed, front } = targetCover(
-    target,
-    ownZones,
-    faceWidth,
-    found,
-    cover && showsFrame(cover, face),
-  );
+  const {
+    cover,
+    gaze,
+    turned = true,
+    filmed,
+    before,
+    step = 1,
+    lap = () => undefined,
+    known,
+    looked,
+  } = options;
+  const looks = looked ?? lookAt(picture, face, cover);
+  const { grid, faceWidth, target, points, flat, covered, clean, framed, front } = looks;
+  const { width, height } = grid;
   lap('mask');
   // Behind glasses only what is seen through the lenses changes, so that frame, brows and lids stay whole.
   const shape = framed ? { ...(known ?? ALL_SHOWN), ...EYES_KEPT } : (known ?? ALL_SHOWN);
@@ -241,7 +228,7 @@ export function planSwap(
   );
   lap('skin');
   if (!known && Math.min(...Object.values(skin.features)) < 1)
-    return planSwap(picture, face, source, { ...options, known: skin.features });
+    return planSwap(picture, face, source, { ...options, known: skin.features, looked: looks });
   return {
     ...grid,
     mixed,
@@ -275,26 +262,4 @@ function grainOf(picture: Picture, face: Face, source: SourceFace): Grain {
   const share = wanted > there ? Math.sqrt(1 - (there / wanted) ** 2) : 0;
   // What is stronger than noise is an edge of the target's own features.
   return { share: Math.max(enlarged, share), limit: Math.min(MOST_GRAIN, NOISE_LIMIT * wanted) };
-}
-
-function workGrid(picture: Picture, face: Face): WorkGrid {
-  let left = Infinity;
-  let right = -Infinity;
-  let top = Infinity;
-  let bottom = -Infinity;
-  for (const index of FACE_OVAL) {
-    left = Math.min(left, face.points[index * 3] as number);
-    right = Math.max(right, face.points[index * 3] as number);
-    top = Math.min(top, face.points[index * 3 + 1] as number);
-    bottom = Math.max(bottom, face.points[index * 3 + 1] as number);
-  }
-  const margin = 0.06 * face.width;
-  const originX = Math.max(0, Math.floor(left - margin));
-  const originY = Math.max(0, Math.floor(top - margin));
-  const endX = Math.min(picture.width, Math.ceil(right + margin));
-  const endY = Math.min(picture.height, Math.ceil(bottom + margin));
-  const scale = Math.max(1, face.width / WORK_WIDTH);
-  const width = Math.max(1, Math.ceil((endX - originX) / scale));
-  const height = Math.max(1, Math.ceil((endY - originY) / scale));
-  return { originX, originY, scale, width, height };
 }

@@ -41,6 +41,8 @@ export class RowPieces {
   readonly #layer: Layer;
   /** Frame pixels per pixel of the drawn plane: 1, or 2 for chroma. */
   readonly #pixel: 1 | 2;
+  /** Last place of the texture, in pixels of the plane's size. */
+  readonly #last: number;
   /** First pixel of each cell, and its distance to the right of the cell's column. */
   readonly #starts: Int32Array;
   readonly #offsets: Float64Array;
@@ -51,6 +53,7 @@ export class RowPieces {
   constructor(layer: Layer, pixel: 1 | 2, width: number) {
     this.#layer = layer;
     this.#pixel = pixel;
+    this.#last = (pixel === 1 ? layer.size : layer.size >> 1) - 1.001;
     const columns = layer.places.values.length / 2;
     // A fold needs two pieces.
     this.data = new Int32Array(columns * 2 * PIECE);
@@ -77,6 +80,7 @@ export class RowPieces {
     const lastCell = Math.min(values.length / 2 - 2, end);
     places.moveTo((y + 0.5) * by, firstCell, lastCell + 2);
     this.#moveShift((y + 0.5) * by);
+    const [shiftX, shiftY] = [this.#shiftX, this.#shiftY];
     for (let cell = firstCell; cell <= lastCell; cell++) {
       const left = values[cell * 2] as number;
       const above = values[cell * 2 + 1] as number;
@@ -88,15 +92,21 @@ export class RowPieces {
       if (dx > most || dx < -most || dy > most || dy < -most) {
         // A fold has nothing between its two sides: each half of the cell shows its own side.
         const middle = Math.min(stop, Math.max(x, Math.ceil((cell + 1) / by - 0.5)));
-        this.#add(x, middle, left, above, 0, 0);
-        this.#addShift(cell, 0, 0);
-        this.#add(middle, stop, left + dx, above + dy, 0, 0);
-        this.#addShift(cell + 1, 0, 0);
+        if (middle > x) {
+          this.#add(x, middle, left, above, 0, 0);
+          this.#addShift(shiftX[cell] as number, shiftY[cell] as number, 0, 0);
+        }
+        if (stop > middle) {
+          this.#add(middle, stop, left + dx, above + dy, 0, 0);
+          this.#addShift(shiftX[cell + 1] as number, shiftY[cell + 1] as number, 0, 0);
+        }
         continue;
       }
       const u = this.#offsets[cell] as number;
       this.#add(x, stop, left + dx * u, above + dy * u, dx * by, dy * by);
-      this.#addShift(cell, u, by);
+      const [ownX, ownY] = [shiftX[cell] as number, shiftY[cell] as number];
+      const [ownDx, ownDy] = [(shiftX[cell + 1] as number) - ownX, (shiftY[cell + 1] as number) - ownY];
+      this.#addShift(ownX + ownDx * u, ownY + ownDy * u, ownDx * by, ownDy * by);
     }
   }
 
@@ -116,39 +126,42 @@ export class RowPieces {
     }
   }
 
-  /** Adds the shift to the last piece, from `u` of a cell in steps of `by`; 0: it is that of the cell's column. */
-  #addShift(cell: number, u: number, by: number): void {
-    if (this.count === 0) return;
+  /** Adds a piece from `from` to before `to`. */
+  #add(from: number, to: number, px: number, py: number, stepX: number, stepY: number): void {
+    const at = this.count++ * PIECE;
+    const { data } = this;
+    data[at] = from;
+    data[at + 1] = to;
+    const by = 1 / this.#pixel;
+    const last = this.#last;
+    const steps = to - from - 1;
+    const x0 = px * by - 0.5;
+    const y0 = py * by - 0.5;
+    const x1 = x0 + stepX * by * steps;
+    const y1 = y0 + stepY * by * steps;
+    if (x0 >= 0 && x0 <= last && x1 >= 0 && x1 <= last && y0 >= 0 && y0 <= last && y1 >= 0 && y1 <= last) {
+      data[at + 2] = x0 * ONE;
+      data[at + 3] = y0 * ONE;
+      data[at + 4] = stepX * by * ONE;
+      data[at + 5] = stepY * by * ONE;
+      return;
+    }
+    // Both ends are moved into the texture, so everything between them lies there too.
+    const limit = (v: number): number => (v < 0 ? 0 : v > last ? last : v);
+    data[at + 2] = limit(x0) * ONE;
+    data[at + 3] = limit(y0) * ONE;
+    data[at + 4] = steps > 0 ? ((limit(x1) - limit(x0)) * ONE) / steps : 0;
+    data[at + 5] = steps > 0 ? ((limit(y1) - limit(y0)) * ONE) / steps : 0;
+  }
+
+  /** Adds the shift of the frame's own pixels to the last piece. */
+  #addShift(x: number, y: number, stepX: number, stepY: number): void {
     const unit = ONE / this.#pixel;
     const at = (this.count - 1) * PIECE + 6;
     const { data } = this;
-    for (const [axis, row] of [this.#shiftX, this.#shiftY].entries()) {
-      const from = row[cell] as number;
-      const step = by === 0 ? 0 : (row[cell + 1] as number) - from;
-      data[at + axis] = Math.round((from + step * u) * unit);
-      data[at + 2 + axis] = Math.trunc(step * by * unit);
-    }
-  }
-
-  #add(from: number, to: number, px: number, py: number, stepX: number, stepY: number): void {
-    if (to <= from) return;
-    const { size } = this.#layer;
-    const pixel = this.#pixel;
-    const last = (pixel === 1 ? size : size >> 1) - 1.001;
-    const limit = (v: number): number => (v < 0 ? 0 : v > last ? last : v);
-    // Both ends lie in the texture, so everything between them does too.
-    const x0 = limit(px / pixel - 0.5);
-    const y0 = limit(py / pixel - 0.5);
-    const steps = to - from - 1;
-    const x1 = limit((px + stepX * steps) / pixel - 0.5);
-    const y1 = limit((py + stepY * steps) / pixel - 0.5);
-    const { data } = this;
-    const at = this.count++ * PIECE;
-    data[at] = from;
-    data[at + 1] = to;
-    data[at + 2] = x0 * ONE;
-    data[at + 3] = y0 * ONE;
-    data[at + 4] = steps > 0 ? Math.trunc(((x1 - x0) * ONE) / steps) : 0;
-    data[at + 5] = steps > 0 ? Math.trunc(((y1 - y0) * ONE) / steps) : 0;
+    data[at] = Math.round(x * unit);
+    data[at + 1] = Math.round(y * unit);
+    data[at + 2] = stepX * unit;
+    data[at + 3] = stepY * unit;
   }
 }

@@ -77,20 +77,18 @@ function pull(fine: Level): Level {
   const width = Math.max(1, fine.width >> 1);
   const height = Math.max(1, fine.height >> 1);
   const data = new Float32Array(width * height * FIELDS);
-  for (let y = 0; y < height; y++) {
-    for (let x = 0; x < width; x++) {
-      const o = (y * width + x) * FIELDS;
-      for (const dy of [0, 1]) {
-        for (const dx of [0, 1]) {
-          const sx = Math.min(fine.width - 1, x * 2 + dx);
-          const sy = Math.min(fine.height - 1, y * 2 + dy);
-          const i = (sy * fine.width + sx) * FIELDS;
-          for (let c = 0; c < FIELDS; c++)
-            data[o + c] = (data[o + c] as number) + (fine.data[i + c] as number);
-        }
-      }
-      const w = data[o + 3] as number;
-      if (w > 1) for (let c = 0; c < FIELDS; c++) data[o + c] = (data[o + c] as number) / w;
+  const from = fine.data;
+  for (let y = 0, o = 0; y < height; y++) {
+    const upper = y * 2 * fine.width;
+    const lower = Math.min(fine.height - 1, y * 2 + 1) * fine.width;
+    for (let x = 0; x < width; x++, o += FIELDS) {
+      const right = Math.min(fine.width - 1, x * 2 + 1);
+      const [a, b] = [(upper + x * 2) * FIELDS, (upper + right) * FIELDS];
+      const [c, d] = [(lower + x * 2) * FIELDS, (lower + right) * FIELDS];
+      const at = (f: number): number =>
+        (from[a + f] as number) + (from[b + f] as number) + (from[c + f] as number) + (from[d + f] as number);
+      const by = 1 / Math.max(1, at(FIELDS - 1));
+      for (let f = 0; f < FIELDS; f++) data[o + f] = at(f) * by;
     }
   }
   return { width, height, data };

@@ -1,5 +1,5 @@
 import { boxPasses } from './box-passes.ts';
-import { floats } from './scratch.ts';
+import { floats, unset } from './scratch.ts';
 
 /** Field over a grid of pixels, in a plain typed array. */
 export interface Plane {
@@ -103,70 +103,59 @@ export function distanceInside(mask: Plane, beyond = true): Plane {
   return out;
 }
 
-/** Grows (`radius` > 0) or shrinks (< 0) the area where `mask` ≥ 0.5; the result is 0 or 1. */
+/**
+ * Grows (`radius` > 0) or shrinks (< 0) the area where `mask` ≥ 0.5; the result is 0 or 1. Distances are those of
+ * {@link distanceInside}.
+ */
 export function grow(mask: Plane, radius: number): Plane {
-  const { width, height } = mask;
-  const out = plane(width, height);
-  if (radius < 0) {
-    const distance = distanceInside(mask, false);
-    for (let i = 0; i < out.data.length; i++) out.data[i] = (distance.data[i] as number) > -radius ? 1 : 0;
-    return out;
-  }
-  // Most areas are a small part of the plane, so only their neighbourhood is computed.
-  const { left, top, right, bottom } = extent(mask, Math.ceil(radius) + 1);
-  if (right <= left) return out;
-  const part = plane(right - left, bottom - top);
-  for (let y = top; y < bottom; y++) {
-    for (let x = left; x < right; x++) {
-      part.data[(y - top) * part.width + x - left] = (mask.data[y * width + x] as number) >= 0.5 ? 0 : 1;
-    }
-  }
-  const distance = distanceInside(part, false);
-  for (let y = top; y < bottom; y++) {
-    for (let x = left; x < right; x++) {
-      const near = (distance.data[(y - top) * part.width + x - left] as number) <= radius;
-      out.data[y * width + x] = near ? 1 : 0;
+  const { width, height, data } = mask;
+  const out = plane(width, height, radius < 0 ? 1 : 0);
+  // Shrinking an area grows what is around it.
+  const [grown, low, high] = radius < 0 ? [0, -Infinity, 0.5] : [1, 0.5, Infinity];
+  const reaches = reachesOf(Math.abs(radius));
+  const far = reaches.length - 1;
+  for (let y = 0, row = 0; y < height; y++, row += width) {
+    const [first, last] = [Math.max(0, y - far), Math.min(height - 1, y + far)];
+    for (let x = 0; x < width; x++) {
+      const value = data[row + x] as number;
+      if (value < low || value >= high) continue;
+      const start = x++;
+      while (x < width && (data[row + x] as number) >= low && (data[row + x] as number) < high) x++;
+      for (let there = first; there <= last; there++) {
+        const reach = reaches[Math.abs(there - y)] as number;
+        const at = there * width;
+        out.data.fill(grown, at + Math.max(0, start - reach), at + Math.min(width, x + reach));
+      }
     }
   }
   return out;
 }
 
-/**
- * Returns the bounding box of the area where `mask` ≥ 0.5, `margin` pixels wider; empty (right ≤ left) without one.
- */
-function extent(mask: Plane, margin: number): { left: number; top: number; right: number; bottom: number } {
-  const { width, height, data } = mask;
-  let left = width;
-  let right = 0;
-  let top = height;
-  let bottom = 0;
-  for (let y = 0; y < height; y++) {
-    for (let x = 0; x < width; x++) {
-      if ((data[y * width + x] as number) < 0.5) continue;
-      if (x < left) left = x;
-      if (x >= right) right = x + 1;
-      if (y < top) top = y;
-      bottom = y + 1;
-    }
+/** Returns how far to the side a place within a distance can be, for each number of rows between. */
+function reachesOf(radius: number): number[] {
+  const within = (x: number, y: number): boolean =>
+    Math.fround((3 * Math.max(x, y) + Math.min(x, y)) / 3) <= radius;
+  const out: number[] = [];
+  for (let y = 0; within(0, y); y++) {
+    let x = 0;
+    while (within(x + 1, y)) x++;
+    out.push(x);
   }
-  if (right === 0) return { left: 0, top: 0, right: 0, bottom: 0 };
-  return {
-    left: Math.max(0, left - margin),
-    top: Math.max(0, top - margin),
-    right: Math.min(width, right + margin),
-    bottom: Math.min(height, bottom + margin),
-  };
+  return out;
 }
 
 /** Approximates a Gaussian blur by two box passes (Wells 1986); the edge repeats. Returns a new plane. */
 export function blur(source: Plane, sigma: number): Plane {
   const { width, height } = source;
-  const out = plane(width, height);
-  out.data.set(source.data);
-  if (sigma < 0.3) return out;
+  const data = unset(width * height);
+  if (sigma < 0.3) {
+    data.set(source.data);
+    return { width, height, data };
+  }
   const radius = Math.max(1, Math.round((Math.sqrt(6 * sigma * sigma + 1) - 1) / 2));
-  for (let pass = 0; pass < 2; pass++) boxPasses(out.data, width, height, radius);
-  return out;
+  boxPasses(data, width, height, radius, source.data);
+  boxPasses(data, width, height, radius);
+  return { width, height, data };
 }
 
 /** Interpolates between pixels, the edge repeating; x and y are continuous (the centre of pixel i is i + 0.5). */
@@ -196,7 +185,7 @@ export interface Bundle {
 export function bundle(planes: readonly Plane[]): Bundle {
   const { width, height } = planes[0] as Plane;
   const fields = planes.length;
-  const data = floats(width * height * fields);
+  const data = unset(width * height * fields);
   planes.forEach((source, f) => {
     for (let i = 0; i < width * height; i++) data[i * fields + f] = source.data[i] as number;
   });

@@ -26,10 +26,19 @@ export function withScratch<T>(work: () => T): T {
 
 /** Returns zeros: from the shared block within {@link withScratch} while it has room, otherwise newly allocated. */
 export function floats(length: number): Float32Array {
+  return fromBlock(length)?.fill(0) ?? new Float32Array(length);
+}
+
+/** Does the same without making them zero, for callers that write each value. */
+export function unset(length: number): Float32Array {
+  return fromBlock(length) ?? new Float32Array(length);
+}
+
+function fromBlock(length: number): Float32Array | undefined {
   const bytes = length * 4;
-  if (depth === 0 || used + bytes > BLOCK_BYTES) return new Float32Array(length);
+  if (depth === 0 || used + bytes > BLOCK_BYTES) return undefined;
   block ??= new ArrayBuffer(BLOCK_BYTES);
   const out = new Float32Array(block, used, length);
   used += (bytes + 63) & ~63;
-  return out.fill(0);
+  return out;
 }
