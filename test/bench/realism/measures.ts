@@ -1,35 +1,10 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import { apertures, landmarkDrift, seamExcess } from '@semblance/testkit/quality/measures';
 import type { Face } from '@semblance/vision/face-mesh';
-import {
-  FACE_OVAL,
-  LEFT_BROW,
-  LEFT_EYE,
-  LIPS_INNER,
-  LIPS_OUTER,
-  RIGHT_BROW,
-  RIGHT_EYE,
-} from '@semblance/vision/face-regions';
-import { fillPolygon, grow, type Plane, plane } from '@semblance/vision/plane/plane';
+import { FACE_OVAL, LIPS_INNER, LIPS_OUTER } from '@semblance/vision/face-regions';
+import { grow, type Plane } from '@semblance/vision/plane/plane';
 import { lab, linear } from './cases/colour.ts';
-
-/** Skin that no feature reaches: both cheeks and both sides of the jaw. */
-export const CHEEKS = [
-  [50, 205, 187, 123, 117],
-  [280, 425, 411, 352, 346],
-] as const;
-/** Skin on and beside the features, where patches of another complexion show. */
-const BESIDE = {
-  nose: [[6, 197, 195, 5, 4, 45, 51, 3, 196, 122, 351, 419, 248, 281, 275]],
-  'upper lip': [[98, 2, 327, 391, 393, 164, 167, 165]],
-  chin: [[83, 18, 313, 421, 200, 201]],
-  'under the eyes': [
-    [230, 229, 119, 118, 101, 100],
-    [450, 449, 348, 347, 330, 329],
-  ],
-  'between the brows': [[107, 9, 336, 285, 8, 55]],
-} as const;
-const FEATURES = [RIGHT_EYE, LEFT_EYE, RIGHT_BROW, LEFT_BROW, LIPS_OUTER];
+import { areaOf, BESIDE, CHEEKS, edges, FEATURES, meanLab, without } from './face-areas.ts';
 
 /** What is measured of one swap. Lab distances are CIE 1976. */
 export interface Measures {
@@ -95,30 +70,47 @@ export interface Known {
   readonly landmarks: readonly [number, number];
   /** Share of each pixel that an object in front of the target covers. */
   readonly occluder?: Plane | undefined;
-  /** The same swap by a source without the object that is in front of it. */
+  /** The same swap by a source without the object that is in front of it, with the target's own jaw. */
   readonly bare?: Picture | undefined;
 }
 
-/** @param faces as they are found in the target and in the result */
-export function measure(
-  pictures: { readonly before: Picture; readonly after: Picture },
-  faces: { readonly before: Face; readonly after: Face },
-  { landmarks, occluder, bare }: Known,
-): Measures {
-  const { before, after } = pictures;
-  const face = faces.before;
+/** The target before and after a swap. */
+export interface Pictures {
+  readonly before: Picture;
+  readonly after: Picture;
+  /** The target whose jaw alone has moved as in the result; undefined: no jaw has moved. */
+  readonly moved?: Picture;
+  /** The result without that move. */
+  readonly still?: Picture;
+}
+
+/** Meshes of the faces of a swap. */
+export interface Faces {
+  /** As they are found in the target and in the result. */
+  readonly before: Face;
+  readonly after: Face;
+  /** Where {@link Pictures.still} shows the new features; undefined: where the old ones were. */
+  readonly placed?: Face;
+}
+
+export function measure(pictures: Pictures, faces: Faces, { landmarks, occluder, bare }: Known): Measures {
+  const { before, after, moved = before, still = after } = pictures;
+  const { placed = faces.before } = faces;
   const free = (mask: Plane): Plane => (occluder ? without(mask, occluder) : mask);
-  const cheeks = free(areaOf(before, face, CHEEKS));
-  const [ownCheeks, newCheeks] = [meanLab(before, cheeks), meanLab(after, cheeks)];
+  const cheeks = free(areaOf(before, faces.before, CHEEKS));
+  const [ownCheeks, newCheeks] = [before, after].map((picture) => meanLab(picture, cheeks)) as [
+    number[],
+    number[],
+  ];
   let [patch, patchAt] = [0, ''];
   for (const [name, groups] of Object.entries(BESIDE)) {
-    const mask = free(areaOf(before, face, groups));
-    const own = minus(meanLab(before, mask), ownCheeks);
-    const now = minus(meanLab(after, mask), newCheeks);
+    const own = minus(meanLab(before, free(areaOf(before, faces.before, groups))), ownCheeks);
+    // New lips reach where the old chin was, and no lip is a patch of skin.
+    const now = minus(meanLab(still, free(areaOf(still, placed, groups))), meanLab(still, cheeks));
     const change = Math.hypot(...minus(now, own));
     if (change > patch) [patch, patchAt] = [change, name];
   }
-  const features = free(areaOf(before, face, FEATURES));
+  const features = free(areaOf(before, faces.before, FEATURES));
   const [a, b] = [apertures(faces.before), apertures(faces.after)];
   return {
     tone: Math.hypot(...minus(newCheeks, ownCheeks)),
@@ -126,14 +118,14 @@ export function measure(
     patchAt,
     texture: edges(after, cheeks) / edges(before, cheeks),
     sharpness: edges(after, features) / edges(before, features),
-    seam: seamExcess(before, after, face, notSkin(pictures, faces, occluder)),
+    seam: seamExcess(moved, after, faces.before, notSkin(pictures, faces, occluder)),
     drift: landmarkDrift(faces.before, faces.after),
     mouth: Math.abs(a.mouth - b.mouth),
     eyes: Math.abs(a.eyes - b.eyes),
     teeth: teethRatio(pictures, faces, occluder),
     landmarks: Math.max(0, landmarks[1] - landmarks[0]),
     kept: occluder ? keptShare(before, after, occluder) : undefined,
-    stained: bare ? stainedShare(before, after, bare, face) : undefined,
+    stained: bare ? stainedShare(before, still, bare, faces.before) : undefined,
   };
 }
 
@@ -144,11 +136,7 @@ const BESIDE_FEATURE = 0.05;
  * Returns 1 on the features of both faces and on what is in front. Brows close to a fringe, or lips beside a beard
  * that stays, would be taken for a seam.
  */
-function notSkin(
-  pictures: { readonly before: Picture; readonly after: Picture },
-  faces: { readonly before: Face; readonly after: Face },
-  occluder: Plane | undefined,
-): Plane {
+function notSkin(pictures: Pictures, faces: Faces, occluder: Plane | undefined): Plane {
   const features = areaOf(pictures.before, faces.before, FEATURES);
   const moved = areaOf(pictures.after, faces.after, FEATURES);
   for (let i = 0; i < features.data.length; i++)
@@ -172,52 +160,11 @@ export function failures(measures: Measures): { readonly name: keyof typeof FLOO
     .toSorted((x, y) => y.by - x.by);
 }
 
-export function areaOf(picture: Picture, { points }: Face, groups: readonly (readonly number[])[]): Plane {
-  const mask = plane(picture.width, picture.height);
-  for (const group of groups)
-    fillPolygon(
-      mask,
-      group.flatMap((i) => [points[i * 3] as number, points[i * 3 + 1] as number]),
-    );
-  return mask;
-}
-
-function without(mask: Plane, occluder: Plane): Plane {
-  const out = plane(mask.width, mask.height);
-  for (let i = 0; i < out.data.length; i++)
-    out.data[i] = (occluder.data[i] as number) > 0.02 ? 0 : (mask.data[i] as number);
-  return out;
-}
-
-export function meanLab(picture: Picture, mask: Plane): number[] {
-  const sum = [0, 0, 0];
-  let count = 0;
-  for (let i = 0; i < mask.data.length; i++) {
-    if (!mask.data[i]) continue;
-    for (let c = 0; c < 3; c++) sum[c] = (sum[c] as number) + linear(picture.data[i * 3 + c] as number);
-    count++;
-  }
-  return lab(sum.map((v) => v / Math.max(1, count)));
-}
-
 const minus = (a: readonly number[], b: readonly number[]): number[] => a.map((v, i) => v - (b[i] as number));
 
-/** Returns the mean Laplacian of green in an area, plus the noise of rounding. */
-export function edges({ width, height, data }: Picture, mask: Plane): number {
-  let [sum, count] = [0, 0];
-  const at = (i: number): number => data[i * 3 + 1] as number;
-  for (let i = width; i < mask.data.length - width; i++) {
-    const x = i % width;
-    if (!mask.data[i] || x === 0 || x === width - 1 || i >= width * (height - 1)) continue;
-    sum += Math.abs(4 * at(i) - at(i - 1) - at(i + 1) - at(i - width) - at(i + width));
-    count++;
-  }
-  return sum / Math.max(1, count) + 1;
-}
-
 function teethRatio(
-  { before, after }: { readonly before: Picture; readonly after: Picture },
-  faces: { readonly before: Face; readonly after: Face },
+  { before, after }: Pictures,
+  faces: Faces,
   occluder: Plane | undefined,
 ): number | undefined {
   const own = teethArea(before, faces.before, occluder);
@@ -261,20 +208,6 @@ function stainedShare(before: Picture, after: Picture, bare: Picture, face: Face
     if (most > STAIN) stained++;
   }
   return stained / Math.max(1, all);
-}
-
-const REGIONS: Readonly<Record<string, readonly (readonly number[])[]>> = {
-  cheeks: CHEEKS,
-  ...BESIDE,
-  eyes: [RIGHT_EYE, LEFT_EYE],
-  brows: [RIGHT_BROW, LEFT_BROW],
-  lips: [LIPS_OUTER],
-};
-export const REGION_NAMES = Object.keys(REGIONS);
-
-/** Returns the mean Lab colours of cheeks, skin beside features, eyes, brows and lips: the REGION_NAMES. */
-export function regionColours(picture: Picture, face: Face): number[][] {
-  return Object.values(REGIONS).map((groups) => meanLab(picture, areaOf(picture, face, groups)));
 }
 
 function keptShare(before: Picture, after: Picture, occluder: Plane): number {

@@ -1,0 +1,70 @@
+import type { Picture } from '@semblance/engine-api/picture';
+import { compose } from '@semblance/engine-builtin/internal/swap/compose';
+import { takeJaw } from '@semblance/engine-builtin/internal/swap/picture-jaw';
+import { calmRedEyes } from '@semblance/engine-builtin/internal/swap/red-eyes';
+import type { SwapPlan } from '@semblance/engine-builtin/internal/swap/swap-plan';
+import { prepareSource, type SourceFace } from '@semblance/engine-builtin/swap/source-face';
+import { planSwap, swapFace } from '@semblance/engine-builtin/swap/swap-face';
+import type { FaceFinder } from '@semblance/vision/face-finder';
+import { cropsOf, type Face } from '@semblance/vision/face-mesh';
+import { gazeOf } from '@semblance/vision/gaze';
+import type { Plane } from '@semblance/vision/plane/plane';
+
+/** A picture, and one face of it. */
+export interface Seen {
+  readonly picture: Picture;
+  readonly face: Face;
+}
+
+/** A swap, and the pictures in which the same place of the face lies at the same pixel. */
+export interface DrawnSwap {
+  readonly after: Picture;
+  /** The target whose jaw has moved as that of {@link after}, with nothing else changed. */
+  readonly moved: Picture;
+  /** The swap with the target's own jaw, for comparison with the target and with swaps by other sources. */
+  readonly still: Picture;
+  /** Where {@link still} shows the new features. */
+  readonly placed: Face;
+}
+
+/** Replaces the target's face in copies of its picture. */
+export async function drawSwap(from: Seen, to: Seen, finder: FaceFinder): Promise<DrawnSwap> {
+  const cover = await finder.coverOf(cropsOf(to.picture), to.face);
+  const own = { cover: await finder.coverOf(cropsOf(from.picture), from.face) };
+  const source = prepareSource(from.picture, from.face, to.face.width, own);
+  const after = copyOf(to.picture);
+  swapFace(after, to.face, source, { cover });
+  return { after, ...withAndWithoutJaw(to, source, cover) };
+}
+
+/**
+ * Returns the target with nothing but its jaw moved, and the swap with all but that.
+ * @param cover what the network finds in front of the target
+ */
+export function withAndWithoutJaw(
+  { picture, face }: Seen,
+  source: SourceFace,
+  cover: Plane | undefined,
+): Omit<DrawnSwap, 'after'> {
+  const still = copyOf(picture);
+  calmRedEyes(still, face.points);
+  const plan = planSwap(still, face, source, { cover, gaze: gazeOf(cropsOf(still), face.points) });
+  compose(still, plan, source);
+  const moved = copyOf(picture);
+  takeJaw(moved, face, source, plan);
+  return { still, moved, placed: placedBy(plan, face) };
+}
+
+/** Returns the mesh that a swap is drawn with. */
+function placedBy({ mixed, originX, originY, scale }: SwapPlan, face: Face): Face {
+  const points = face.points.slice();
+  for (let i = 0; i < mixed.length / 2; i++) {
+    points[i * 3] = originX + (mixed[i * 2] as number) * scale;
+    points[i * 3 + 1] = originY + (mixed[i * 2 + 1] as number) * scale;
+  }
+  return { ...face, points };
+}
+
+function copyOf(picture: Picture): Picture {
+  return { ...picture, data: picture.data.slice() };
+}
