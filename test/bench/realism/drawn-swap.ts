@@ -9,6 +9,7 @@ import type { FaceFinder } from '@semblance/vision/face-finder';
 import { cropsOf, type Face } from '@semblance/vision/face-mesh';
 import { gazeOf } from '@semblance/vision/gaze';
 import type { Plane } from '@semblance/vision/plane/plane';
+import type { Case } from './case.ts';
 
 /** A picture, and one face of it. */
 export interface Seen {
@@ -28,13 +29,19 @@ export interface DrawnSwap {
 }
 
 /** Replaces the target's face in copies of its picture. */
-export async function drawSwap(from: Seen, to: Seen, finder: FaceFinder): Promise<DrawnSwap> {
+export async function drawSwap(
+  from: Seen,
+  to: Seen,
+  finder: FaceFinder,
+): Promise<DrawnSwap & Pick<Required<Case>, 'glasses'>> {
   const cover = await finder.coverOf(cropsOf(to.picture), to.face);
   const own = { cover: await finder.coverOf(cropsOf(from.picture), from.face) };
   const source = prepareSource(from.picture, from.face, to.face.width, own);
   const after = copyOf(to.picture);
   swapFace(after, to.face, source, { cover });
-  return { after, ...withAndWithoutJaw(to, source, cover) };
+  const target = prepareSource(to.picture, to.face, to.face.width, { cover });
+  const glasses = { source: source.glasses, target: target.glasses };
+  return { after, glasses, ...withAndWithoutJaw(to, source, cover) };
 }
 
 /**

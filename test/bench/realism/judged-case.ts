@@ -58,7 +58,11 @@ export async function judgeSwap(swap: Swap, judges: Judges): Promise<Case> {
     return { ...place, measures: undefined, likeness: undefined, worst: hidden ? 0 : 1, faults, cells };
   }
   const to = { picture: target, face };
-  const { after, moved, still, placed } = await drawSwap({ picture: source, face: from }, to, finder);
+  const { after, moved, still, placed, glasses } = await drawSwap(
+    { picture: source, face: from },
+    to,
+    finder,
+  );
   const bareFace = bareSource && (await firstFace(bareSource, finder));
   const bare = bareFace && (await drawSwap({ picture: bareSource, face: bareFace }, to, finder)).still;
   const found = await finder.refit(after, face);
@@ -76,7 +80,7 @@ export async function judgeSwap(swap: Swap, judges: Judges): Promise<Case> {
     await judges.identity.describe(source, from),
   );
   const cells = [await cell(source, from), await cell(target, face), await cell(after, face)];
-  return { ...place, measures, likeness, ...verdict(measures), cells };
+  return { ...place, measures, likeness, glasses, ...verdict(measures), cells };
 }
 
 /** Returns how far the worst measure is outside its limits, and all that are outside, in words. */
