@@ -66,11 +66,12 @@ export async function judgeSwap(swap: Swap, judges: Judges): Promise<Case> {
   const bareFace = bareSource && (await firstFace(bareSource, finder));
   const bare = bareFace && (await drawSwap({ picture: bareSource, face: bareFace }, to, finder)).still;
   const found = await finder.refit(after, face);
+  const seen = (index: number): boolean => !occluder || !hides(occluder, face, index);
   const measures = measure(
     { before: target, after, moved, still },
     { before: face, after: found, placed },
     {
-      landmarks: [await judges.landmarks(target, face), await judges.landmarks(after, found)],
+      landmarks: [await judges.landmarks(target, face, seen), await judges.landmarks(after, found, seen)],
       occluder,
       bare,
     },
@@ -104,6 +105,13 @@ export async function judgeNobody(
   const place = { kind, label, measures: undefined, likeness: undefined };
   if (!face) return { ...place, worst: 0, faults: [], cells: [] };
   return { ...place, worst: 1, faults: ['a face was found'], cells: [await cell(target, face)] };
+}
+
+/** Returns whether an object is in front of a mesh point. */
+function hides({ width, height, data }: Plane, { points }: Face, index: number): boolean {
+  const x = Math.min(width - 1, Math.max(0, Math.floor(points[index * 3] as number)));
+  const y = Math.min(height - 1, Math.max(0, Math.floor(points[index * 3 + 1] as number)));
+  return (data[y * width + x] as number) > 0.02;
 }
 
 async function firstFace(picture: Picture, finder: FaceFinder): Promise<Face | undefined> {

@@ -171,6 +171,15 @@ describe('the measures of a swap', () => {
     expect(stainedBy(bare)).toBe(0);
     expect(stainedBy(before)).toBe(0);
     expect(stainedBy(changed(NOSE, (level) => level * 0.5))).toBeGreaterThan(0.01);
+    // Brows and eyes a little aside are no stain; far from their place they are.
+    const aside = (by: number): Picture => {
+      const data = before.data.slice();
+      const by3 = 3 * Math.round(by * face.width);
+      data.copyWithin(by3, 0, data.length - by3);
+      return { ...before, data };
+    };
+    expect(stainedBy(aside(0.01))).toBeLessThan(0.01);
+    expect(stainedBy(aside(0.04))).toBeGreaterThan(FLOORS.stained[1]);
   });
 });
 

@@ -63,6 +63,8 @@ const PALER = 3;
 const BEYOND_MESH = 0.02;
 /** Difference of a channel from which a pixel counts as stained. */
 const STAIN = 24;
+/** Distance by which features of two swaps may lie apart, in face widths. */
+const ASIDE = 0.015;
 
 /** What is known about a case besides its pictures. */
 export interface Known {
@@ -192,22 +194,46 @@ export function teethArea(picture: Picture, face: Face, occluder?: Plane): numbe
   return count / face.width ** 2;
 }
 
-/** Returns the share of the face that is like neither the target nor the swap of a bare source, nor between. */
+/**
+ * Returns the share of the face that is like neither the target nor the swap of a bare source, nor between. Eyes and
+ * brows that lie a little aside are no stain: the mesh of a face is never quite the same with something in front.
+ */
 function stainedShare(before: Picture, after: Picture, bare: Picture, face: Face): number {
   const mask = areaOf(before, face, [FACE_OVAL]);
+  const reach = Math.round(ASIDE * face.width);
   let [stained, all] = [0, 0];
   for (let i = 0; i < mask.data.length; i++) {
     if (!mask.data[i]) continue;
     all++;
     let most = 0;
     for (let c = 0; c < 3; c++) {
-      const [a, b] = [before.data[i * 3 + c] as number, bare.data[i * 3 + c] as number];
       const here = after.data[i * 3 + c] as number;
-      most = Math.max(most, here - Math.max(a, b), Math.min(a, b) - here);
+      const [low, high] = rangeAround([before, bare], i, c, reach);
+      most = Math.max(most, here - high, low - here);
     }
     if (most > STAIN) stained++;
   }
   return stained / Math.max(1, all);
+}
+
+/** Returns the least and the greatest sample of a channel around a pixel of pictures of equal size. */
+function rangeAround(
+  pictures: readonly Picture[],
+  i: number,
+  channel: number,
+  reach: number,
+): readonly [number, number] {
+  let [low, high] = [255, 0];
+  for (const { width, height, data } of pictures) {
+    const [x, y] = [i % width, Math.floor(i / width)];
+    for (let ny = Math.max(0, y - reach); ny <= Math.min(height - 1, y + reach); ny++)
+      for (let nx = Math.max(0, x - reach); nx <= Math.min(width - 1, x + reach); nx++) {
+        const value = data[(ny * width + nx) * 3 + channel] as number;
+        low = Math.min(low, value);
+        high = Math.max(high, value);
+      }
+  }
+  return [low, high];
 }
 
 function keptShare(before: Picture, after: Picture, occluder: Plane): number {
