@@ -1,5 +1,5 @@
 import type { RgbImage } from '@semblance/vision/picture';
-import { blur, fillPolygon, plane, smoothstep } from '@semblance/vision/plane/plane';
+import { blur, fillPolygon, type Plane, plane, smoothstep } from '@semblance/vision/plane/plane';
 import { convexHull } from './convex-hull.ts';
 import { luma } from './light.ts';
 
@@ -18,6 +18,9 @@ const TEXTURE = 0.04;
 /** Evidence from which hair may show, and from which it surely is a beard. */
 const BEARD = [0.27, 0.37] as const;
 
+/** Share of an area that must be seen beside what is in front of it. */
+const LEAST_SEEN = 0.25;
+
 /** The look of one area: brightness, redness and texture relative to brightness. */
 interface Look {
   readonly level: number;
@@ -29,8 +32,14 @@ interface Look {
  * Returns how surely a face wears a beard or a moustache, 0–1: compared with the cheeks, the skin around the mouth
  * is darker, less red and rougher.
  * @param points x and y of each mesh point in pixels of the image, stride 2
+ * @param front share of each pixel that something in front of the face covers: a hand on a cheek is no skin of it
  */
-export function beardOf(image: RgbImage, points: Float32Array, faceWidth: number): number {
+export function beardOf(
+  image: RgbImage,
+  points: Float32Array,
+  faceWidth: number,
+  front?: Plane | undefined,
+): number {
   const bright = plane(image.width, image.height);
   for (let i = 0; i < bright.data.length; i++)
     bright.data[i] = luma(
@@ -45,25 +54,26 @@ export function beardOf(image: RgbImage, points: Float32Array, faceWidth: number
   const look = (groups: readonly (readonly number[])[]): Look | undefined => {
     const mask = plane(image.width, image.height);
     for (const group of groups) fillPolygon(mask, convexHull(points, group));
-    let [count, level, red, squares] = [0, 0, 0, 0];
+    let [all, count, level, red, squares] = [0, 0, 0, 0, 0];
     for (let i = 0; i < mask.data.length; i++) {
       if (!mask.data[i]) continue;
+      all++;
+      if ((front?.data[i] ?? 0) > 0.5) continue;
       count++;
       level += bright.data[i] as number;
       red += (image.data[i * 3] as number) - (image.data[i * 3 + 1] as number);
       squares += ((fine[i] as number) - (coarse[i] as number)) ** 2;
     }
-    if (count === 0) return undefined;
+    if (count <= LEAST_SEEN * all) return undefined;
     const by = 1 / (level / count + 8);
     return { level: level / count, red: (red / count) * by, texture: Math.sqrt(squares / count) * by };
   };
   const cheeks = look(CHEEKS);
   const chin = look([CHIN]);
   const moustache = look([MOUSTACHE]);
-  if (!cheeks || !chin || !moustache) return 0;
-  const evidence = [moustache, chin].map(
-    ({ level, red }) => 1 - level / Math.max(1, cheeks.level) + cheeks.red - red,
-  );
-  const rougher = Math.max(0, chin.texture / (cheeks.texture + 0.004) - 1);
+  const hairy = [moustache, chin].filter((area) => area !== undefined);
+  if (!cheeks || hairy.length === 0) return 0;
+  const evidence = hairy.map(({ level, red }) => 1 - level / Math.max(1, cheeks.level) + cheeks.red - red);
+  const rougher = chin ? Math.max(0, chin.texture / (cheeks.texture + 0.004) - 1) : 0;
   return smoothstep(BEARD[0], BEARD[1], Math.max(...evidence) + TEXTURE * rougher);
 }

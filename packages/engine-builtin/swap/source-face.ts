@@ -127,7 +127,7 @@ function analyse(
   const visibleScale = analysisWidth / faceWidth;
   const grey = isGrey(coarse.image);
   const cut = { image, coarse: coarse.image, points: coarse.points, zones, visible, scale: visibleScale };
-  const beard = beardOf(coarse.image, flat, analysisWidth);
+  const beard = beardOf(coarse.image, flat, analysisWidth, front);
   const covered = shareHidden(visible, zones.face);
   const whole = makeWhole(cut, analysisWidth);
   const glasses = cover.hasGlasses || framed;

@@ -213,7 +213,7 @@ export function planSwap(
   const light = compareLight(target, source, { zones, direct, own, covered, shown, edge, rim }, faceWidth);
   lap('colour');
   const tone = findTone(target);
-  const ownBeard = beardOf(target, flat, faceWidth);
+  const ownBeard = beardOf(target, flat, faceWidth, front);
   const skin = blendSkin(
     target,
     source,

@@ -26,15 +26,21 @@ const UPPER_OUTLINE = FACE_OVAL.filter((_, i) => i <= FACE_OVAL.indexOf(454) || 
 /**
  * Returns the mean move of the upper face outline between two fits, in % of the eye distance: the change of pose and
  * position.
+ * @param seen whether a mesh point is seen; where something is in front both fits are guesses
  */
-export function landmarkDrift(before: Face, after: Face): number {
+export function landmarkDrift(
+  before: Face,
+  after: Face,
+  seen: (index: number) => boolean = () => true,
+): number {
+  const outline = UPPER_OUTLINE.filter(seen);
   let sum = 0;
-  for (const index of UPPER_OUTLINE) {
+  for (const index of outline) {
     const a = pointOf(before.points, index);
     const b = pointOf(after.points, index);
     sum += Math.hypot(a.x - b.x, a.y - b.y);
   }
-  return (100 * sum) / UPPER_OUTLINE.length / eyeDistance(before);
+  return (100 * sum) / Math.max(1, outline.length) / eyeDistance(before);
 }
 
 interface Window {

@@ -41,6 +41,21 @@ export function without(mask: Plane, occluder: Plane): Plane {
   return out;
 }
 
+/** Returns the share of an area that a part of it has. */
+export function shareLeft(part: Plane, whole: Plane): number {
+  const size = ({ data }: Plane): number => data.reduce((sum, share) => sum + share, 0);
+  return size(part) / Math.max(1, size(whole));
+}
+
+/** Returns whether an object is in front of a mesh point. @param occluder share of each pixel that it covers */
+export function hides(occluder: Plane | undefined, { points }: Face, index: number): boolean {
+  if (!occluder) return false;
+  const { width, height, data } = occluder;
+  const x = Math.min(width - 1, Math.max(0, Math.floor(points[index * 3] as number)));
+  const y = Math.min(height - 1, Math.max(0, Math.floor(points[index * 3 + 1] as number)));
+  return (data[y * width + x] as number) > 0.02;
+}
+
 /** Returns the mean colour of an area. */
 export function meanLab(picture: Picture, mask: Plane): number[] {
   const sum = [0, 0, 0];

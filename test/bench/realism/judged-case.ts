@@ -9,6 +9,7 @@ import { landmarkDistance } from '../motion/landmark-judge.ts';
 import { cell } from '../photo-swap/contact-sheet.ts';
 import type { Case } from './case.ts';
 import { drawSwap } from './drawn-swap.ts';
+import { hides } from './face-areas.ts';
 import { failures, type Measures, measure } from './measures.ts';
 
 /** Networks that find and judge faces. */
@@ -66,7 +67,7 @@ export async function judgeSwap(swap: Swap, judges: Judges): Promise<Case> {
   const bareFace = bareSource && (await firstFace(bareSource, finder));
   const bare = bareFace && (await drawSwap({ picture: bareSource, face: bareFace }, to, finder)).still;
   const found = await finder.refit(after, face);
-  const seen = (index: number): boolean => !occluder || !hides(occluder, face, index);
+  const seen = (index: number): boolean => !hides(occluder, face, index);
   const measures = measure(
     { before: target, after, moved, still },
     { before: face, after: found, placed },
@@ -105,13 +106,6 @@ export async function judgeNobody(
   const place = { kind, label, measures: undefined, likeness: undefined };
   if (!face) return { ...place, worst: 0, faults: [], cells: [] };
   return { ...place, worst: 1, faults: ['a face was found'], cells: [await cell(target, face)] };
-}
-
-/** Returns whether an object is in front of a mesh point. */
-function hides({ width, height, data }: Plane, { points }: Face, index: number): boolean {
-  const x = Math.min(width - 1, Math.max(0, Math.floor(points[index * 3] as number)));
-  const y = Math.min(height - 1, Math.max(0, Math.floor(points[index * 3 + 1] as number)));
-  return (data[y * width + x] as number) > 0.02;
 }
 
 async function firstFace(picture: Picture, finder: FaceFinder): Promise<Face | undefined> {

@@ -163,6 +163,33 @@ describe('the measures of a swap', () => {
     expect(failures(moved).map(({ name }) => name)).toEqual(['landmarks']);
   });
 
+  it('say nothing of what an object hides', () => {
+    const { picture, face } = portrait;
+    const hand = (outline: readonly number[], by = 0): ReturnType<typeof plane> => {
+      const mask = plane(picture.width, picture.height);
+      fillPolygon(
+        mask,
+        outline.flatMap((i) => [face.points[i * 3] as number, face.points[i * 3 + 1] as number]),
+      );
+      return by === 0 ? mask : grow(mask, by);
+    };
+    // A line of skin that is left beside a hand.
+    const darkNose = changed(NOSE, (level) => level * 0.5);
+    expect(measured(darkNose, hand(EYE)).patchAt).toBe('nose');
+    expect(measured(darkNose, hand(NOSE)).patchAt).not.toBe('nose');
+    const noTeeth = changed(LIPS_INNER, (_level, c) => [150, 80, 80][c] as number);
+    expect(measured(noTeeth, hand(EYE)).teeth).toBeLessThan(0.6);
+    expect(measured(noTeeth, hand(LIPS_INNER, -0.01 * face.width)).teeth).toBeUndefined();
+    // The upper outline of one half, which the hand hides, lies elsewhere.
+    const points = face.points.slice();
+    for (const i of [10, 338, 297, 332, 284, 251, 389]) points[i * 3] = (points[i * 3] as number) + 40;
+    const faces = { before: face, after: { ...face, points } };
+    const drift = (occluder: ReturnType<typeof plane>): number =>
+      measure({ before: picture, after: picture }, faces, { landmarks: [1, 1], occluder }).drift;
+    expect(drift(hand(EYE))).toBeGreaterThan(FLOORS.drift[1]);
+    expect(drift(hand([10, 338, 297, 332, 284, 251, 389, 9], 4))).toBe(0);
+  });
+
   it('find what an object in front of the source stains', () => {
     const { picture: before, face } = portrait;
     const bare = changed(FACE, (level) => level * 0.9);

@@ -4,7 +4,7 @@ import type { Face } from '@semblance/vision/face-mesh';
 import { FACE_OVAL, LIPS_INNER, LIPS_OUTER } from '@semblance/vision/face-regions';
 import { grow, type Plane } from '@semblance/vision/plane/plane';
 import { lab, linear } from './cases/colour.ts';
-import { areaOf, BESIDE, CHEEKS, edges, FEATURES, meanLab, without } from './face-areas.ts';
+import { areaOf, BESIDE, CHEEKS, edges, FEATURES, hides, meanLab, shareLeft, without } from './face-areas.ts';
 
 /** What is measured of one swap. Lab distances are CIE 1976. */
 export interface Measures {
@@ -55,8 +55,12 @@ export const FLOORS: { readonly [key in Exclude<keyof Measures, 'patchAt'>]: rea
 
 /** Difference of brightness up to which a pixel of an object counts as kept. */
 const KEPT = 14;
+/** Share of skin beside a feature that must be seen beside an object in front. */
+const LEAST_SEEN = 0.25;
 /** Least area of teeth that is compared, in squared face widths. */
 export const TEETH = 0.004;
+/** Share of the opening that must be seen. */
+const MOUTH_SEEN = 0.5;
 /** How much less red than lips teeth are at least, Lab. Pale lips are no redder than cheeks. */
 const PALER = 3;
 /** Width by which the mouth is larger than its mesh, as a share of the face width. */
@@ -106,9 +110,12 @@ export function measure(pictures: Pictures, faces: Faces, { landmarks, occluder,
   ];
   let [patch, patchAt] = [0, ''];
   for (const [name, groups] of Object.entries(BESIDE)) {
-    const own = minus(meanLab(before, free(areaOf(before, faces.before, groups))), ownCheeks);
+    const [ownArea, newArea] = [areaOf(before, faces.before, groups), areaOf(still, placed, groups)];
+    const [ownSkin, newSkin] = [free(ownArea), free(newArea)];
+    if (Math.min(shareLeft(ownSkin, ownArea), shareLeft(newSkin, newArea)) < LEAST_SEEN) continue;
+    const own = minus(meanLab(before, ownSkin), ownCheeks);
     // New lips reach where the old chin was, and no lip is a patch of skin.
-    const now = minus(meanLab(still, free(areaOf(still, placed, groups))), meanLab(still, cheeks));
+    const now = minus(meanLab(still, newSkin), meanLab(still, cheeks));
     const change = Math.hypot(...minus(now, own));
     if (change > patch) [patch, patchAt] = [change, name];
   }
@@ -121,10 +128,11 @@ export function measure(pictures: Pictures, faces: Faces, { landmarks, occluder,
     texture: edges(after, cheeks) / edges(before, cheeks),
     sharpness: edges(after, features) / edges(before, features),
     seam: seamExcess(moved, after, faces.before, notSkin(pictures, faces, occluder)),
-    drift: landmarkDrift(faces.before, faces.after),
+    drift: landmarkDrift(faces.before, faces.after, (index) => !hides(occluder, faces.before, index)),
     mouth: Math.abs(a.mouth - b.mouth),
     eyes: Math.abs(a.eyes - b.eyes),
-    teeth: teethRatio(pictures, faces, occluder),
+    // The mesh that is found anew often shuts a mouth of which a hand hides a half.
+    teeth: teethRatio({ before, after: still }, { before: faces.before, after: placed }, occluder),
     landmarks: Math.max(0, landmarks[1] - landmarks[0]),
     kept: occluder ? keptShare(before, after, occluder) : undefined,
     stained: bare ? stainedShare(before, still, bare, faces.before) : undefined,
@@ -169,6 +177,10 @@ function teethRatio(
   faces: Faces,
   occluder: Plane | undefined,
 ): number | undefined {
+  const mouths = [areaOf(before, faces.before, [LIPS_INNER]), areaOf(after, faces.after, [LIPS_INNER])];
+  const seen = mouths.map((mouth) => (occluder ? shareLeft(without(mouth, occluder), mouth) : 1));
+  // A corner of a mouth beside a glass says nothing of all.
+  if (Math.min(...seen) < MOUTH_SEEN) return undefined;
   const own = teethArea(before, faces.before, occluder);
   // A line of a few pixels between lips says nothing.
   return own > TEETH ? teethArea(after, faces.after, occluder) / own : undefined;
@@ -179,11 +191,12 @@ function teethRatio(
  * squared face widths.
  */
 export function teethArea(picture: Picture, face: Face, occluder?: Plane): number {
-  const [lightest = 0, reddest = 0] = meanLab(picture, areaOf(picture, face, CHEEKS));
+  const free = (mask: Plane): Plane => (occluder ? without(mask, occluder) : mask);
+  const [lightest = 0, reddest = 0] = meanLab(picture, free(areaOf(picture, face, CHEEKS)));
   // The mesh often runs through the teeth.
   const within = grow(areaOf(picture, face, [LIPS_INNER]), BEYOND_MESH * face.width);
-  const mouth = occluder ? without(within, occluder) : within;
-  const [, lips = 0] = meanLab(picture, without(areaOf(picture, face, [LIPS_OUTER]), within));
+  const mouth = free(within);
+  const [, lips = 0] = meanLab(picture, free(without(areaOf(picture, face, [LIPS_OUTER]), within)));
   const most = Math.min(0.8 * reddest + 2, lips - PALER);
   let count = 0;
   for (let i = 0; i < mouth.data.length; i++) {
