@@ -44,6 +44,7 @@ const failed = (after: Picture): string[] => failures(measured(after)).map(({ na
 const NOSE = [6, 351, 419, 281, 275, 5, 45, 51, 196, 122];
 const FACE = [10, 338, 297, 332, 284, 251, 389, 454, 361, 397, 379, 152, 150, 172, 132, 234, 162, 54, 67];
 const BROW = [46, 53, 52, 65, 55, 107, 66, 105, 63, 70];
+const NOSTRILS = [98, 97, 2, 326, 327, 4];
 const EYE = [33, 160, 158, 133, 153, 144];
 
 describe('the measures of a swap', () => {
@@ -83,9 +84,10 @@ describe('the measures of a swap', () => {
     expect(measured(after, nose).seam).toBeLessThan(0.95 * measured(after).seam);
   });
 
-  it('take a step of light for a seam, and darker brows beside hair for none', () => {
+  it('take a step of light for a seam, and darker brows or nostrils for none', () => {
     expect(failed(changed(FACE, (level) => level * 0.8))).toContain('seam');
     expect(measured(changed(BROW, (level) => level * 0.5)).seam).toBe(0);
+    expect(measured(changed(NOSTRILS, (level) => level * 0.5)).seam).toBe(0);
   });
 
   it('take an edge that moved with the jaw for no seam, and a step of light beside it for one', () => {
@@ -119,6 +121,18 @@ describe('the measures of a swap', () => {
     const hidden = grow(front, -0.05 * face.width);
     hidden.data.fill(0, y * picture.width + x, y * picture.width + x + 2);
     expect(measured(after, hidden).seam).toBeLessThan(FLOORS.seam[1]);
+  });
+
+  it('compare the sharpness of features where the new ones are', () => {
+    const { picture: before, face } = portrait;
+    const by = Math.round(0.06 * face.width);
+    const data = before.data.slice();
+    data.copyWithin(by * before.width * 3, 0, data.length - by * before.width * 3);
+    const points = face.points.map((value, i) => value + (i % 3 === 1 ? by : 0));
+    const faces = { before: face, after: face, placed: { ...face, points } };
+    const still = { ...before, data };
+    const sharpness = measure({ before, after: before, still }, faces, { landmarks: [1, 1] }).sharpness;
+    expect(sharpness).toBeCloseTo(1, 2);
   });
 
   it('look for patches where the new features are, because a lip is no patch of skin', () => {

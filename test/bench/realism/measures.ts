@@ -1,7 +1,7 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import { apertures, landmarkDrift, seamExcess } from '@semblance/testkit/quality/measures';
 import type { Face } from '@semblance/vision/face-mesh';
-import { FACE_OVAL, LIPS_INNER, LIPS_OUTER } from '@semblance/vision/face-regions';
+import { FACE_OVAL, LIPS_INNER, LIPS_OUTER, NOSE_BASE } from '@semblance/vision/face-regions';
 import { grow, type Plane } from '@semblance/vision/plane/plane';
 import { lab, linear } from './cases/colour.ts';
 import { areaOf, BESIDE, CHEEKS, edges, FEATURES, hides, meanLab, shareLeft, without } from './face-areas.ts';
@@ -119,14 +119,17 @@ export function measure(pictures: Pictures, faces: Faces, { landmarks, occluder,
     const change = Math.hypot(...minus(now, own));
     if (change > patch) [patch, patchAt] = [change, name];
   }
-  const features = free(areaOf(before, faces.before, FEATURES));
+  const [ownFeatures, newFeatures] = [
+    free(areaOf(before, faces.before, FEATURES)),
+    free(areaOf(still, placed, FEATURES)),
+  ];
   const [a, b] = [apertures(faces.before), apertures(faces.after)];
   return {
     tone: Math.hypot(...minus(newCheeks, ownCheeks)),
     patch,
     patchAt,
     texture: edges(after, cheeks) / edges(before, cheeks),
-    sharpness: edges(after, features) / edges(before, features),
+    sharpness: edges(still, newFeatures) / edges(before, ownFeatures),
     seam: seamExcess(moved, after, faces.before, notSkin(pictures, faces, occluder)),
     drift: landmarkDrift(faces.before, faces.after, (index) => !hides(occluder, faces.before, index)),
     mouth: Math.abs(a.mouth - b.mouth),
@@ -139,16 +142,18 @@ export function measure(pictures: Pictures, faces: Faces, { landmarks, occluder,
   };
 }
 
+/** Areas with edges of their own. */
+const EDGED = [...FEATURES, NOSE_BASE];
 /** Distance from a feature up to which edges are those of the feature, as a share of the face width. */
 const BESIDE_FEATURE = 0.05;
 
 /**
- * Returns 1 on the features of both faces and on what is in front. Brows close to a fringe, or lips beside a beard
- * that stays, would be taken for a seam.
+ * Returns 1 on the features of both faces and on what is in front. Brows close to a fringe, lips beside a beard that
+ * stays, or the shadow of a nose between lenses would be taken for a seam.
  */
 function notSkin(pictures: Pictures, faces: Faces, occluder: Plane | undefined): Plane {
-  const features = areaOf(pictures.before, faces.before, FEATURES);
-  const moved = areaOf(pictures.after, faces.after, FEATURES);
+  const features = areaOf(pictures.before, faces.before, EDGED);
+  const moved = areaOf(pictures.after, faces.after, EDGED);
   for (let i = 0; i < features.data.length; i++)
     features.data[i] = Math.max(features.data[i] as number, moved.data[i] as number);
   const out = grow(features, BESIDE_FEATURE * faces.before.width);
