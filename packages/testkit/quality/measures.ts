@@ -108,7 +108,7 @@ const JAW_BEYOND = 0.07;
 /**
  * Returns the gradient (levels per pixel) that the swap added along its border: the mean of the changed pixels that
  * are equally far from the nearest unchanged one, where it is largest. A visible seam adds several levels.
- * @param before with its jaw moved as that of `after` has, because edges that move are no seam
+ * @param before with features and jaw moved as those of `after` have, because edges that move are no seam
  * @param front share of each pixel that is no skin: what is in front of the face, features. Edges there are no seam.
  */
 export function seamExcess(before: Picture, after: Picture, face: Face, front?: Plane): number {

@@ -6,7 +6,7 @@ import { cosine, distance, dlibJudge, faceresJudge } from '@semblance/testkit/qu
 import { apertures, changedOutside, landmarkDrift, seamExcess } from '@semblance/testkit/quality/measures';
 import { FaceFinder } from '@semblance/vision/face-finder';
 import { openSession } from '@semblance/vision/models/session';
-import { withAndWithoutJaw } from '../realism/drawn-swap.ts';
+import { movedAlone } from '../realism/drawn-swap.ts';
 import type { BenchRow } from './bench-row.ts';
 import { cell, contactSheet } from './contact-sheet.ts';
 import { choosePairs, loadEntries, ROOT } from './portraits.ts';
@@ -49,7 +49,7 @@ export async function runPhotoSwapBench(options: PhotoSwapBenchOptions = {}): Pr
     const result: Picture = { ...target.picture, data: target.picture.data.slice() };
     const prepared = prepareSource(source.picture, source.face, target.face.width);
     swapFace(result, target.face, prepared);
-    const { moved } = withAndWithoutJaw(target, prepared, undefined);
+    const { moved } = movedAlone(target, prepared, undefined);
     const refitted = await finder.refit(result, target.face);
     const after = await dlib.describe(result, target.face);
     const afterFaceres = await faceres.describe(result, target.face);

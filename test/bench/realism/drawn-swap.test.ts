@@ -3,7 +3,7 @@ import { swapFace } from '@semblance/engine-builtin/swap/swap-face';
 import { openPortraits, type Portrait } from '@semblance/testkit/engine-builtin/portraits';
 import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
 import { beforeAll, expect, it } from 'vitest';
-import { withAndWithoutJaw } from './drawn-swap.ts';
+import { movedAlone } from './drawn-swap.ts';
 
 let [astronaut, admiral]: Portrait[] = [];
 
@@ -26,13 +26,14 @@ function differenceAt(a: Uint8Array, b: Uint8Array, point: number, reach: number
 
 const CHIN = 152;
 const NOSE = 4;
+const EYE = 159;
 
-it('moves the jaw alone, or all but the jaw, and both together are the swap', () => {
+it('moves the target alone, or draws all but the jaw', () => {
   const { picture, face } = astronaut as Portrait;
   const source = prepareSource((admiral as Portrait).picture, (admiral as Portrait).face, face.width);
   const after = { ...picture, data: picture.data.slice() };
   swapFace(after, face, source);
-  const { moved, still, placed } = withAndWithoutJaw({ picture, face }, source, undefined);
+  const { moved, still, placed } = movedAlone({ picture, face }, source, undefined);
   const [before, jaw, rest, whole] = [picture, moved, still, after].map(({ data }) => data as Uint8Array) as [
     Uint8Array,
     Uint8Array,
@@ -40,7 +41,9 @@ it('moves the jaw alone, or all but the jaw, and both together are the swap', ()
     Uint8Array,
   ];
   expect(differenceAt(jaw, before, CHIN, 12)).toBeGreaterThan(4);
-  expect(differenceAt(jaw, before, NOSE, 12)).toBe(0);
+  // The eyes move, and keep their colours.
+  expect(differenceAt(jaw, before, EYE, 8)).toBeGreaterThan(1);
+  expect(differenceAt(jaw, before, EYE, 8)).toBeLessThan(0.8 * differenceAt(whole, before, EYE, 8));
   expect(differenceAt(rest, whole, NOSE, 12)).toBe(0);
   expect(differenceAt(rest, before, NOSE, 12)).toBeGreaterThan(4);
   // Below the chin only the jaw has moved.

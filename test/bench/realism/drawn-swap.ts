@@ -8,7 +8,7 @@ import { planSwap, swapFace } from '@semblance/engine-builtin/swap/swap-face';
 import type { FaceFinder } from '@semblance/vision/face-finder';
 import { cropsOf, type Face } from '@semblance/vision/face-mesh';
 import { gazeOf } from '@semblance/vision/gaze';
-import type { Plane } from '@semblance/vision/plane/plane';
+import { type Plane, plane } from '@semblance/vision/plane/plane';
 import type { Case } from './case.ts';
 
 /** A picture, and one face of it. */
@@ -20,7 +20,7 @@ export interface Seen {
 /** A swap, and the pictures in which the same place of the face lies at the same pixel. */
 export interface DrawnSwap {
   readonly after: Picture;
-  /** The target whose jaw has moved as that of {@link after}, with nothing else changed. */
+  /** The target whose features, folds and jaw have moved as in {@link after}, with nothing else changed. */
   readonly moved: Picture;
   /** The swap with the target's own jaw, for comparison with the target and with swaps by other sources. */
   readonly still: Picture;
@@ -41,14 +41,14 @@ export async function drawSwap(
   swapFace(after, to.face, source, { cover });
   const target = prepareSource(to.picture, to.face, to.face.width, { cover });
   const glasses = { source: source.glasses, target: target.glasses };
-  return { after, glasses, ...withAndWithoutJaw(to, source, cover) };
+  return { after, glasses, ...movedAlone(to, source, cover) };
 }
 
 /**
- * Returns the target with nothing but its jaw moved, and the swap with all but that.
+ * Returns the target that is moved like the swap and no more, and the swap with all but the move of the jaw.
  * @param cover what the network finds in front of the target
  */
-export function withAndWithoutJaw(
+export function movedAlone(
   { picture, face }: Seen,
   source: SourceFace,
   cover: Plane | undefined,
@@ -58,8 +58,16 @@ export function withAndWithoutJaw(
   const plan = planSwap(still, face, source, { cover, gaze: gazeOf(cropsOf(still), face.points) });
   compose(still, plan, source);
   const moved = copyOf(picture);
+  compose(moved, withoutSource(plan), source);
   takeJaw(moved, face, source, plan);
   return { still, moved, placed: placedBy(plan, face) };
+}
+
+/** Returns a plan that takes the source's shape and nothing of its pixels. */
+function withoutSource(plan: SwapPlan): SwapPlan {
+  const { share } = plan.skin;
+  const none = plane(share.width, share.height);
+  return { ...plan, skin: { ...plan.skin, share: none, correction: [none, none, none] } };
 }
 
 /** Returns the mesh that a swap is drawn with. */

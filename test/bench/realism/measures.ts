@@ -84,7 +84,7 @@ export interface Known {
 export interface Pictures {
   readonly before: Picture;
   readonly after: Picture;
-  /** The target whose jaw alone has moved as in the result; undefined: no jaw has moved. */
+  /** The target whose features and jaw have moved as in the result, and no more; undefined: nothing has moved. */
   readonly moved?: Picture;
   /** The result without that move. */
   readonly still?: Picture;
