@@ -27,6 +27,14 @@ export function shareCovered(surely: number): number {
   return smoothstep(COVERED[0], COVERED[1], surely);
 }
 
+/** The same where the frame of glasses is known to be: a thin or pale part of it is found less surely. */
+const FRAMED = [0.06, 0.2] as const;
+
+/** Returns the share of a pixel beside the eyes that glasses cover, when a face wears them. */
+export function shareFramed(surely: number): number {
+  return smoothstep(FRAMED[0], FRAMED[1], surely);
+}
+
 /** Returns the upright crop around the middle of a face's mesh. */
 export function coverCrop({ points, width, roll }: Face, side = CROP, size = SIZE): CropTransform {
   let [x, y] = [0, 0];

@@ -139,14 +139,9 @@ export function planSwap(
   const points = withLipEdge(placed, faceWidth, coloursOf(target));
   const flat = flatten(points);
   const ownZones = faceZones(flat, { width, height }, faceWidth);
-  const found = cover && frontOf(cover, face, grid);
-  const { covered, clean, framed, front } = targetCover(
-    target,
-    ownZones,
-    faceWidth,
-    found,
-    cover && showsFrame(cover, face),
-  );
+  const frameFound = cover && showsFrame(cover, face);
+  const found = cover && frontOf(cover, face, grid, frameFound ? ownZones.glasses : undefined);
+  const { covered, clean, framed, front } = targetCover(target, ownZones, faceWidth, found, frameFound);
   lap('mask');
   // Behind glasses only what is seen through the lenses changes, so that frame, brows and lids stay whole.
   const shape = framed ? { ...(known ?? ALL_SHOWN), ...EYES_KEPT } : (known ?? ALL_SHOWN);
