@@ -71,7 +71,9 @@ export class FaceCover {
     const found = { width: SIZE, height: SIZE, data: outputs.covered?.data as Float32Array };
     const covered = withoutBareSkin(found, { crop, pixels, from: COVERED[0] }, face);
     const frame = { width: SIZE, height: SIZE, data: outputs.framed?.data as Float32Array };
-    return showsFrame(frame, face) ? withFrame(covered, frame, face) : covered;
+    return showsFrame(frame, face) || showsHalfFrame(frame, covered, face)
+      ? withFrame(covered, frame, face)
+      : covered;
   }
 }
 
@@ -87,6 +89,23 @@ export function showsFrame(cover: Plane, face: Face): boolean {
   const [least, greatest] = [Math.min(...lenses), Math.max(...lenses)];
   const most = least > BOTH * greatest ? THICK : LENS[1];
   return share(NOSE_BRIDGE) > BRIDGE && least > LENS[0] && greatest < most;
+}
+
+/**
+ * Returns whether a frame is seen around one lens and at the nose, where something hides the other, such as hair.
+ * @param frame what may be a frame; `covered` is what else covers the face
+ */
+function showsHalfFrame(frame: Plane, covered: Plane, face: Face): boolean {
+  const lenses = [RIGHT_LENS, LEFT_LENS].map((outline) => ({
+    framed: coveredShare(frame, face, outline),
+    hidden: coveredShare(covered, face, outline),
+  }));
+  const [seen, other] = lenses.toSorted((a, b) => a.hidden - b.hidden) as [
+    (typeof lenses)[0],
+    (typeof lenses)[0],
+  ];
+  const surrounds = seen.framed > LENS[0] && seen.framed < LENS[1];
+  return surrounds && other.hidden > LENS[1] && coveredShare(frame, face, NOSE_BRIDGE) > BRIDGE;
 }
 
 /** Returns what covers a face together with a frame, which reaches down to the tip of the nose at most. */
