@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { coverAt, coverCrop, coveredShare, showsFrame } from './face-cover.ts';
 import { FaceFinder } from './face-finder.ts';
 import { cropsOf, type Face } from './face-mesh.ts';
-import { FACE_OVAL, LIPS_OUTER, NOSE_BRIDGE } from './face-regions.ts';
+import { FACE_OVAL, LEFT_EYE, LEFT_LENS, LIPS_OUTER, NOSE_BRIDGE, RIGHT_LENS } from './face-regions.ts';
 import { openSession } from './models/session.ts';
 import { toCrop } from './picture.ts';
 import type { Plane } from './plane/plane.ts';
@@ -79,6 +79,23 @@ describe('what covers a face', () => {
     expect(coveredShare(cover, face, FACE_OVAL)).toBeLessThan(0.3);
     const bare = await portrait('astronaut.png');
     expect(showsFrame(await coverOf(bare.picture, bare.face), bare.face)).toBe(false);
+  });
+
+  it('is the frame around one lens, too, where a hand hides the other', async () => {
+    const shownBeside = async (name: string): Promise<number> => {
+      const { picture, face } = await portrait(name);
+      const data = Uint8Array.from(picture.data);
+      const at = (index: number, axis: number): number => Math.round(face.points[index * 3 + axis] as number);
+      // A hand of one colour, from the brow to the mouth, on the right half.
+      for (let y = at(10, 1); y < at(13, 1); y++)
+        for (let x = at(234, 0); x < at(193, 0); x++) data.set([150, 150, 150], (y * picture.width + x) * 3);
+      const cover = await coverOf({ ...picture, data }, face);
+      expect(coveredShare(cover, face, RIGHT_LENS)).toBeGreaterThan(0.6);
+      expect(coveredShare(cover, face, LEFT_EYE)).toBeLessThan(0.1);
+      return coveredShare(cover, face, LEFT_LENS);
+    };
+    expect(await shownBeside('grace_hopper.jpg')).toBeGreaterThan(0.08);
+    expect(await shownBeside('astronaut.png')).toBeLessThan(0.03);
   });
 
   it('may be a thick frame, but not what hides most of what is around the eyes', async () => {

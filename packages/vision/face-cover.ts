@@ -28,6 +28,14 @@ export function shareCovered(surely: number): number {
   return smoothstep(COVERED[0], COVERED[1], surely);
 }
 
+/** The same where the frame of glasses is known to be: a thin or pale part of it is found less surely. */
+const FRAMED = [0.06, 0.2] as const;
+
+/** Returns the share of a pixel beside the eyes that glasses cover, when a face wears them. */
+export function shareFramed(surely: number): number {
+  return smoothstep(FRAMED[0], FRAMED[1], surely);
+}
+
 /** Returns the upright crop around the middle of a face's mesh. */
 export function coverCrop({ points, width, roll }: Face, side = CROP, size = SIZE): CropTransform {
   let [x, y] = [0, 0];
@@ -65,7 +73,8 @@ export class FaceCover {
     const found = { width: SIZE, height: SIZE, data: outputs.covered?.data as Float32Array };
     const covered = withoutBareSkin(found, { crop, pixels, from: COVERED[0] }, face);
     const frame = { width: SIZE, height: SIZE, data: outputs.framed?.data as Float32Array };
-    if (showsFrame(frame, face)) return withFrame(covered, frame, face);
+    if (showsFrame(frame, face) || showsHalfFrame(frame, covered, face))
+      return withFrame(covered, frame, face);
     const suspected = [NOSE_BRIDGE, RIGHT_LENS, LEFT_LENS].map((area) => coveredShare(frame, face, area));
     const lines = thin ? thinFrame(source, face, { suspected, crop, size: SIZE }) : undefined;
     return lines ? withFrame(covered, lines, face) : covered;
@@ -84,6 +93,23 @@ export function showsFrame(cover: Plane, face: Face): boolean {
   const [least, greatest] = [Math.min(...lenses), Math.max(...lenses)];
   const most = least > BOTH * greatest ? THICK : LENS[1];
   return share(NOSE_BRIDGE) > BRIDGE && least > LENS[0] && greatest < most;
+}
+
+/**
+ * Returns whether a frame is seen around one lens and at the nose, where something hides the other, such as hair.
+ * @param frame what may be a frame; `covered` is what else covers the face
+ */
+function showsHalfFrame(frame: Plane, covered: Plane, face: Face): boolean {
+  const lenses = [RIGHT_LENS, LEFT_LENS].map((outline) => ({
+    framed: coveredShare(frame, face, outline),
+    hidden: coveredShare(covered, face, outline),
+  }));
+  const [seen, other] = lenses.toSorted((a, b) => a.hidden - b.hidden) as [
+    (typeof lenses)[0],
+    (typeof lenses)[0],
+  ];
+  const surrounds = seen.framed > LENS[0] && seen.framed < LENS[1];
+  return surrounds && other.hidden > LENS[1] && coveredShare(frame, face, NOSE_BRIDGE) > BRIDGE;
 }
 
 /** Returns what covers a face together with a frame, which reaches down to the tip of the nose at most. */

@@ -69,6 +69,23 @@ describe('beardOf', () => {
     expect(beardOf(hair, points, width)).toBeGreaterThan(0.5);
   });
 
+  it('compares only skin that nothing covers', () => {
+    const { points, width } = astronaut;
+    const bearded = painted(astronaut, (r, g, b) => [0.4 * r, 0.4 * g, 0.4 * b]);
+    // A dark hand lies on the left half of the face, another on all of its mouth.
+    const [left, mouth] = [plane(bearded.width, bearded.height), plane(bearded.width, bearded.height)];
+    const middle = points[4 * 2] as number;
+    for (let i = 0; i < left.data.length; i++) left.data[i] = Number(i % left.width < middle);
+    fillPolygon(mouth, convexHull(points, [...MOUSTACHE, ...CHIN]));
+    const dark = (image: RgbImage, hand: typeof left): RgbImage => ({
+      ...image,
+      data: image.data.map((level, i) => (hand.data[Math.floor(i / 3)] ? 60 : level)),
+    });
+    expect(beardOf(dark(bearded, left), points, width, left)).toBe(1);
+    expect(beardOf(dark(astronaut.image, mouth), points, width)).toBe(1);
+    expect(beardOf(dark(astronaut.image, mouth), points, width, mouth)).toBe(0);
+  });
+
   it('finds none where the face lies outside the picture', () => {
     const outside = astronaut.points.map((value) => value - 10_000);
     expect(beardOf(astronaut.image, outside, astronaut.width)).toBe(0);

@@ -1,5 +1,5 @@
 import type { RgbImage } from '@semblance/vision/picture';
-import { blur, fillPolygon, plane, smoothstep } from '@semblance/vision/plane/plane';
+import { blur, fillPolygon, type Plane, plane, smoothstep } from '@semblance/vision/plane/plane';
 import { convexHull } from './convex-hull.ts';
 import { luma } from './light.ts';
 
@@ -28,6 +28,9 @@ const BEARD = [0.27, 0.37] as const;
 /** The same of a grey moustache, which is no darker than skin: how much less warm its colour is. */
 const GREY = [0.085, 0.11] as const;
 
+/** Share of an area that must be seen beside what is in front of it. */
+const LEAST_SEEN = 0.25;
+
 /** The look of one area: brightness; redness, warmth of the colour and texture relative to brightness. */
 interface Look {
   readonly level: number;
@@ -40,16 +43,22 @@ interface Look {
 const WORN = 0.2;
 
 /** Returns whether a face wears a beard or a moustache. Parameters are as of {@link beardOf}. */
-export function wearsBeard(image: RgbImage, points: Float32Array, faceWidth: number): boolean {
-  return beardOf(image, points, faceWidth) > WORN;
+export function wearsBeard(...of: Parameters<typeof beardOf>): boolean {
+  return beardOf(...of) > WORN;
 }
 
 /**
  * Returns how surely a face wears a beard or a moustache, 0–1: compared with the cheeks, the skin around the mouth
  * is darker, rougher and not as red as a shadow would be, or it is paler, as grey hair is.
  * @param points x and y of each mesh point in pixels of the image, stride 2
+ * @param front share of each pixel that something in front of the face covers: a hand on a cheek is no skin of it
  */
-export function beardOf(image: RgbImage, points: Float32Array, faceWidth: number): number {
+export function beardOf(
+  image: RgbImage,
+  points: Float32Array,
+  faceWidth: number,
+  front?: Plane | undefined,
+): number {
   const bright = plane(image.width, image.height);
   for (let i = 0; i < bright.data.length; i++)
     bright.data[i] = luma(
@@ -64,16 +73,18 @@ export function beardOf(image: RgbImage, points: Float32Array, faceWidth: number
   const look = (groups: readonly (readonly number[])[]): Look | undefined => {
     const mask = plane(image.width, image.height);
     for (const group of groups) fillPolygon(mask, convexHull(points, group));
-    let [count, level, red, warm, squares] = [0, 0, 0, 0, 0];
+    let [all, count, level, red, warm, squares] = [0, 0, 0, 0, 0, 0];
     for (let i = 0; i < mask.data.length; i++) {
       if (!mask.data[i]) continue;
+      all++;
+      if ((front?.data[i] ?? 0) > 0.5) continue;
       count++;
       level += bright.data[i] as number;
       red += (image.data[i * 3] as number) - (image.data[i * 3 + 1] as number);
       warm += (image.data[i * 3] as number) - (image.data[i * 3 + 2] as number);
       squares += ((fine[i] as number) - (coarse[i] as number)) ** 2;
     }
-    if (count === 0) return undefined;
+    if (count <= LEAST_SEEN * all) return undefined;
     const by = 1 / (level / count + 8);
     return {
       level: level / count,
@@ -86,14 +97,15 @@ export function beardOf(image: RgbImage, points: Float32Array, faceWidth: number
   const chin = look([CHIN]);
   const moustache = look([MOUSTACHE]);
   const corners = look(CORNERS);
-  if (!cheeks || !chin || !moustache || !corners) return 0;
-  const evidence = [moustache, chin].map(({ level, red }) => {
+  const hairy = [moustache, chin].filter((area) => area !== undefined);
+  if (!cheeks || hairy.length === 0) return 0;
+  const evidence = hairy.map(({ level, red }) => {
     const paler = cheeks.red - red;
     return 1 - level / Math.max(1, cheeks.level) + (paler > 0 ? PALER : REDDER) * paler;
   });
-  const rougher = Math.max(0, chin.texture / (cheeks.texture + 0.004) - 1);
+  const rougher = chin ? Math.max(0, chin.texture / (cheeks.texture + 0.004) - 1) : 0;
   return Math.max(
     smoothstep(BEARD[0], BEARD[1], Math.max(...evidence) + TEXTURE * rougher),
-    smoothstep(GREY[0], GREY[1], cheeks.warm - corners.warm),
+    corners ? smoothstep(GREY[0], GREY[1], cheeks.warm - corners.warm) : 0,
   );
 }

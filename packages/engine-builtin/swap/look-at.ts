@@ -38,8 +38,8 @@ export function lookAt(picture: Picture, face: Face, cover: Plane | undefined): 
   const points = withLipEdge(placed, faceWidth, coloursOf(target));
   const flat = flatten(points);
   const zones = faceZones(flat, { width, height }, faceWidth);
-  const found = cover && frontOf(cover, face, grid);
   const frame = cover && showsFrame(cover, face);
+  const found = cover && frontOf(cover, face, grid, frame ? zones.glasses : undefined);
   const inFront = targetCover(target, zones, faceWidth, found, frame);
   return { grid, faceWidth, target, points, flat, ...inFront };
 }

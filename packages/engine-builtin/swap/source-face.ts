@@ -1,6 +1,6 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import type { Rect } from '@semblance/media/yuv';
-import { CROP, shareCovered, showsFrame } from '@semblance/vision/face-cover';
+import { CROP, shareCovered, shareFramed, showsFrame } from '@semblance/vision/face-cover';
 import { cropsOf, type Face, POINTS } from '@semblance/vision/face-mesh';
 import { type Gaze, gazeOf } from '@semblance/vision/gaze';
 import { cropRgb, type Point, type RgbImage, squareCrop, toCrop } from '@semblance/vision/picture';
@@ -111,7 +111,7 @@ function analyse(
   const fringe = findFringe(cover.skinlike, zones, analysisWidth);
   const visible = plane(coarse.image.width, coarse.image.height);
   const framed = inFront !== undefined && showsFrame(inFront, face);
-  const found = inFront && frontOfPatch(inFront, visible);
+  const found = inFront && frontOfPatch(inFront, visible, framed ? zones.glasses : undefined);
   const front = found && framed ? besideEyes(found, zones, analysisWidth) : found;
   for (let i = 0; i < visible.data.length; i++) {
     // One eye of the source and one of the target would look in different directions, so hair over an eye counts as
@@ -128,7 +128,7 @@ function analyse(
   const visibleScale = analysisWidth / faceWidth;
   const grey = isGrey(coarse.image);
   const cut = { image, coarse: coarse.image, points: coarse.points, zones, visible, scale: visibleScale };
-  const beard = wearsBeard(coarse.image, flat, analysisWidth) ? 1 : 0;
+  const beard = wearsBeard(coarse.image, flat, analysisWidth, front) ? 1 : 0;
   const covered = shareHidden(visible, zones.face);
   if (beard > 0) {
     // What is painted over with skin leaves no half moustache on a bare lip.
@@ -158,13 +158,16 @@ function analyse(
   };
 }
 
-/** Returns the share of each pixel of a patch that the network finds covered; its crop is the same square. */
-function frontOfPatch(cover: Plane, { width, height }: Plane): Plane {
+/**
+ * Returns the share of each pixel of a patch that the network finds covered; its crop is the same square.
+ * @param glasses 1 where the glasses that it wears sit; undefined: none
+ */
+function frontOfPatch(cover: Plane, { width, height }: Plane, glasses: Plane | undefined): Plane {
   const out = plane(width, height);
   for (let i = 0; i < out.data.length; i++) {
     const x = (((i % width) + 0.5) * cover.width) / width;
     const y = ((Math.floor(i / width) + 0.5) * cover.height) / height;
-    out.data[i] = shareCovered(sample(cover, x, y));
+    out.data[i] = (glasses?.data[i] ? shareFramed : shareCovered)(sample(cover, x, y));
   }
   return out;
 }

@@ -196,7 +196,7 @@ export function planSwap(
   lap('colour');
   const tone = findTone(target);
   // A beard that was seen once is there, whatever the light.
-  const ownBeard = before?.bearded || wearsBeard(target, flat, faceWidth) ? 1 : 0;
+  const ownBeard = before?.bearded || wearsBeard(target, flat, faceWidth, front) ? 1 : 0;
   const skin = blendSkin(
     target,
     source,

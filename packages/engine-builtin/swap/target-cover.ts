@@ -1,4 +1,4 @@
-import { coverAt, coverCrop, shareCovered } from '@semblance/vision/face-cover';
+import { coverAt, coverCrop, shareCovered, shareFramed } from '@semblance/vision/face-cover';
 import type { Face } from '@semblance/vision/face-mesh';
 import type { Point, RgbImage } from '@semblance/vision/picture';
 import { grow, type Plane, plane } from '@semblance/vision/plane/plane';
@@ -20,18 +20,22 @@ export interface WorkGrid {
   readonly height: number;
 }
 
-/** Returns the share of each work pixel that the network finds covered. */
+/**
+ * Returns the share of each work pixel that the network finds covered.
+ * @param glasses 1 where the glasses that it wears sit; undefined: none
+ */
 export function frontOf(
   cover: Plane,
   face: Face,
   { originX, originY, scale, width, height }: WorkGrid,
+  glasses?: Plane | undefined,
 ): Plane {
   const crop = coverCrop(face);
   const out = plane(width, height);
   for (let i = 0; i < out.data.length; i++) {
     const x = originX + ((i % width) + 0.5) * scale;
     const y = originY + (Math.floor(i / width) + 0.5) * scale;
-    out.data[i] = shareCovered(coverAt(cover, crop, x, y));
+    out.data[i] = (glasses?.data[i] ? shareFramed : shareCovered)(coverAt(cover, crop, x, y));
   }
   return out;
 }

@@ -26,15 +26,21 @@ const UPPER_OUTLINE = FACE_OVAL.filter((_, i) => i <= FACE_OVAL.indexOf(454) || 
 /**
  * Returns the mean move of the upper face outline between two fits, in % of the eye distance: the change of pose and
  * position.
+ * @param seen whether a mesh point is seen; where something is in front both fits are guesses
  */
-export function landmarkDrift(before: Face, after: Face): number {
+export function landmarkDrift(
+  before: Face,
+  after: Face,
+  seen: (index: number) => boolean = () => true,
+): number {
+  const outline = UPPER_OUTLINE.filter(seen);
   let sum = 0;
-  for (const index of UPPER_OUTLINE) {
+  for (const index of outline) {
     const a = pointOf(before.points, index);
     const b = pointOf(after.points, index);
     sum += Math.hypot(a.x - b.x, a.y - b.y);
   }
-  return (100 * sum) / UPPER_OUTLINE.length / eyeDistance(before);
+  return (100 * sum) / Math.max(1, outline.length) / eyeDistance(before);
 }
 
 interface Window {
@@ -45,7 +51,7 @@ interface Window {
 }
 
 /** @param margin around the outline, in pixels */
-function faceWindow(picture: Picture, face: Face, margin = 8): Window {
+function faceWindow(picture: Picture, face: Face, margin: number): Window {
   const xs = FACE_OVAL.map((i) => pointOf(face.points, i).x);
   const ys = FACE_OVAL.map((i) => pointOf(face.points, i).y);
   const left = Math.max(0, Math.floor(Math.min(...xs) - margin));
@@ -94,14 +100,19 @@ export function changedOutside(before: Picture, after: Picture, face: Face): num
 /** Depth of the border band of a swap, and of each ring of it, as shares of the face's width. */
 const BORDER = 0.12;
 const RING = 0.01;
+/** Share of the pixels of the longest ring below which a ring is diluted: a few pixels are no border. */
+const LEAST_RING = 1 / 8;
+/** How far a jaw moves at most beyond its outline, in face widths. */
+const JAW_BEYOND = 0.07;
 
 /**
  * Returns the gradient (levels per pixel) that the swap added along its border: the mean of the changed pixels that
  * are equally far from the nearest unchanged one, where it is largest. A visible seam adds several levels.
+ * @param before with features and jaw moved as those of `after` have, because edges that move are no seam
  * @param front share of each pixel that is no skin: what is in front of the face, features. Edges there are no seam.
  */
 export function seamExcess(before: Picture, after: Picture, face: Face, front?: Plane): number {
-  const window = faceWindow(before, face);
+  const window = faceWindow(before, face, 8 + JAW_BEYOND * face.width);
   const { width, height } = window;
   const brightness = (picture: Picture, x: number, y: number): number => {
     const i = ((window.top + y) * picture.width + window.left + x) * picture.channels;
@@ -140,5 +151,6 @@ export function seamExcess(before: Picture, after: Picture, face: Face, front?: 
       ring.count++;
     }
   }
-  return Math.max(...rings.map(({ sum, count }) => (count > 0 ? sum / count : 0)));
+  const least = LEAST_RING * Math.max(1, ...rings.map(({ count }) => count));
+  return Math.max(...rings.map(({ sum, count }) => sum / Math.max(least, count)));
 }

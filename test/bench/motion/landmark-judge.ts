@@ -58,22 +58,31 @@ const MESH_POINTS = [
 const FIRST = 17;
 
 /**
- * Creates a function that returns the mean distance between the detector's landmarks and the mesh, in % of the
- * face's width.
+ * Returns the mean distance between the detector's landmarks and the mesh, in % of the face's width.
+ * @param seen whether a mesh point is seen: where a mask hides a mouth, the detector's guess says nothing about the
+ * mesh
  */
-export async function landmarkDistance(): Promise<(picture: Picture, face: Face) => Promise<number>> {
+export type LandmarkDistance = (
+  picture: Picture,
+  face: Face,
+  seen?: (index: number) => boolean,
+) => Promise<number>;
+
+export async function landmarkDistance(): Promise<LandmarkDistance> {
   const detect = await landmarkDetector();
-  return async (picture, face) => {
+  return async (picture, face, seen = () => true) => {
     const points = await detect(picture, face);
     const { center, side } = extentOf(face);
     const crop = squareCrop(center, side, face.roll, 1);
-    let sum = 0;
+    let [sum, count] = [0, 0];
     for (const [k, index] of MESH_POINTS.entries()) {
+      if (!seen(index)) continue;
+      count++;
       const [u, v] = [points[(FIRST + k) * 2] as number, points[(FIRST + k) * 2 + 1] as number];
       const { x, y } = toPicture(crop, u, v);
       sum += Math.hypot(x - (face.points[index * 3] as number), y - (face.points[index * 3 + 1] as number));
     }
-    return (100 * sum) / MESH_POINTS.length / face.width;
+    return (100 * sum) / Math.max(1, count) / face.width;
   };
 }
 

@@ -6,6 +6,7 @@ import { cosine, distance, dlibJudge, faceresJudge } from '@semblance/testkit/qu
 import { apertures, changedOutside, landmarkDrift, seamExcess } from '@semblance/testkit/quality/measures';
 import { FaceFinder } from '@semblance/vision/face-finder';
 import { openSession } from '@semblance/vision/models/session';
+import { movedAlone } from '../realism/drawn-swap.ts';
 import type { BenchRow } from './bench-row.ts';
 import { cell, contactSheet } from './contact-sheet.ts';
 import { choosePairs, loadEntries, ROOT } from './portraits.ts';
@@ -46,7 +47,9 @@ export async function runPhotoSwapBench(options: PhotoSwapBenchOptions = {}): Pr
   const cells: Buffer[] = [];
   for (const [source, target] of chosen) {
     const result: Picture = { ...target.picture, data: target.picture.data.slice() };
-    swapFace(result, target.face, prepareSource(source.picture, source.face, target.face.width));
+    const prepared = prepareSource(source.picture, source.face, target.face.width);
+    swapFace(result, target.face, prepared);
+    const { moved } = movedAlone(target, prepared, undefined);
     const refitted = await finder.refit(result, target.face);
     const after = await dlib.describe(result, target.face);
     const afterFaceres = await faceres.describe(result, target.face);
@@ -59,7 +62,7 @@ export async function runPhotoSwapBench(options: PhotoSwapBenchOptions = {}): Pr
       dlibToTarget: distance(after, target.dlib),
       gain: cosine(afterFaceres, source.faceres) - cosine(target.faceres, source.faceres),
       toSource: cosine(afterFaceres, source.faceres),
-      seam: seamExcess(target.picture, result, target.face),
+      seam: seamExcess(moved, result, target.face),
       outside: changedOutside(target.picture, result, target.face),
       drift: landmarkDrift(target.face, refitted),
       mouth: Math.abs(now.mouth - before.mouth),

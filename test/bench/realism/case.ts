@@ -8,6 +8,8 @@ export interface Case {
   /** Undefined when no face was found in the target or in the result. */
   readonly measures: Measures | undefined;
   readonly likeness: number | undefined;
+  /** Who wears glasses, as the engine sees it. */
+  readonly glasses?: { readonly source: boolean; readonly target: boolean };
   /** Of a clip: how much more a region's colour steps from frame to frame than before the swap, Lab. */
   readonly flicker?: number | undefined;
   /** How far the worst measure is outside its limits; 0 within all. */

@@ -2,7 +2,7 @@ import type { Picture } from '@semblance/engine-api/picture';
 import { type Face, pointOf } from '@semblance/vision/face-mesh';
 import { FACE_OVAL, LEFT_EYE, RIGHT_EYE } from '@semblance/vision/face-regions';
 import { fillPolygon, plane } from '@semblance/vision/plane/plane';
-import { areaOf, meanLab } from './measures.ts';
+import { areaOf, meanLab } from './face-areas.ts';
 
 /** Skin of both cheeks. */
 const CHEEKS = [

@@ -9,9 +9,9 @@ import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ANIMATION_LIMITS, animationVerdict, type MeasureName } from './animation-measures.ts';
 import { evenSized } from './cases/animated.ts';
+import { areaOf } from './face-areas.ts';
 import { type AnimationJudges, apart, judgeAnimation } from './judged-animation.ts';
 import { openJudges } from './judged-case.ts';
-import { areaOf } from './measures.ts';
 
 /** Frames of the animations here: the whole picture sways. */
 const FRAMES = 15;

@@ -13,10 +13,11 @@ import type { Plane } from '@semblance/vision/plane/plane';
 import sharp from 'sharp';
 import { cell } from '../photo-swap/contact-sheet.ts';
 import type { AnimationMeasures, MeasureName } from './animation-measures.ts';
+import { areaOf, edges, REGION_NAMES, regionColours } from './face-areas.ts';
 import { eyeDistance } from './identity-measures.ts';
 import type { Judges } from './judged-case.ts';
 import { meshes } from './judged-clip.ts';
-import { areaOf, edges, REGION_NAMES, regionColours, TEETH, teethArea } from './measures.ts';
+import { TEETH, teethArea } from './measures.ts';
 import { shoulderJump, specks } from './moved-clothes.ts';
 import { type Inside, insideOf, tonesOf } from './moved-mouth.ts';
 import { backgroundChange, strayEdges } from './moved-picture.ts';
@@ -246,12 +247,11 @@ function difference(a: Picture, b: Picture, mask: Plane): number {
 
 /** Writes a still into a folder that is made, and returns its path. */
 export async function writeStill(
-  { picture }: { readonly picture: Picture },
+  { picture: { width, height, data } }: { readonly picture: Picture },
   folder: string,
 ): Promise<string> {
   await mkdir(folder, { recursive: true });
   const path = join(folder, 'still.png');
-  const { width, height, data } = picture;
   await sharp(data, { raw: { width, height, channels: 3 } })
     .png()
     .toFile(path);

@@ -1,15 +1,15 @@
 import type { Picture } from '@semblance/engine-api/picture';
-import { prepareSource } from '@semblance/engine-builtin/swap/source-face';
-import { swapFace } from '@semblance/engine-builtin/swap/swap-face';
 import { distance, dlibJudge } from '@semblance/testkit/quality/judge';
 import { FaceFinder } from '@semblance/vision/face-finder';
-import { cropsOf, type Face } from '@semblance/vision/face-mesh';
+import type { Face } from '@semblance/vision/face-mesh';
 import { openSession } from '@semblance/vision/models/session';
 import type { Plane } from '@semblance/vision/plane/plane';
 import { figure } from '../lib/section.ts';
 import { landmarkDistance } from '../motion/landmark-judge.ts';
 import { cell } from '../photo-swap/contact-sheet.ts';
 import type { Case } from './case.ts';
+import { drawSwap } from './drawn-swap.ts';
+import { hides } from './face-areas.ts';
 import { failures, type Measures, measure } from './measures.ts';
 
 /** Networks that find and judge faces. */
@@ -58,15 +58,21 @@ export async function judgeSwap(swap: Swap, judges: Judges): Promise<Case> {
     const cells = seen.filter((one) => one !== undefined);
     return { ...place, measures: undefined, likeness: undefined, worst: hidden ? 0 : 1, faults, cells };
   }
-  const after = await swapped(source, from, { target, face }, finder);
+  const to = { picture: target, face };
+  const { after, moved, still, placed, glasses } = await drawSwap(
+    { picture: source, face: from },
+    to,
+    finder,
+  );
   const bareFace = bareSource && (await firstFace(bareSource, finder));
-  const bare = bareFace && (await swapped(bareSource, bareFace, { target, face }, finder));
+  const bare = bareFace && (await drawSwap({ picture: bareSource, face: bareFace }, to, finder)).still;
   const found = await finder.refit(after, face);
+  const seen = (index: number): boolean => !hides(occluder, face, index);
   const measures = measure(
-    { before: target, after },
-    { before: face, after: found },
+    { before: target, after, moved, still },
+    { before: face, after: found, placed },
     {
-      landmarks: [await judges.landmarks(target, face), await judges.landmarks(after, found)],
+      landmarks: [await judges.landmarks(target, face, seen), await judges.landmarks(after, found, seen)],
       occluder,
       bare,
     },
@@ -76,7 +82,7 @@ export async function judgeSwap(swap: Swap, judges: Judges): Promise<Case> {
     await judges.identity.describe(source, from),
   );
   const cells = [await cell(source, from), await cell(target, face), await cell(after, face)];
-  return { ...place, measures, likeness, ...verdict(measures), cells };
+  return { ...place, measures, likeness, glasses, ...verdict(measures), cells };
 }
 
 /** Returns how far the worst measure is outside its limits, and all that are outside, in words. */
@@ -104,17 +110,4 @@ export async function judgeNobody(
 
 async function firstFace(picture: Picture, finder: FaceFinder): Promise<Face | undefined> {
   return (await finder.find(picture, () => undefined))[0];
-}
-
-async function swapped(
-  source: Picture,
-  from: Face,
-  { target, face }: { target: Picture; face: Face },
-  finder: FaceFinder,
-): Promise<Picture> {
-  const after: Picture = { ...target, data: target.data.slice() };
-  const cover = await finder.coverOf(cropsOf(target), face, true);
-  const own = { cover: await finder.coverOf(cropsOf(source), from) };
-  swapFace(after, face, prepareSource(source, from, face.width, own), { cover });
-  return after;
 }

@@ -11,8 +11,9 @@ import sharp from 'sharp';
 import { figure } from '../lib/section.ts';
 import { cell } from '../photo-swap/contact-sheet.ts';
 import type { Case } from './case.ts';
+import { REGION_NAMES, regionColours } from './face-areas.ts';
 import { type Judges, verdict } from './judged-case.ts';
-import { type Measures, measure, REGION_NAMES, regionColours } from './measures.ts';
+import { type Measures, measure } from './measures.ts';
 
 /** Size of clips. */
 const SIZE = { width: 480, height: 480 };

@@ -1,35 +1,10 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import { apertures, landmarkDrift, seamExcess } from '@semblance/testkit/quality/measures';
 import type { Face } from '@semblance/vision/face-mesh';
-import {
-  FACE_OVAL,
-  LEFT_BROW,
-  LEFT_EYE,
-  LIPS_INNER,
-  LIPS_OUTER,
-  RIGHT_BROW,
-  RIGHT_EYE,
-} from '@semblance/vision/face-regions';
-import { fillPolygon, grow, type Plane, plane } from '@semblance/vision/plane/plane';
+import { FACE_OVAL, LIPS_INNER, LIPS_OUTER, NOSE_BASE } from '@semblance/vision/face-regions';
+import { grow, type Plane } from '@semblance/vision/plane/plane';
 import { lab, linear } from './cases/colour.ts';
-
-/** Skin that no feature reaches: both cheeks and both sides of the jaw. */
-export const CHEEKS = [
-  [50, 205, 187, 123, 117],
-  [280, 425, 411, 352, 346],
-] as const;
-/** Skin on and beside the features, where patches of another complexion show. */
-const BESIDE = {
-  nose: [[6, 197, 195, 5, 4, 45, 51, 3, 196, 122, 351, 419, 248, 281, 275]],
-  'upper lip': [[98, 2, 327, 391, 393, 164, 167, 165]],
-  chin: [[83, 18, 313, 421, 200, 201]],
-  'under the eyes': [
-    [230, 229, 119, 118, 101, 100],
-    [450, 449, 348, 347, 330, 329],
-  ],
-  'between the brows': [[107, 9, 336, 285, 8, 55]],
-} as const;
-const FEATURES = [RIGHT_EYE, LEFT_EYE, RIGHT_BROW, LEFT_BROW, LIPS_OUTER];
+import { areaOf, BESIDE, CHEEKS, edges, FEATURES, hides, meanLab, shareLeft, without } from './face-areas.ts';
 
 /** What is measured of one swap. Lab distances are CIE 1976. */
 export interface Measures {
@@ -80,14 +55,20 @@ export const FLOORS: { readonly [key in Exclude<keyof Measures, 'patchAt'>]: rea
 
 /** Difference of brightness up to which a pixel of an object counts as kept. */
 const KEPT = 14;
+/** Share of skin beside a feature that must be seen beside an object in front. */
+const LEAST_SEEN = 0.25;
 /** Least area of teeth that is compared, in squared face widths. */
 export const TEETH = 0.004;
+/** Share of the opening that must be seen. */
+const MOUTH_SEEN = 0.5;
 /** How much less red than lips teeth are at least, Lab. Pale lips are no redder than cheeks. */
 const PALER = 3;
 /** Width by which the mouth is larger than its mesh, as a share of the face width. */
 const BEYOND_MESH = 0.02;
 /** Difference of a channel from which a pixel counts as stained. */
 const STAIN = 24;
+/** Distance by which features of two swaps may lie apart, in face widths. */
+const ASIDE = 0.015;
 
 /** What is known about a case besides its pictures. */
 export interface Known {
@@ -95,62 +76,84 @@ export interface Known {
   readonly landmarks: readonly [number, number];
   /** Share of each pixel that an object in front of the target covers. */
   readonly occluder?: Plane | undefined;
-  /** The same swap by a source without the object that is in front of it. */
+  /** The same swap by a source without the object that is in front of it, with the target's own jaw. */
   readonly bare?: Picture | undefined;
 }
 
-/** @param faces as they are found in the target and in the result */
-export function measure(
-  pictures: { readonly before: Picture; readonly after: Picture },
-  faces: { readonly before: Face; readonly after: Face },
-  { landmarks, occluder, bare }: Known,
-): Measures {
-  const { before, after } = pictures;
-  const face = faces.before;
+/** The target before and after a swap. */
+export interface Pictures {
+  readonly before: Picture;
+  readonly after: Picture;
+  /** The target whose features and jaw have moved as in the result, and no more; undefined: nothing has moved. */
+  readonly moved?: Picture;
+  /** The result without that move. */
+  readonly still?: Picture;
+}
+
+/** Meshes of the faces of a swap. */
+export interface Faces {
+  /** As they are found in the target and in the result. */
+  readonly before: Face;
+  readonly after: Face;
+  /** Where {@link Pictures.still} shows the new features; undefined: where the old ones were. */
+  readonly placed?: Face;
+}
+
+export function measure(pictures: Pictures, faces: Faces, { landmarks, occluder, bare }: Known): Measures {
+  const { before, after, moved = before, still = after } = pictures;
+  const { placed = faces.before } = faces;
   const free = (mask: Plane): Plane => (occluder ? without(mask, occluder) : mask);
-  const cheeks = free(areaOf(before, face, CHEEKS));
-  const [ownCheeks, newCheeks] = [meanLab(before, cheeks), meanLab(after, cheeks)];
+  const cheeks = free(areaOf(before, faces.before, CHEEKS));
+  const [ownCheeks, newCheeks] = [before, after].map((picture) => meanLab(picture, cheeks)) as [
+    number[],
+    number[],
+  ];
   let [patch, patchAt] = [0, ''];
   for (const [name, groups] of Object.entries(BESIDE)) {
-    const mask = free(areaOf(before, face, groups));
-    const own = minus(meanLab(before, mask), ownCheeks);
-    const now = minus(meanLab(after, mask), newCheeks);
+    const [ownArea, newArea] = [areaOf(before, faces.before, groups), areaOf(still, placed, groups)];
+    const [ownSkin, newSkin] = [free(ownArea), free(newArea)];
+    if (Math.min(shareLeft(ownSkin, ownArea), shareLeft(newSkin, newArea)) < LEAST_SEEN) continue;
+    const own = minus(meanLab(before, ownSkin), ownCheeks);
+    // New lips reach where the old chin was, and no lip is a patch of skin.
+    const now = minus(meanLab(still, newSkin), meanLab(still, cheeks));
     const change = Math.hypot(...minus(now, own));
     if (change > patch) [patch, patchAt] = [change, name];
   }
-  const features = free(areaOf(before, face, FEATURES));
+  const [ownFeatures, newFeatures] = [
+    free(areaOf(before, faces.before, FEATURES)),
+    free(areaOf(still, placed, FEATURES)),
+  ];
   const [a, b] = [apertures(faces.before), apertures(faces.after)];
   return {
     tone: Math.hypot(...minus(newCheeks, ownCheeks)),
     patch,
     patchAt,
     texture: edges(after, cheeks) / edges(before, cheeks),
-    sharpness: edges(after, features) / edges(before, features),
-    seam: seamExcess(before, after, face, notSkin(pictures, faces, occluder)),
-    drift: landmarkDrift(faces.before, faces.after),
+    sharpness: edges(still, newFeatures) / edges(before, ownFeatures),
+    seam: seamExcess(moved, after, faces.before, notSkin(pictures, faces, occluder)),
+    drift: landmarkDrift(faces.before, faces.after, (index) => !hides(occluder, faces.before, index)),
     mouth: Math.abs(a.mouth - b.mouth),
     eyes: Math.abs(a.eyes - b.eyes),
-    teeth: teethRatio(pictures, faces, occluder),
+    // The mesh that is found anew often shuts a mouth of which a hand hides a half.
+    teeth: teethRatio({ before, after: still }, { before: faces.before, after: placed }, occluder),
     landmarks: Math.max(0, landmarks[1] - landmarks[0]),
     kept: occluder ? keptShare(before, after, occluder) : undefined,
-    stained: bare ? stainedShare(before, after, bare, face) : undefined,
+    stained: bare ? stainedShare(before, still, bare, faces.before) : undefined,
   };
 }
 
+/** Areas with edges of their own. */
+const EDGED = [...FEATURES, NOSE_BASE];
 /** Distance from a feature up to which edges are those of the feature, as a share of the face width. */
 const BESIDE_FEATURE = 0.05;
 
 /**
- * Returns 1 on the features of both faces and on what is in front. Brows close to a fringe, or lips beside a beard
- * that stays, would be taken for a seam.
+ * Returns 1 on the features of both faces and on what is in front. Brows close to a fringe, lips beside a beard that
+ * stays, or the shadow of a nose between lenses would be taken for a seam.
  */
-function notSkin(
-  pictures: { readonly before: Picture; readonly after: Picture },
-  faces: { readonly before: Face; readonly after: Face },
-  occluder: Plane | undefined,
-): Plane {
-  const features = areaOf(pictures.before, faces.before, FEATURES);
-  const moved = areaOf(pictures.after, faces.after, FEATURES);
+function notSkin(pictures: Pictures, faces: Faces, occluder: Plane | undefined): Plane {
+  const features = areaOf(pictures.before, faces.before, EDGED);
+  const moved = areaOf(pictures.after, faces.after, EDGED);
   for (let i = 0; i < features.data.length; i++)
     features.data[i] = Math.max(features.data[i] as number, moved.data[i] as number);
   const out = grow(features, BESIDE_FEATURE * faces.before.width);
@@ -172,54 +175,17 @@ export function failures(measures: Measures): { readonly name: keyof typeof FLOO
     .toSorted((x, y) => y.by - x.by);
 }
 
-export function areaOf(picture: Picture, { points }: Face, groups: readonly (readonly number[])[]): Plane {
-  const mask = plane(picture.width, picture.height);
-  for (const group of groups)
-    fillPolygon(
-      mask,
-      group.flatMap((i) => [points[i * 3] as number, points[i * 3 + 1] as number]),
-    );
-  return mask;
-}
-
-function without(mask: Plane, occluder: Plane): Plane {
-  const out = plane(mask.width, mask.height);
-  for (let i = 0; i < out.data.length; i++)
-    out.data[i] = (occluder.data[i] as number) > 0.02 ? 0 : (mask.data[i] as number);
-  return out;
-}
-
-export function meanLab(picture: Picture, mask: Plane): number[] {
-  const sum = [0, 0, 0];
-  let count = 0;
-  for (let i = 0; i < mask.data.length; i++) {
-    if (!mask.data[i]) continue;
-    for (let c = 0; c < 3; c++) sum[c] = (sum[c] as number) + linear(picture.data[i * 3 + c] as number);
-    count++;
-  }
-  return lab(sum.map((v) => v / Math.max(1, count)));
-}
-
 const minus = (a: readonly number[], b: readonly number[]): number[] => a.map((v, i) => v - (b[i] as number));
 
-/** Returns the mean Laplacian of green in an area, plus the noise of rounding. */
-export function edges({ width, height, data }: Picture, mask: Plane): number {
-  let [sum, count] = [0, 0];
-  const at = (i: number): number => data[i * 3 + 1] as number;
-  for (let i = width; i < mask.data.length - width; i++) {
-    const x = i % width;
-    if (!mask.data[i] || x === 0 || x === width - 1 || i >= width * (height - 1)) continue;
-    sum += Math.abs(4 * at(i) - at(i - 1) - at(i + 1) - at(i - width) - at(i + width));
-    count++;
-  }
-  return sum / Math.max(1, count) + 1;
-}
-
 function teethRatio(
-  { before, after }: { readonly before: Picture; readonly after: Picture },
-  faces: { readonly before: Face; readonly after: Face },
+  { before, after }: Pictures,
+  faces: Faces,
   occluder: Plane | undefined,
 ): number | undefined {
+  const mouths = [areaOf(before, faces.before, [LIPS_INNER]), areaOf(after, faces.after, [LIPS_INNER])];
+  const seen = mouths.map((mouth) => (occluder ? shareLeft(without(mouth, occluder), mouth) : 1));
+  // A corner of a mouth beside a glass says nothing of all.
+  if (Math.min(...seen) < MOUTH_SEEN) return undefined;
   const own = teethArea(before, faces.before, occluder);
   // A line of a few pixels between lips says nothing.
   return own > TEETH ? teethArea(after, faces.after, occluder) / own : undefined;
@@ -230,11 +196,12 @@ function teethRatio(
  * squared face widths.
  */
 export function teethArea(picture: Picture, face: Face, occluder?: Plane): number {
-  const [lightest = 0, reddest = 0] = meanLab(picture, areaOf(picture, face, CHEEKS));
+  const free = (mask: Plane): Plane => (occluder ? without(mask, occluder) : mask);
+  const [lightest = 0, reddest = 0] = meanLab(picture, free(areaOf(picture, face, CHEEKS)));
   // The mesh often runs through the teeth.
   const within = grow(areaOf(picture, face, [LIPS_INNER]), BEYOND_MESH * face.width);
-  const mouth = occluder ? without(within, occluder) : within;
-  const [, lips = 0] = meanLab(picture, without(areaOf(picture, face, [LIPS_OUTER]), within));
+  const mouth = free(within);
+  const [, lips = 0] = meanLab(picture, free(without(areaOf(picture, face, [LIPS_OUTER]), within)));
   const most = Math.min(0.8 * reddest + 2, lips - PALER);
   let count = 0;
   for (let i = 0; i < mouth.data.length; i++) {
@@ -245,36 +212,46 @@ export function teethArea(picture: Picture, face: Face, occluder?: Plane): numbe
   return count / face.width ** 2;
 }
 
-/** Returns the share of the face that is like neither the target nor the swap of a bare source, nor between. */
+/**
+ * Returns the share of the face that is like neither the target nor the swap of a bare source, nor between. Eyes and
+ * brows that lie a little aside are no stain: the mesh of a face is never quite the same with something in front.
+ */
 function stainedShare(before: Picture, after: Picture, bare: Picture, face: Face): number {
   const mask = areaOf(before, face, [FACE_OVAL]);
+  const reach = Math.round(ASIDE * face.width);
   let [stained, all] = [0, 0];
   for (let i = 0; i < mask.data.length; i++) {
     if (!mask.data[i]) continue;
     all++;
     let most = 0;
     for (let c = 0; c < 3; c++) {
-      const [a, b] = [before.data[i * 3 + c] as number, bare.data[i * 3 + c] as number];
       const here = after.data[i * 3 + c] as number;
-      most = Math.max(most, here - Math.max(a, b), Math.min(a, b) - here);
+      const [low, high] = rangeAround([before, bare], i, c, reach);
+      most = Math.max(most, here - high, low - here);
     }
     if (most > STAIN) stained++;
   }
   return stained / Math.max(1, all);
 }
 
-const REGIONS: Readonly<Record<string, readonly (readonly number[])[]>> = {
-  cheeks: CHEEKS,
-  ...BESIDE,
-  eyes: [RIGHT_EYE, LEFT_EYE],
-  brows: [RIGHT_BROW, LEFT_BROW],
-  lips: [LIPS_OUTER],
-};
-export const REGION_NAMES = Object.keys(REGIONS);
-
-/** Returns the mean Lab colours of cheeks, skin beside features, eyes, brows and lips: the REGION_NAMES. */
-export function regionColours(picture: Picture, face: Face): number[][] {
-  return Object.values(REGIONS).map((groups) => meanLab(picture, areaOf(picture, face, groups)));
+/** Returns the least and the greatest sample of a channel around a pixel of pictures of equal size. */
+function rangeAround(
+  pictures: readonly Picture[],
+  i: number,
+  channel: number,
+  reach: number,
+): readonly [number, number] {
+  let [low, high] = [255, 0];
+  for (const { width, height, data } of pictures) {
+    const [x, y] = [i % width, Math.floor(i / width)];
+    for (let ny = Math.max(0, y - reach); ny <= Math.min(height - 1, y + reach); ny++)
+      for (let nx = Math.max(0, x - reach); nx <= Math.min(width - 1, x + reach); nx++) {
+        const value = data[(ny * width + nx) * 3 + channel] as number;
+        low = Math.min(low, value);
+        high = Math.max(high, value);
+      }
+  }
+  return [low, high];
 }
 
 function keptShare(before: Picture, after: Picture, occluder: Plane): number {

@@ -4,7 +4,7 @@ import { ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
 import { LIPS_INNER, LIPS_OUTER } from '@semblance/vision/face-regions';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { ANIMATION_LIMITS } from './animation-measures.ts';
-import { areaOf } from './measures.ts';
+import { areaOf } from './face-areas.ts';
 import { insideOf, type Tones, tonesOf } from './moved-mouth.ts';
 
 let portrait: Portrait;

@@ -4,7 +4,7 @@ import type { Face } from '@semblance/vision/face-mesh';
 import { FACE_OVAL, LEFT_EYE, LIPS_INNER, LIPS_OUTER, RIGHT_EYE } from '@semblance/vision/face-regions';
 import { grow, type Plane } from '@semblance/vision/plane/plane';
 import { lab, linear } from './cases/colour.ts';
-import { areaOf } from './measures.ts';
+import { areaOf } from './face-areas.ts';
 
 /** Opening of a mouth, as a share of the distance of the eyes' outer corners, from which its inside is looked at. */
 const OPEN = 0.06;

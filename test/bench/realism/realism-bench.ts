@@ -15,6 +15,7 @@ import { heldOut, type Portrait, readPortraits } from './cases/portrait.ts';
 import { identityCases } from './identity-cases.ts';
 import { type Judges, judgeNobody, judgeSwap, openJudges, type Swap } from './judged-case.ts';
 import { judgeClip, MOST_FLICKER } from './judged-clip.ts';
+import { likenessRows } from './likeness-rows.ts';
 import { FLOORS } from './measures.ts';
 import { writeSheets } from './sheets.ts';
 import { withMedia } from './with-media.ts';
@@ -167,7 +168,6 @@ function rowsOf(cases: readonly Case[]): Row[] {
     const values = portraits.map(pick).filter((value) => value !== undefined);
     return values.reduce((sum, value) => sum + value, 0) / values.length;
   };
-  const likeness = mean((one) => one.likeness);
   const means = (Object.keys(FLOORS) as (keyof typeof FLOORS)[])
     .filter((name) => name !== 'kept' && name !== 'stained')
     .map((name) =>
@@ -178,12 +178,7 @@ function rowsOf(cases: readonly Case[]): Row[] {
     ...byKind,
     ...means,
     ...clipRows(cases),
-    row(
-      'portraits: 128-d distance to the source',
-      figure(likeness),
-      '≤ 0.55',
-      likeness <= 0.55 ? 'met' : 'not met',
-    ),
+    ...likenessRows(cases),
   ];
 }
 

@@ -2,7 +2,7 @@ import type { Picture } from '@semblance/engine-api/picture';
 import { openPortraits } from '@semblance/testkit/engine-builtin/portraits';
 import { ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { areaOf } from '../measures.ts';
+import { areaOf } from '../face-areas.ts';
 import type { Portrait, Traits } from './portrait.ts';
 import { BEARD, chooseStills } from './stills.ts';
 

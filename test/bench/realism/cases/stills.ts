@@ -1,6 +1,6 @@
 import { seeded } from '@semblance/testkit/sound/random';
 import { pointOf } from '@semblance/vision/face-mesh';
-import { areaOf, CHEEKS, meanLab } from '../measures.ts';
+import { areaOf, CHEEKS, meanLab } from '../face-areas.ts';
 import { evenSized } from './animated.ts';
 import { type DegradationName, degrade } from './degrade.ts';
 import type { Portrait } from './portrait.ts';

@@ -1,0 +1,85 @@
+import type { Picture } from '@semblance/engine-api/picture';
+import { compose } from '@semblance/engine-builtin/internal/swap/compose';
+import { takeJaw } from '@semblance/engine-builtin/internal/swap/picture-jaw';
+import { calmRedEyes } from '@semblance/engine-builtin/internal/swap/red-eyes';
+import type { SwapPlan } from '@semblance/engine-builtin/internal/swap/swap-plan';
+import { prepareSource, type SourceFace } from '@semblance/engine-builtin/swap/source-face';
+import { planSwap, swapFace } from '@semblance/engine-builtin/swap/swap-face';
+import type { FaceFinder } from '@semblance/vision/face-finder';
+import { cropsOf, type Face } from '@semblance/vision/face-mesh';
+import { gazeOf } from '@semblance/vision/gaze';
+import { type Plane, plane } from '@semblance/vision/plane/plane';
+import type { Case } from './case.ts';
+
+/** A picture, and one face of it. */
+export interface Seen {
+  readonly picture: Picture;
+  readonly face: Face;
+}
+
+/** A swap, and the pictures in which the same place of the face lies at the same pixel. */
+export interface DrawnSwap {
+  readonly after: Picture;
+  /** The target whose features, folds and jaw have moved as in {@link after}, with nothing else changed. */
+  readonly moved: Picture;
+  /** The swap with the target's own jaw, for comparison with the target and with swaps by other sources. */
+  readonly still: Picture;
+  /** Where {@link still} shows the new features. */
+  readonly placed: Face;
+}
+
+/** Replaces the target's face in copies of its picture. */
+export async function drawSwap(
+  from: Seen,
+  to: Seen,
+  finder: FaceFinder,
+): Promise<DrawnSwap & Pick<Required<Case>, 'glasses'>> {
+  const cover = await finder.coverOf(cropsOf(to.picture), to.face, true);
+  const own = { cover: await finder.coverOf(cropsOf(from.picture), from.face) };
+  const source = prepareSource(from.picture, from.face, to.face.width, own);
+  const after = copyOf(to.picture);
+  swapFace(after, to.face, source, { cover });
+  const target = prepareSource(to.picture, to.face, to.face.width, { cover });
+  const glasses = { source: source.glasses, target: target.glasses };
+  return { after, glasses, ...movedAlone(to, source, cover) };
+}
+
+/**
+ * Returns the target that is moved like the swap and no more, and the swap with all but the move of the jaw.
+ * @param cover what the network finds in front of the target
+ */
+export function movedAlone(
+  { picture, face }: Seen,
+  source: SourceFace,
+  cover: Plane | undefined,
+): Omit<DrawnSwap, 'after'> {
+  const still = copyOf(picture);
+  calmRedEyes(still, face.points);
+  const plan = planSwap(still, face, source, { cover, gaze: gazeOf(cropsOf(still), face.points) });
+  compose(still, plan, source);
+  const moved = copyOf(picture);
+  compose(moved, withoutSource(plan), source);
+  takeJaw(moved, face, source, plan);
+  return { still, moved, placed: placedBy(plan, face) };
+}
+
+/** Returns a plan that takes the source's shape and nothing of its pixels. */
+function withoutSource(plan: SwapPlan): SwapPlan {
+  const { share } = plan.skin;
+  const none = plane(share.width, share.height);
+  return { ...plan, skin: { ...plan.skin, share: none, correction: [none, none, none] } };
+}
+
+/** Returns the mesh that a swap is drawn with. */
+function placedBy({ mixed, originX, originY, scale }: SwapPlan, face: Face): Face {
+  const points = face.points.slice();
+  for (let i = 0; i < mixed.length / 2; i++) {
+    points[i * 3] = originX + (mixed[i * 2] as number) * scale;
+    points[i * 3 + 1] = originY + (mixed[i * 2 + 1] as number) * scale;
+  }
+  return { ...face, points };
+}
+
+function copyOf(picture: Picture): Picture {
+  return { ...picture, data: picture.data.slice() };
+}
