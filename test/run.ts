@@ -15,7 +15,7 @@
  * a long output.
  */
 import { spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
@@ -53,7 +53,7 @@ let failed = tests.failed + failedChecks;
 // A crash of the runner or an error outside any test must not end as "0 failed".
 if (exit !== 0 && failed === 0) failed = 1;
 for (const line of tests.failures) console.log(line);
-if (log && exit !== 0) console.log(whatFailed(log));
+if (log && exit !== 0 && existsSync(log)) console.log(whatFailed(log));
 const lacks = (await testNeeds()).filter(({ lack }) => lack !== undefined);
 if (lacks.length > 0 && tests.leftOut > 0) {
   console.log(`${tests.leftOut} tests left out, some for want of these packages of Debian:`);

@@ -42,8 +42,8 @@ export interface FaceCheckOptions {
  * Tells human faces, painted ones included, from animals and patterns on which the detector and the mesh also
  * settle. It asks a network that neither of them shares anything with: the layers of the tiny face detector of
  * `@vladmandic/face-api`, read by a classifier that tools/train-face-check trains. Where that is undecided, it looks
- * closer: a second classifier reads the descriptor by which people are told apart, and the mesh is fitted again in
- * disturbed crops: on a face its score stays high, elsewhere it falls.
+ * closer: the mesh is fitted again in disturbed crops, where its score stays high on a face and falls elsewhere; and
+ * what passes may be refused by a second classifier, which reads the descriptor by which people are told apart.
  */
 export class FaceCheck {
   readonly #session: InferenceSession;
@@ -59,15 +59,16 @@ export class FaceCheck {
   }
 
   /**
-   * Whether a mesh lies on a face. It runs the first network twice, and the second one and three fits where that is
-   * undecided.
+   * Whether a mesh lies on a face. It runs the first network twice; where that is undecided, three fits, and the
+   * second network once.
    */
   async isFace(source: CropSource, face: Face): Promise<boolean> {
     const first = await this.likeness(source, face);
     if (first >= SURE || first <= -SURE) return first > 0;
     const sum = first + STEADY * (await this.steadiness(source, face));
+    if (sum < LEAST.ofFirstLook) return false;
     const recogniser = await this.#recogniser?.();
-    if (!recogniser) return sum >= LEAST.ofFirstLook;
+    if (!recogniser) return true;
     const second = likenessOf(OF_DESCRIPTORS, await recogniser.describe(stretched(source), face));
     return sum + second >= LEAST.ofBoth;
   }

@@ -9,11 +9,7 @@ const LARGE = 24;
 const LEAST_FACE = 26;
 /** Confidence of the nose from which a body looks at the camera. */
 const NOSE_SEEN = 0.8;
-/**
- * Unrest of the points (see {@link PersonFinder.unrest}) from which a body is none of a human. Of views of people whose face
- * is not found, 5 from the side and under caps have up to 0.022, 4 half hidden ones up to 0.031, and one among others 0.054;
- * of 20 views of dogs, horses and smaller animals, 15 have more.
- */
+/** Unrest of the points (see {@link PersonFinder.unrest}) from which a body is none of a human (measured). */
 const RESTLESS = 0.033;
 /** Interval between the frames that are looked at, and number of looks that decide. */
 const INTERVAL = 12;
@@ -26,8 +22,8 @@ interface Tools {
 }
 
 /**
- * Returns whether a body that was found in a picture may be a human's: a human face is seen, or none would be, because the
- * body is small or looks away, or its points stay where they are, as those of a helmeted human do. The networks
+ * Returns whether a body that was found in a picture may be a human's: a human face is seen, or none would be, because
+ * the body is small or looks away, or its points stay where they are, as those of a helmeted human do. The networks
  * for people find bodies in dogs and horses, too, with high scores.
  */
 export async function mayBeHuman(
