@@ -39,13 +39,12 @@ interface Look {
   readonly texture: number;
 }
 
-/** Certainty from which a face counts as wearing one. */
-const WORN = 0.2;
-
-/** Returns whether a face wears a beard or a moustache. Parameters are as of {@link beardOf}. */
-export function wearsBeard(...of: Parameters<typeof beardOf>): boolean {
-  return beardOf(...of) > WORN;
-}
+/**
+ * Certainties from which a target keeps what hair it has around the mouth, and from which a source takes none along.
+ * The skin around many mouths is darker than the cheeks; a source that is shaven for that loses what makes it alike.
+ */
+export const BEARD_KEPT = 0.2;
+export const BEARD_SHAVEN = 0.92;
 
 /**
  * Returns how surely a face wears a beard or a moustache, 0–1: compared with the cheeks, the skin around the mouth

@@ -72,6 +72,14 @@ describe('a moustache', () => {
     expect(Math.abs(shaven.warm - bare.warm)).toBeLessThan(12);
   });
 
+  it('is not what makes skin around a mouth a little darker than the cheeks', () => {
+    const beards = [0.78, 0.4].map((share) => {
+      const { picture, face } = moustached(astronaut, (r, g, b) => [share * r, share * g, share * b]);
+      return prepareSource(picture, face, face.width).beard;
+    });
+    expect(beards).toEqual([0, 1]);
+  });
+
   it('of a target that is grey stays grey under a bare source', () => {
     const bare = lipSkin(admiral, astronaut);
     expect(lipSkin(admiral, moustached(astronaut, grey)).warm).toBeLessThan(0.3 * bare.warm);

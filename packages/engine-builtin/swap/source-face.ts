@@ -7,7 +7,7 @@ import { cropRgb, type Point, type RgbImage, squareCrop, toCrop } from '@semblan
 import { blur, grow, type Plane, plane, sample } from '@semblance/vision/plane/plane';
 import { withScratch } from '@semblance/vision/plane/scratch';
 import { type BuiltinSettings, LIKENESS } from '../settings.ts';
-import { wearsBeard } from './beard.ts';
+import { BEARD_SHAVEN, beardOf } from './beard.ts';
 import { browsFree } from './brows.ts';
 import { findCover, SOURCE_COVER } from './cover.ts';
 import { faceZones } from './face-zones.ts';
@@ -128,7 +128,7 @@ function analyse(
   const visibleScale = analysisWidth / faceWidth;
   const grey = isGrey(coarse.image);
   const cut = { image, coarse: coarse.image, points: coarse.points, zones, visible, scale: visibleScale };
-  const beard = wearsBeard(coarse.image, flat, analysisWidth, front) ? 1 : 0;
+  const beard = beardOf(coarse.image, flat, analysisWidth, front) > BEARD_SHAVEN ? 1 : 0;
   const covered = shareHidden(visible, zones.face);
   if (beard > 0) {
     // What is painted over with skin leaves no half moustache on a bare lip.

@@ -4,7 +4,7 @@ import { type Gaze, gazeOf } from '@semblance/vision/gaze';
 import { blur, distanceInside, type Plane, plane, smoothstep } from '@semblance/vision/plane/plane';
 import { withScratch } from '@semblance/vision/plane/scratch';
 import { drawTriangles, emptyMap, MOUTH_TRIANGLES } from '@semblance/vision/plane/warp-map';
-import { wearsBeard } from './beard.ts';
+import { BEARD_KEPT, beardOf } from './beard.ts';
 import { compareLight } from './compare-light.ts';
 import { compose } from './compose.ts';
 import { faceZones, plainSkin } from './face-zones.ts';
@@ -196,7 +196,8 @@ export function planSwap(
   lap('colour');
   const tone = findTone(target);
   // A beard that was seen once is there, whatever the light.
-  const ownBeard = before?.bearded || wearsBeard(target, flat, faceWidth, front) ? 1 : 0;
+  const bearded = before?.bearded || beardOf(target, flat, faceWidth, front) > BEARD_KEPT;
+  const ownBeard = bearded ? 1 : 0;
   const skin = blendSkin(
     target,
     source,
