@@ -107,22 +107,22 @@ describe('previews', () => {
 });
 
 describe('the sound of a preview', () => {
-  it('has the formants of the voice', () => {
+  it('has the formants of the voice', async () => {
     // A gliding pitch also shows the formants between harmonics.
     const samples = vowel({ hz: 150, formants: VOWELS.ae, seconds: 2, glide: 0.12 });
     const plain = { ...alto, formantShift: 1, timbre: [] };
     const shifted = { ...plain, formantShift: 1.2 };
-    const [from, to] = [plain, shifted].map((voice) =>
+    const soundOf = async (voice: Voice) =>
       // The spectrum expects 48 kHz, and the preview has half that rate, so its samples are doubled.
-      spectrum(doubled(previewSound({ samples, sampleRate: 48_000 }, voice)), 150),
-    ) as [Float64Array, Float64Array];
+      spectrum(doubled(await previewSound({ samples, sampleRate: 48_000 }, voice)), 150);
+    const [from, to] = [await soundOf(plain), await soundOf(shifted)];
     expect(formantFactor(from, to)).toBeGreaterThan(1.15);
     expect(formantFactor(from, to)).toBeLessThan(1.25);
   });
 
-  it('is cut off softly where it takes too long', () => {
+  it('is cut off softly where it takes too long', async () => {
     const samples = vowel({ hz: 150, formants: VOWELS.a, seconds: 5 });
-    const sound = previewSound({ samples, sampleRate: 48_000 }, alto);
+    const sound = await previewSound({ samples, sampleRate: 48_000 }, alto);
     expect(sound.length).toBe(PREVIEW_SEC * PREVIEW_RATE);
     expect(Math.abs(sound.at(-1) as number)).toBe(0);
     expect(levelDb(sound.subarray(-240))).toBeLessThan(levelDb(sound.subarray(-4_800, -2_400)) - 15);
@@ -131,7 +131,7 @@ describe('the sound of a preview', () => {
   it('stays 2 dB below full scale where single peaks are far above the speech', async () => {
     const samples = (await speech('flite slt')).map((sample) => Math.round(0.1 * sample));
     for (let i = 20_000; i < samples.length; i += 30_000) samples[i] = 32_767;
-    const sound = previewSound({ samples, sampleRate: 48_000 }, alto);
+    const sound = await previewSound({ samples, sampleRate: 48_000 }, alto);
     const peak = sound.reduce((most, sample) => Math.max(most, Math.abs(sample)), 0);
     expect(peak).toBeLessThanOrEqual(CEILING);
     expect(peak).toBeGreaterThan(0.9 * CEILING);
@@ -139,15 +139,27 @@ describe('the sound of a preview', () => {
 
   it('is as loud as others, however loud the synthesiser was', async () => {
     const samples = await speech('flite slt');
-    const [soft, loud] = [0.35, 1].map((gain) => {
+    const levelAt = async (gain: number) => {
       const scaled = samples.map((sample) => Math.round(gain * sample));
-      return levelDb(previewSound({ samples: scaled, sampleRate: 48_000 }, alto));
-    }) as [number, number];
+      return levelDb(await previewSound({ samples: scaled, sampleRate: 48_000 }, alto));
+    };
+    const [soft, loud] = [await levelAt(0.35), await levelAt(1)];
     // The levels of the two inputs differ by 9 dB.
     expect(Math.abs(soft - loud)).toBeLessThan(1);
-    expect(() => previewSound({ samples: new Int16Array(48_000), sampleRate: 48_000 }, alto)).toThrow(
+    await expect(previewSound({ samples: new Int16Array(48_000), sampleRate: 48_000 }, alto)).rejects.toThrow(
       'silent',
     );
+  });
+
+  it('lets other work go on, and ends when nobody waits for it', async () => {
+    const samples = vowel({ hz: 150, formants: VOWELS.a, seconds: 2 });
+    const ending = new AbortController();
+    let turns = 0;
+    const beside = setInterval(() => ++turns === 5 && ending.abort(new Error('gone')));
+    const making = previewSound({ samples, sampleRate: 48_000 }, alto, ending.signal);
+    await expect(making).rejects.toThrow('gone');
+    clearInterval(beside);
+    expect(turns).toBeGreaterThanOrEqual(5);
   });
 });
 

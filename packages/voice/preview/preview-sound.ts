@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import type { Voice } from '@semblance/common/voices/voice';
 import { resample } from '@semblance/speech/resample';
 import { levelled } from '@semblance/speech/speech';
@@ -12,6 +13,8 @@ export const PREVIEW_SEC = 4;
 const MARGIN_SEC = 0.1;
 /** Pause between the two readings of the sentence, in seconds. */
 const PAUSE_SEC = 0.4;
+/** Samples that are converted in one go: 20 ms of sound. */
+const BLOCK = 0.02 * PREVIEW_RATE;
 /** Share of the loudest sample below which sound is silent. */
 const SILENCE = 0.02;
 /** Length of the fade-out of sound that does not end by itself, in seconds. */
@@ -24,19 +27,27 @@ export interface Speech {
 
 /**
  * Returns a sentence in a voice. It converts the sentence twice and uses the second result, because the converter
- * then knows the speaker, as in a session after its first second.
+ * then knows the speaker, as in a session after its first second. It lets other work go on between short blocks, so
+ * that sound of sessions does not wait for it. A thread for each preview would do so too, but threads with
+ * WebAssembly that come and go may crash Node.js 24 (nodejs/node#64500).
+ * @throws Error when the sentence is silent, or the signal's reason
  */
-export function previewSound({ samples, sampleRate }: Speech, voice: Voice): Int16Array {
+export async function previewSound(
+  { samples, sampleRate }: Speech,
+  voice: Voice,
+  signal?: AbortSignal,
+): Promise<Int16Array> {
   const said = trimmed(resample(samples, sampleRate, PREVIEW_RATE));
-  const pause = new Int16Array(PAUSE_SEC * PREVIEW_RATE);
+  const once = new Int16Array(said.length + PAUSE_SEC * PREVIEW_RATE);
+  once.set(said);
   const converter = createVoiceConverter({ sampleRate: PREVIEW_RATE, voice });
-  for (const before of [said, pause]) converter.push(before);
-  const late = [said, pause].map((part) => converter.push(part));
-  const converted = new Int16Array(late.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const part of late) {
-    converted.set(part, at);
-    at += part.length;
+  const converted = new Int16Array(once.length);
+  for (let reading = 1; reading <= 2; reading++) {
+    for (let at = 0; at < once.length; at += BLOCK) {
+      converted.set(converter.push(once.subarray(at, at + BLOCK)), at);
+      await setImmediate();
+      signal?.throwIfAborted();
+    }
   }
   const heard = trimmed(converted.subarray(converter.latencySamples));
   return shortened(levelled(heard, CEILING / FULL_SCALE));

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Worker } from 'node:worker_threads';
 import type { Voice } from '@semblance/common/voices/voice';
 import type { Program } from '@semblance/provenance/manifest';
 import { GENERATED } from '@semblance/provenance/source-types';
@@ -11,8 +10,7 @@ import type { SpeechTools } from '@semblance/speech/speech-tools';
 import type { Utterance } from '@semblance/speech/synthesiser';
 import { findSpeechTools } from '@semblance/speech/tools';
 import type { Voice as Synthesised } from '@semblance/speech/voices';
-import { PREVIEW_RATE } from './preview-sound.ts';
-import type { PreviewWork } from './preview-thread.ts';
+import { PREVIEW_RATE, previewSound } from './preview-sound.ts';
 import { encodeWav } from './wav.ts';
 
 const SENTENCE = 'This is how I sound. Tell me what you would like to say.';
@@ -91,7 +89,7 @@ export function createPreviews(options: PreviewsOptions): Previews {
         const limited = AbortSignal.any([signal, AbortSignal.timeout(LIMIT_MS)]);
         const speaker = speakerFor(await findOnce(), voice);
         const { samples, sampleRate } = await speak(speaker, limited);
-        const sound = await inThread({ speech: { samples, sampleRate }, voice }, limited);
+        const sound = await previewSound({ samples, sampleRate }, voice, limited);
         const software = `${generator.name} ${generator.version}`;
         const xmp = xmpPacket({
           digitalSourceType: GENERATED,
@@ -115,22 +113,4 @@ function speakerFor({ flite, espeak }: SpeechTools, { pitchHz: { low, high } }: 
   const [closest] = there.sort((a, b) => far(a) - far(b));
   if (!closest) throw new PreviewError('cannot_speak', 'no synthesiser here has an English voice');
   return closest;
-}
-
-function inThread(workerData: PreviewWork, signal: AbortSignal): Promise<Int16Array> {
-  return new Promise((resolve, reject) => {
-    signal.throwIfAborted();
-    const worker = new Worker(new URL('./preview-thread.ts', import.meta.url), { workerData });
-    const end = () => {
-      reject(signal.reason);
-      void worker.terminate();
-    };
-    signal.addEventListener('abort', end, { once: true });
-    worker.once('message', resolve);
-    worker.once('error', reject);
-    worker.once('exit', () => {
-      signal.removeEventListener('abort', end);
-      reject(new Error('the thread of a preview ended without one'));
-    });
-  });
 }
