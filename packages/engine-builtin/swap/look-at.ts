@@ -3,14 +3,16 @@ import { showsFrame } from '@semblance/vision/face-cover';
 import { type Face, POINTS } from '@semblance/vision/face-mesh';
 import { FACE_OVAL } from '@semblance/vision/face-regions';
 import { cropRgb, type RgbImage } from '@semblance/vision/picture';
-import type { Plane } from '@semblance/vision/plane/plane';
-import { faceZones } from './face-zones.ts';
+import { grow, type Plane } from '@semblance/vision/plane/plane';
+import { type FaceZones, faceZones } from './face-zones.ts';
 import { coloursOf, withLipEdge } from './lip-edge.ts';
 import { flatten } from './source-face.ts';
 import { frontOf, type TargetCover, targetCover, type WorkGrid } from './target-cover.ts';
 
 /** Face width on the work grid, in pixels. Larger faces are analysed at this width and composed at their own. */
 const WORK_WIDTH = 120;
+/** Least distance of the rim of glasses from the opening of an eye, as a share of the face width. */
+const RIM_APART = 0.05;
 
 /** A target on its work grid. */
 export interface Looked extends TargetCover {
@@ -39,9 +41,15 @@ export function lookAt(picture: Picture, face: Face, cover: Plane | undefined): 
   const flat = flatten(points);
   const zones = faceZones(flat, { width, height }, faceWidth);
   const frame = cover && showsFrame(cover, face);
-  const found = cover && frontOf(cover, face, grid, frame ? zones.glasses : undefined);
+  const found = cover && frontOf(cover, face, grid, frame ? rimsOf(zones, faceWidth) : undefined);
   const inFront = targetCover(target, zones, faceWidth, found, frame);
   return { grid, faceWidth, target, points, flat, ...inFront };
+}
+
+/** Returns 1 where the frame of glasses may be: around the lenses, not before the eyes. */
+function rimsOf({ glasses, eyeOpenings }: FaceZones, faceWidth: number): Plane {
+  const eyes = grow(eyeOpenings, RIM_APART * faceWidth);
+  return { ...glasses, data: glasses.data.map((share, i) => (eyes.data[i] ? 0 : share)) };
 }
 
 function workGrid(picture: Picture, face: Face): WorkGrid {

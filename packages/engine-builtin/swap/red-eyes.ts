@@ -1,5 +1,5 @@
 import { EYES } from '@semblance/vision/gaze';
-import { fillPolygon, plane, smoothstep } from '@semblance/vision/plane/plane';
+import { fillPolygon, type Plane, plane, smoothstep } from '@semblance/vision/plane/plane';
 
 /** Points on both cheeks. */
 const CHEEKS = [50, 117, 118, 101, 280, 346, 347, 330] as const;
@@ -11,6 +11,8 @@ const SKIN = 1.2;
 const BRIGHT = 90;
 /** Distance from the middle of the corners up to which a pupil may lie, as a share of their distance. */
 const PUPIL = 0.32;
+/** Share of a red pupil that lies in the disc of its area around its middle; of red lids in shade less does. */
+const ROUND = 0.6;
 /** Least area of a red pupil, in squared distances of the corners. Veins are smaller. */
 const LEAST = 0.018;
 
@@ -80,7 +82,7 @@ function calm(
     red.data[i] = smoothstep(RED[0], RED[1], rednessAt(data, at) / skin);
     area += red.data[i] as number;
   }
-  if (area < LEAST * across * across) return;
+  if (area < LEAST * across * across || !isRound(red, area)) return;
   for (let i = 0; i < red.data.length; i++) {
     const at = ((y0 + Math.floor(i / red.width)) * width + x0 + (i % red.width)) * channels;
     const grey = Math.min(data[at + 1] as number, data[at + 2] as number);
@@ -89,4 +91,18 @@ function calm(
       data[at + c] = here + (grey - here) * (red.data[i] as number);
     }
   }
+}
+
+/** Whether the red of an eye is a disc. @param area sum of `red` */
+function isRound(red: Plane, area: number): boolean {
+  const places = Array.from(red.data, (share, i) => ({
+    share,
+    x: i % red.width,
+    y: Math.floor(i / red.width),
+  })).filter(({ share }) => share > 0);
+  const [x, y] = (['x', 'y'] as const).map(
+    (axis) => places.reduce((sum, place) => sum + place.share * place[axis], 0) / area,
+  ) as [number, number];
+  const inside = places.filter((place) => Math.hypot(place.x - x, place.y - y) <= Math.sqrt(area / Math.PI));
+  return inside.reduce((sum, { share }) => sum + share, 0) >= ROUND * area;
 }
