@@ -1,4 +1,5 @@
 import type { VideoFrame } from '@semblance/media/types';
+import { bytesInUse } from '@semblance/testkit/live/memory';
 import { type Face, faceFromPoints, POINTS } from '@semblance/vision/face-mesh';
 import { UNKNOWN_GAZE } from '@semblance/vision/gaze';
 import { describe, expect, it } from 'vitest';
@@ -33,9 +34,15 @@ function frameOf(index: number, left: number, tint = 128): VideoFrame {
 /**
  * Adds frames 20 at a time as Video Swap does. Returns the analysed frames and the textures of each drawing.
  * @param faceIn the face in a frame
+ * @param forget whether the textures of drawings are let go, to count those that are left before the end
  */
-async function swap(frames: readonly VideoFrame[], faceIn: (index: number) => Face = () => face) {
+async function swap(
+  frames: readonly VideoFrame[],
+  faceIn: (index: number) => Face = () => face,
+  { forget = false } = {},
+) {
   const analysed: number[] = [];
+  const textures: WeakRef<object>[] = [];
   const before: (DecidedBefore | undefined)[] = [];
   const drawn = new Map<Uint8Array, FaceDrawing>();
   const threads: Pick<SwapThreads, 'begin' | 'end' | 'analyse' | 'draw'> = {
@@ -44,7 +51,7 @@ async function swap(frames: readonly VideoFrame[], faceIn: (index: number) => Fa
     analyse: async (_render, { points, before: decided }) => {
       before.push(decided);
       const box = { x: 0, y: 0, width: 16, height: 16 };
-      return {
+      const texture = {
         size: 16,
         box,
         ...emptyTexture(16),
@@ -56,9 +63,11 @@ async function swap(frames: readonly VideoFrame[], faceIn: (index: number) => Fa
         grain: { share: 0, limit: 0 },
         level: analysed.push(analysed.length),
       };
+      textures.push(new WeakRef(texture));
+      return texture;
     },
     draw: async (_render, { frame, faces }) => {
-      drawn.set(frame.data, faces[0] as FaceDrawing);
+      if (!forget) drawn.set(frame.data, faces[0] as FaceDrawing);
     },
   };
   const tracker: Pick<FaceTracker, 'facesIn'> = {
@@ -83,11 +92,15 @@ async function swap(frames: readonly VideoFrame[], faceIn: (index: number) => Fa
   for (let at = 0; at < frames.length; at += 20) {
     await swapFrames.add(frames.slice(at, at + 20), tracker as FaceTracker);
   }
+  // It collects garbage first.
+  if (forget) await bytesInUse();
+  const alive = textures.filter((texture) => texture.deref()).length;
   await swapFrames.finish();
   expect(written.length).toBe(frames.length);
   for (const [i, { data }] of frames.entries()) expect(written[i]).toBe(data);
   return {
     analyses: swapFrames.analyses,
+    alive,
     before,
     drawings: frames.map(({ data }) => drawn.get(data) as FaceDrawing),
   };
@@ -125,6 +138,13 @@ describe('SwapFrames', () => {
     const { before } = await swap(range(20).map((i) => frameOf(i, i < 7 || i > 12 ? 1 : 0.3)));
     expect(before.map((decided) => decided?.bearded)).toEqual([undefined, true, false]);
     expect(before.map((decided) => decided?.taken)).toEqual([undefined, ALL_SHOWN, ALL_SHOWN]);
+  });
+
+  it('keeps no texture of an earlier part of the film', async () => {
+    const film = range(200).map((i) => frameOf(i, i % 20 < 10 ? 1 : 0.3));
+    const { analyses, alive } = await swap(film, undefined, { forget: true });
+    expect(analyses).toBeGreaterThan(10);
+    expect(alive).toBeLessThan(5);
   });
 
   it('moves the jaw by the mean of its frames, which neither trembles nor jumps', async () => {

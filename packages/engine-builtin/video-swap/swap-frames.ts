@@ -215,6 +215,10 @@ export class SwapFrames {
     cover.catch(() => undefined);
     const made = new Map<number, Promise<FaceTexture>>();
     const fits = last && last.patch > 0.85 * face.width && last.patch < 1.5 * face.width;
+    // What the film showed before holds where this frame leaves it open. Only that is kept of the key before: else each
+    // key, with its pixels, would be held by the next.
+    const before = last?.texture(last.patch).then(({ taken, bearded }) => ({ taken, bearded }));
+    before?.catch(() => undefined);
     return {
       analysed: frame.index,
       index: frame.index,
@@ -224,15 +228,13 @@ export class SwapFrames {
         let texture = made.get(patch);
         if (!texture) {
           this.analyses++;
-          // What the film showed before holds where this frame leaves it open.
-          const before = last?.texture(last.patch);
           texture = Promise.all([cover, before]).then(([found, decided]) =>
             threads.analyse(this.#render, {
               frame: part.frame,
               points: placed(face, -part.x, -part.y, 1).points,
               cover: found,
               filmed,
-              before: decided && { taken: decided.taken, bearded: decided.bearded },
+              before: decided,
               textureWidth: patch,
               color: colors,
             }),
