@@ -23,6 +23,15 @@ describe('eyelids', () => {
     ]);
   });
 
+  it('close while no iris is seen, though the mesh follows half-way, soon after the film begins', () => {
+    const eyelids = new Eyelids();
+    const open = Array.from({ length: 6 }, () => eyelids.closed(both(0.38), [1, 1]));
+    const shut = Array.from({ length: 8 }, () => eyelids.closed(both(0.3), [0, 0]));
+    expect(open.flat().every((closed) => closed === 0)).toBe(true);
+    expect(Math.min(...shut.flat())).toBeGreaterThan(0.9);
+    expect(eyelids.closed(both(0.37), [1, 1])).toEqual([0, 0]);
+  });
+
   it('stay closed for seconds', () => {
     const eyelids = new Eyelids();
     closings(eyelids, Array(25).fill(0.33));

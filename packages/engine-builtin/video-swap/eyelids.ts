@@ -21,8 +21,12 @@ const SEEN = [0.1, 0.3] as const;
 const TELLS = 0.85;
 const FOLLOWS = 0.05;
 const FORGETS = 0.001;
-/** The rate at which the usual sight of an iris is updated. */
+/**
+ * The rate at which the usual sight of an iris is updated, after the first frames, whose mean it is; and the share of
+ * that rate while the eye is closed, which says little about it.
+ */
 const FOLLOWS_SEEN = 0.1;
+const WHILE_CLOSED = 0.05;
 
 /** Right and left eye. */
 export type Openness = readonly [number, number];
@@ -33,6 +37,7 @@ export type Openness = readonly [number, number];
 export class Eyelids {
   readonly #usual: [number, number] = [0, 0];
   readonly #seen: [number, number] = [0, 0];
+  readonly #frames: [number, number] = [0, 0];
 
   /** @param openness of the first frames; their majority counts as usual until more is known */
   constructor(openness: readonly Openness[] = []) {
@@ -58,8 +63,10 @@ export class Eyelids {
     const shut = 1 - smoothstep(CLOSED, OPEN, share);
     const vanished =
       this.#seen[side] * (1 - smoothstep(...VANISHED, share)) * (1 - smoothstep(...SEEN, seen));
-    this.#seen[side] += FOLLOWS_SEEN * (seen - this.#seen[side]);
-    return Math.max(vanished, shut);
+    const closed = Math.max(vanished, shut);
+    const rate = Math.max(FOLLOWS_SEEN, 1 / ++this.#frames[side]) * Math.max(WHILE_CLOSED, 1 - closed);
+    this.#seen[side] += rate * (seen - this.#seen[side]);
+    return closed;
   }
 }
 
