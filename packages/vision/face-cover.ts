@@ -75,8 +75,9 @@ export class FaceCover {
     const frame = { width: SIZE, height: SIZE, data: outputs.framed?.data as Float32Array };
     if (showsFrame(frame, face) || showsHalfFrame(frame, covered, face))
       return withFrame(covered, frame, face);
+    if (!thin) return covered;
     const suspected = [NOSE_BRIDGE, RIGHT_LENS, LEFT_LENS].map((area) => coveredShare(frame, face, area));
-    const lines = thin ? thinFrame(source, face, { suspected, crop, size: SIZE }) : undefined;
+    const lines = thinFrame(source, face, { suspected, crop, size: SIZE });
     return lines ? withFrame(covered, lines, face) : covered;
   }
 }

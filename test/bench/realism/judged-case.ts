@@ -2,6 +2,7 @@ import type { Picture } from '@semblance/engine-api/picture';
 import { distance, dlibJudge } from '@semblance/testkit/quality/judge';
 import { FaceFinder } from '@semblance/vision/face-finder';
 import type { Face } from '@semblance/vision/face-mesh';
+import { FaceRecogniser } from '@semblance/vision/face-recogniser';
 import { openSession } from '@semblance/vision/models/session';
 import type { Plane } from '@semblance/vision/plane/plane';
 import { figure } from '../lib/section.ts';
@@ -20,15 +21,18 @@ export interface Judges {
 }
 
 export async function openJudges(): Promise<Judges> {
-  const [blazeface, facemesh, face_cover, face_features, identity, landmarks] = await Promise.all([
+  const [blazeface, facemesh, face_cover, face_features, faceres, identity, landmarks] = await Promise.all([
     openSession('blazeface'),
     openSession('facemesh'),
     openSession('face_cover'),
     openSession('face_features'),
+    openSession('faceres'),
     dlibJudge(),
     landmarkDistance(),
   ]);
-  return { finder: new FaceFinder({ blazeface, facemesh, face_cover, face_features }), identity, landmarks };
+  const recogniser = async (): Promise<FaceRecogniser> => new FaceRecogniser(faceres);
+  const sessions = { blazeface, facemesh, face_cover, face_features, recogniser };
+  return { finder: new FaceFinder(sessions), identity, landmarks };
 }
 
 /** A swap of two pictures that is to be judged. */
