@@ -13,23 +13,13 @@ import { FaceFinder } from '@semblance/vision/face-finder';
 import { FaceMesher } from '@semblance/vision/face-mesh';
 import { FaceRecogniser } from '@semblance/vision/face-recogniser';
 import { openSession } from '@semblance/vision/models/session';
-import type { Stage } from './contracts/contract.ts';
 import { FaceSwap } from './face-swap.ts';
 import { ModelDirError, openModelDir } from './model-dir.ts';
+import { offersOf } from './offers.ts';
 import { inspectPhotoSwap, photoSwap } from './photo-swap.ts';
 import { SessionPool } from './sessions/session-pool.ts';
 import { parseOnnxSettings } from './settings.ts';
 import { Models } from './stages/models.ts';
-
-/**
- * Peak resident memory of one Photo Swap beside the models, in MiB: two pictures of 40 megapixels and their
- * encoder.
- */
-const PHOTO_SWAP_MEMORY_MIB = 1536;
-/** Peak resident memory of one video of any length beside the models, in MiB. */
-const VIDEO_MEMORY_MIB = 2048;
-/** Stages of which a single one already improves a face swap over `builtin` alone. */
-const SWAP_STAGES: readonly Stage[] = ['swapper', 'enhancer', 'detector', 'landmarks'];
 
 /** Creates the engine that runs the owner's ONNX models. `builtin` does everything that has no model. */
 export function createOnnxEngine(options: EngineOptions): Engine {
@@ -88,15 +78,9 @@ async function openEngine(
   const models = all.filter(({ contract }) => !contract.stage.startsWith('voice'));
   const stages = new Set(models.map(({ contract }) => contract.stage));
   const tools = await findMediaTools();
-  const capabilities: EngineCapability[] = [];
-  const offer = (capability: EngineCapability['capability'], memoryMib: number): void => {
-    capabilities.push({ capability, slots: 1, memoryMib });
-  };
-  if (SWAP_STAGES.some((stage) => stages.has(stage))) offer('face-swap-image', PHOTO_SWAP_MEMORY_MIB);
-  if (tools.available && stages.has('swapper')) offer('face-swap', VIDEO_MEMORY_MIB);
-  if (tools.available && stages.has('lips')) offer('lip-sync', VIDEO_MEMORY_MIB);
-  // The contracts ensure that the other parts are present too.
-  if (tools.available && stages.has('portrait-generator')) offer('motion-control', VIDEO_MEMORY_MIB);
+  const capabilities = offersOf(stages, tools.available).map(
+    ({ capability, memoryMib }): EngineCapability => ({ capability, slots: 1, memoryMib }),
+  );
   if (capabilities.length === 0) {
     const present = [...stages].join(', ');
     const why = tools.available ? '' : `; no video: ${tools.reason}`;

@@ -4,7 +4,7 @@ import { parse } from 'yaml';
 import { z } from 'zod';
 
 /** Accepted names of a manifest; a model directory has exactly one. */
-const MANIFEST_NAMES = ['manifest.yaml', 'manifest.yml', 'manifest.json'] as const;
+export const MANIFEST_NAMES = ['manifest.yaml', 'manifest.yml', 'manifest.json'] as const;
 const MAX_BYTES = 1024 * 1024;
 
 const entry = z.strictObject({
@@ -28,6 +28,10 @@ const entry = z.strictObject({
     .transform((text) => text.toLowerCase()),
   /** Licence under which the owner uses the weights, for readers of the manifest and of the check's output. */
   licence: z.string().trim().min(1, 'must say under which licence the weights are used').max(500),
+  /** Whether the licence forbids commercial use; without it the words of `licence` decide. */
+  non_commercial: z.boolean().optional(),
+  /** Who has said that the use keeps to a licence that forbids commercial use. */
+  accepted_by: z.string().trim().min(1).max(200).optional(),
   /** Name of the contract: inputs and outputs of the model and their meaning; see contracts/. */
   contract: z.string().min(1).max(64),
   options: z.record(z.string(), z.unknown()).default({}),
@@ -85,6 +89,14 @@ export async function readManifest(directory: string): Promise<readonly Manifest
   } catch (error) {
     throw new ManifestError([`${name}: cannot be read: ${(error as Error).message}`]);
   }
+  return checkManifest(document, name);
+}
+
+/**
+ * @param name of the file, for the message
+ * @throws ManifestError
+ */
+export function checkManifest(document: unknown, name: string): readonly ManifestEntry[] {
   const result = manifest.safeParse(document);
   if (result.success) return result.data.models;
   throw new ManifestError(

@@ -7,6 +7,7 @@ import { CONTRACTS } from './contracts/catalog.ts';
 import type { Contract, Stage } from './contracts/contract.ts';
 import { type BoundTensor, bindTensors } from './contracts/fit.ts';
 import { type ManifestEntry, ManifestError, readManifest } from './manifest.ts';
+import { forbidsCommerce } from './models/known-models.ts';
 import { OnnxFileError } from './onnx-fields.ts';
 import { type OnnxSummary, type OnnxTensorInfo, readOnnxSummary } from './onnx-file.ts';
 
@@ -16,6 +17,8 @@ export interface CheckedModel {
   readonly file: string;
   /** Path without symbolic links. */
   readonly path: string;
+  /** SHA-256 of the file, 64 lower-case hexadecimal digits. */
+  readonly sha256: string;
   readonly licence: string;
   readonly contract: Contract;
   readonly options: Readonly<Record<string, number>>;
@@ -75,6 +78,8 @@ async function checkModel(
   const contract = CONTRACTS.get(entry.contract);
   if (!contract)
     return [`there is no contract ${entry.contract}; there are ${[...CONTRACTS.keys()].join(', ')}`];
+  const unaccepted = unacceptedLicence(entry);
+  if (unaccepted) return [unaccepted];
   const options = contract.options.safeParse(entry.options);
   if (!options.success) {
     return options.error.issues.map(
@@ -108,6 +113,7 @@ async function checkModel(
     name: entry.name,
     file: entry.file,
     path,
+    sha256: hash,
     licence: entry.licence,
     contract,
     options: options.data,
@@ -119,7 +125,18 @@ async function checkModel(
   };
 }
 
-async function locate(root: string, file: string): Promise<{ path: string } | { fault: string }> {
+/** Returns the fault of an entry whose licence forbids commercial use and whom nobody has accepted. */
+export function unacceptedLicence({
+  name,
+  licence,
+  non_commercial: marked,
+  accepted_by: by,
+}: Pick<ManifestEntry, 'name' | 'licence' | 'non_commercial' | 'accepted_by'>): string | undefined {
+  if (by !== undefined || !(marked ?? forbidsCommerce(licence))) return undefined;
+  return `licence: "${licence}" forbids commercial use; if yours keeps to it, run "npm run models -- accept ${name} --by NAME", or set accepted_by`;
+}
+
+export async function locate(root: string, file: string): Promise<{ path: string } | { fault: string }> {
   let path: string;
   try {
     path = await realpath(join(root, file));
@@ -134,13 +151,13 @@ async function locate(root: string, file: string): Promise<{ path: string } | { 
   return { path };
 }
 
-async function sha256(path: string, signal: AbortSignal | undefined): Promise<string> {
+export async function sha256(path: string, signal?: AbortSignal): Promise<string> {
   const hash = createHash('sha256');
   await pipeline(createReadStream(path, { highWaterMark: 1024 * 1024 }), hash, signal ? { signal } : {});
   return hash.digest('hex');
 }
 
-function checkEmap(last: OnnxTensorInfo | undefined): string[] {
+export function checkEmap(last: OnnxTensorInfo | undefined): string[] {
   const wanted = 'expected emap, float32 or float16 [512, 512], as the last one of the graph';
   if (!last) return [`initializer: ${wanted}, found none`];
   const { name, type, dims, bytes } = last;
@@ -152,9 +169,11 @@ function checkEmap(last: OnnxTensorInfo | undefined): string[] {
 }
 
 /** Returns the faults of the models as a set, such as two models for a stage. */
-function checkTogether(entries: readonly ManifestEntry[]): string[] {
+export function checkTogether(
+  entries: readonly Pick<ManifestEntry, 'name' | 'file' | 'contract'>[],
+): string[] {
   const faults: string[] = [];
-  const byStage = new Map<Stage, ManifestEntry[]>();
+  const byStage = new Map<Stage, Pick<ManifestEntry, 'name' | 'contract'>[]>();
   const present = new Set(entries.map(({ contract }) => contract));
   for (const entry of entries) {
     const contract = CONTRACTS.get(entry.contract);

@@ -1,16 +1,15 @@
-/**
- * `node packages/engine-onnx/check.ts DIR [PROVIDERS]` prints which models of a directory fit their contracts, and all faults. With execution providers (`cpu`, `cuda,cpu`) it also loads the fitting models and runs each once.
- */
 import { readdir } from 'node:fs/promises';
-import { pathToFileURL } from 'node:url';
 import { describeError } from '@semblance/common/errors';
-import { type CheckedModel, openModelDir } from './model-dir.ts';
-import type { FirstRun } from './sessions/protocol.ts';
-import { SessionPool } from './sessions/session-pool.ts';
-import { parseOnnxSettings } from './settings.ts';
+import { type CheckedModel, openModelDir } from '../model-dir.ts';
+import type { FirstRun } from '../sessions/protocol.ts';
+import { SessionPool } from '../sessions/session-pool.ts';
+import { parseOnnxSettings } from '../settings.ts';
+import { adviseOn } from './advice.ts';
 
 /**
- * @param providers as in SEMBLANCE_ONNX_PROVIDERS; without it, nothing is loaded
+ * Checks which models of a directory fit their contracts, and says what the engine does with them.
+ * @param providers as in SEMBLANCE_ONNX_PROVIDERS: the fitting models are loaded and run once; without it, nothing is
+ *   loaded
  * @returns the text to print, and whether everything fits
  */
 export async function checkDirectory(
@@ -39,6 +38,12 @@ export async function checkDirectory(
   for (const note of ran?.notes ?? []) lines.push(`note      ${note}`);
   if (ran?.fault !== undefined) lines.push(`DOES NOT  ${ran.fault}`);
   const fits = faults.length === 0 && ran?.fault === undefined;
+  if (fits) {
+    const { offers, missing, better } = adviseOn(models);
+    for (const sentence of offers) lines.push(`offers    ${sentence}`);
+    for (const sentence of missing) lines.push(`missing   ${sentence}`);
+    for (const sentence of better) lines.push(`better    ${sentence}`);
+  } else lines.push('offers    Nothing until everything fits, because the engine takes a directory whole.');
   return { text: `${lines.join('\n')}\n`, fits };
 }
 
@@ -59,17 +64,5 @@ async function run(directory: string, providers: string, models: readonly Checke
     return { runs, notes };
   } catch (error) {
     return { runs: [], notes: [], fault: describeError(error) };
-  }
-}
-
-if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
-  const [directory, providers] = process.argv.slice(2);
-  if (directory === undefined) {
-    process.stderr.write('usage: node packages/engine-onnx/check.ts DIR [PROVIDERS]\n');
-    process.exitCode = 2;
-  } else {
-    const { text, fits } = await checkDirectory(directory, providers);
-    process.stdout.write(text);
-    process.exitCode = fits ? 0 : 1;
   }
 }

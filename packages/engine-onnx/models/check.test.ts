@@ -60,10 +60,10 @@ describe('the check of a model directory', () => {
 
   it('is a program whose status tells', async () => {
     const run = (args: string[]) =>
-      promisify(execFile)(process.execPath, [join(import.meta.dirname, 'check.ts'), ...args]);
-    const good = await run([await rig.make([arcface, swapper])]);
+      promisify(execFile)(process.execPath, [join(import.meta.dirname, 'main.ts'), ...args]);
+    const good = await run(['check', '--dir', await rig.make([arcface, swapper])]);
     expect(good.stdout).toContain('fits      inswapper_128: swapper');
-    await expect(run([await rig.make([swapper])])).rejects.toMatchObject({ code: 1 });
+    await expect(run(['check', '--dir', await rig.make([swapper])])).rejects.toMatchObject({ code: 1 });
     await expect(run([])).rejects.toMatchObject({ code: 2, stderr: expect.stringContaining('usage') });
   });
 });
