@@ -1,5 +1,13 @@
 import { CAPABILITIES, type Capability } from '@semblance/engine-api/capabilities';
-import { FINDING_CODE, MAX_FINDINGS, MAX_HINT_LENGTH } from '@semblance/engine-api/findings';
+import {
+  FINDING_CODE,
+  MAX_FINDINGS,
+  MAX_HINT_LENGTH,
+  MAX_LICENCE_LENGTH,
+  MAX_MODEL_NAME,
+  MAX_MODELS,
+  SHA256_HEX,
+} from '@semblance/engine-api/findings';
 import type { Findings } from '@semblance/proto/semblance/engine/v1/findings';
 import { clip } from './plain-text.ts';
 
@@ -25,11 +33,19 @@ export function cutFindings(said: Findings): Findings {
       message: clip(message, MAX_HINT_LENGTH),
       ...(input ? { input: clip(input, 32) } : {}),
     })),
+    models: said.models
+      .filter(({ sha256 }) => SHA256_HEX.test(sha256))
+      .slice(0, MAX_MODELS)
+      .map(({ name, sha256, licence }) => ({
+        name: clip(name, MAX_MODEL_NAME),
+        sha256,
+        licence: clip(licence, MAX_LICENCE_LENGTH),
+      })),
   };
 }
 
 /** Returns findings in the words of callers, who know an input by its field. */
-export function inFields({ faces, hints }: Findings, capability: Capability): Findings {
+export function inFields({ faces, hints, models }: Findings, capability: Capability): Findings {
   const roles: Readonly<Record<string, { readonly field: string } | undefined>> =
     CAPABILITIES[capability].inputs;
   return {
@@ -38,5 +54,6 @@ export function inFields({ faces, hints }: Findings, capability: Capability): Fi
       const field = roles[input]?.field;
       return { code, message, ...(field === undefined ? {} : { input: field }) };
     }),
+    models,
   };
 }

@@ -21,6 +21,7 @@ export interface JobDetails {
     readonly left: readonly { readonly reason: string; readonly count: number }[];
   };
   readonly hints: readonly { readonly code: string; readonly message: string; readonly input?: string }[];
+  readonly models?: readonly { readonly name: string; readonly sha256: string; readonly licence: string }[];
 }
 
 /** Returns the record that both the job read and the `data` of a webhook serialise, so that the two are identical. */
@@ -36,7 +37,7 @@ export function jobRecord(job: Job): JobRecord {
 }
 
 /** Returns findings with their fields in the order of serialisation. */
-export function detailsOf({ faces, hints }: Findings): JobDetails {
+export function detailsOf({ faces, hints, models }: Findings): JobDetails {
   return {
     ...(faces && {
       faces: {
@@ -50,5 +51,8 @@ export function detailsOf({ faces, hints }: Findings): JobDetails {
       message,
       ...(input === undefined ? {} : { input }),
     })),
+    ...(models.length > 0
+      ? { models: models.map(({ name, sha256, licence }) => ({ name, sha256, licence })) }
+      : {}),
   };
 }

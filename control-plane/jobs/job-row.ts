@@ -6,6 +6,9 @@ export const JOB_COLUMNS = new SqlText(
   'j.id, j.status, j.output_key, j.charged_micros, j.error_code, j.error_message, j.settled_at, j.findings',
 );
 
+/** Findings as they are stored: without a list of models where there were none. */
+export type StoredFindings = Omit<Findings, 'models'> & Partial<Pick<Findings, 'models'>>;
+
 /** The stored part of a job that its owner may see. */
 export interface JobRow {
   readonly id: string;
@@ -15,7 +18,7 @@ export interface JobRow {
   readonly errorCode: string | null;
   readonly errorMessage: string | null;
   readonly settledAt: Date | null;
-  readonly findings: Findings | null;
+  readonly findings: StoredFindings | null;
 }
 
 /** Reads a row with {@link JOB_COLUMNS}. */
@@ -28,7 +31,7 @@ export function toJobRow(row: Record<string, unknown>): JobRow {
     errorCode: row.error_code as string | null,
     errorMessage: row.error_message as string | null,
     settledAt: row.settled_at as Date | null,
-    findings: row.findings as Findings | null,
+    findings: row.findings as StoredFindings | null,
   };
 }
 

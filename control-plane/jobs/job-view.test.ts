@@ -1,3 +1,4 @@
+import { jobRecord } from '@semblance/common/job-record';
 import type { ObjectStore } from '@semblance/objects/store';
 import { expect, test } from 'vitest';
 import { windowStart } from '../media/signed-links.ts';
@@ -52,6 +53,29 @@ test('the same link comes back within a window, is signed once, and is good for 
   }
   expect(links.size).toBe(3);
   expect(signed).toHaveLength(3);
+});
+
+const FAILED: JobRow = {
+  id: 'job',
+  status: 'failed',
+  outputKey: null,
+  chargedMicros: 0n,
+  errorCode: 'face_not_detected',
+  errorMessage: 'No face.',
+  settledAt: new Date(0),
+  findings: null,
+};
+
+test("the record names the owner's models, and has no empty list of them", async () => {
+  const view = createJobView({ objects: {} as ObjectStore });
+  const detailsWith = async (more: object) => {
+    const findings = { hints: [], ...more };
+    const row = { ...FAILED, findings };
+    return jobRecord(await view.show(row, DAY)).details;
+  };
+  const models = [{ name: 'swapper-a', sha256: 'ab'.repeat(32), licence: 'MIT' }];
+  expect(await detailsWith({ models })).toEqual({ hints: [], models });
+  expect(await detailsWith({})).toEqual({ hints: [] });
 });
 
 test('ids that cannot be a job’s are told from those that can', () => {

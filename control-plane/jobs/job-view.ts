@@ -28,7 +28,7 @@ export function createJobView(options: SignedLinksOptions): JobView {
           row.errorCode === null
             ? undefined
             : { code: row.errorCode, message: row.errorMessage ?? 'The render did not complete.' },
-        details: row.findings ?? undefined,
+        details: row.findings ? { ...row.findings, models: row.findings.models ?? [] } : undefined,
       };
     },
   };

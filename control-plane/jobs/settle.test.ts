@@ -139,6 +139,12 @@ test('what the engine found out is kept with a success and with a failure, with 
   const { output, ...rest } = success();
   const found = { ...rest, output: { ...(output as NonNullable<typeof output>), findings } };
   expect(await kept(found)).toEqual(told);
+  const models = [{ name: 'swapper-a\0', sha256: 'ab'.repeat(32), licence: 'MIT' }];
+  const withModels = { ...found, output: { ...found.output, findings: { ...findings, models } } };
+  expect(await kept(withModels)).toEqual({
+    ...told,
+    models: [{ name: 'swapper-a', sha256: 'ab'.repeat(32), licence: 'MIT' }],
+  });
   expect(await kept({ phase: 'Failed', findings })).toEqual(told);
   expect(await kept(success())).toBeNull();
   expect(await kept({ phase: 'Failed' })).toBeNull();

@@ -215,8 +215,18 @@ function asStored(output: ReportedOutput): Output {
 
 /** Returns findings as the record of the job keeps them. */
 function storedFindings(said: ReportedFindings, capability: Capability): ReportedFindings {
-  const { hints, ...rest } = inFields(said, capability);
-  return { ...rest, hints: hints.map((hint) => ({ ...hint, message: storable(hint.message) })) };
+  const { hints, models, ...rest } = inFields({ ...said, models: said.models ?? [] }, capability);
+  return {
+    ...rest,
+    hints: hints.map((hint) => ({ ...hint, message: storable(hint.message) })),
+    ...(models.length > 0 && {
+      models: models.map(({ name, sha256, licence }) => ({
+        name: storable(name),
+        sha256,
+        licence: storable(licence),
+      })),
+    }),
+  };
 }
 
 export type Settler = ReturnType<typeof createSettler>;

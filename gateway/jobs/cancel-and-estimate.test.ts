@@ -122,7 +122,7 @@ describe('POST /estimate', () => {
   it.each<[string, Inspection | undefined, object]>([
     [
       'what was found',
-      { outcome: { $case: 'inspected', value: { details: { hints: [HINT] } } } },
+      { outcome: { $case: 'inspected', value: { details: { hints: [HINT], models: [] } } } },
       { inspection: { status: 'inspected' }, details: { hints: [HINT] } },
     ],
     [
@@ -132,7 +132,12 @@ describe('POST /estimate', () => {
     ],
     [
       'that the render would fail',
-      { outcome: { $case: 'refused', value: { error: REFUSED, details: { faces: FACES, hints: [] } } } },
+      {
+        outcome: {
+          $case: 'refused',
+          value: { error: REFUSED, details: { faces: FACES, hints: [], models: [] } },
+        },
+      },
       { inspection: { status: 'refused', error: REFUSED }, details: { faces: FACES, hints: [] } },
     ],
     [

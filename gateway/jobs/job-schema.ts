@@ -41,6 +41,19 @@ export const detailsSchema = z
         }),
       )
       .meta({ description: 'What would give a better result.' }),
+    models: z
+      .array(
+        z.object({
+          name: z.string().meta({ description: 'As the owner of the service calls it.' }),
+          sha256: z.string().meta({ description: 'SHA-256 of its file, 64 hexadecimal digits.' }),
+          licence: z.string().meta({ description: 'Licence that the owner of the service states.' }),
+        }),
+      )
+      .optional()
+      .meta({
+        description:
+          'Models of the owner of the service that the output was made with. Absent where there are none.',
+      }),
   })
   .meta({ id: 'JobDetails' });
 

@@ -134,6 +134,7 @@ async function fetchRenderStore(
         capability: work.capability,
         engine: by,
         inputs,
+        models: result.findings?.models ?? [],
         signal,
       });
     }),

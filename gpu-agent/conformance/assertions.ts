@@ -2,7 +2,16 @@ import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { CAPABILITIES, type Capability, isCapability } from '@semblance/engine-api/capabilities';
 import type { RenderResult } from '@semblance/engine-api/engine';
-import { FINDING_CODE, type Findings, MAX_FINDINGS, MAX_HINT_LENGTH } from '@semblance/engine-api/findings';
+import {
+  FINDING_CODE,
+  type Findings,
+  MAX_FINDINGS,
+  MAX_HINT_LENGTH,
+  MAX_LICENCE_LENGTH,
+  MAX_MODEL_NAME,
+  MAX_MODELS,
+  SHA256_HEX,
+} from '@semblance/engine-api/findings';
 import { checkedOutput } from '../assets/work-dir.ts';
 import { checkContent, decodedSeconds, OUTPUT_TYPES } from './output.ts';
 import type { Subject } from './subject.ts';
@@ -65,7 +74,7 @@ export async function checkRender(
 }
 
 /** Checks what an engine found out about the inputs. @throws AssertionError */
-export function checkFindings({ faces, hints }: Findings, capability: Capability): void {
+export function checkFindings({ faces, hints, models = [] }: Findings, capability: Capability): void {
   if (faces) {
     const { found, changed, left } = faces;
     for (const count of [found, changed, ...left.map((one) => one.count)])
@@ -80,6 +89,12 @@ export function checkFindings({ faces, hints }: Findings, capability: Capability
     assert.ok(message.length > 0 && message.length <= MAX_HINT_LENGTH, `the message of ${code}`);
     if (input !== undefined)
       assert.ok(input in CAPABILITIES[capability].inputs, `${code} is about ${input}, which is no input`);
+  }
+  assert.ok(models.length <= MAX_MODELS, `${models.length} models`);
+  for (const { name, sha256, licence } of models) {
+    assert.ok(name.length > 0 && name.length <= MAX_MODEL_NAME, `a model called ${JSON.stringify(name)}`);
+    assert.match(sha256, SHA256_HEX, `the sha256 of ${name}`);
+    assert.ok(licence.length > 0 && licence.length <= MAX_LICENCE_LENGTH, `the licence of ${name}`);
   }
 }
 

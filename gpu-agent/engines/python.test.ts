@@ -157,6 +157,8 @@ describe('Python', () => {
       expect(findings?.faces).toMatchObject({ found: 9, changed: 1 });
       const hint = { code: 'face_small', message: '🙂'.repeat(150), input: 'image' };
       expect(findings?.hints).toEqual(Array(8).fill(hint));
+      const model = { name: 'm'.repeat(64), sha256: 'ab'.repeat(32), licence: '🙂'.repeat(100) };
+      expect(findings?.models).toEqual(Array(16).fill(model));
     });
 
     const inspect = (mode: string, signal = idle) =>

@@ -10,6 +10,7 @@ const findings = {
     { code: 'face_small', message: 'The face is small.', input: 'face' },
     { code: 'of_its_own', message: 'It is blue.' },
   ],
+  models: [{ name: 'their-model', sha256: 'ab'.repeat(32), licence: 'MIT' }],
 };
 
 describe('a sidecar', () => {
@@ -79,6 +80,9 @@ describe('a sidecar', () => {
     ['bad-message', /1 to 300 characters/],
     ['bad-input', /"video", which is no input of face-swap-image/],
     ['too-many-hints', /at most 8 hints/],
+    ['bad-hash', /the sha256 of "m" is not 64/],
+    ['bad-licence', /the licence of "m"/],
+    ['too-many-models', /at most 16 models/],
   ])('that gives findings with %s breaks the contract', async (mode, message) => {
     await sidecar({ info: { ...GOOD_INFO, inspects: true } });
     const engine = await warmEngine();

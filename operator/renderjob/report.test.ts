@@ -92,9 +92,10 @@ describe('an output', () => {
     const found = {
       faces: { found: 3, changed: 2, left: [{ reason: 'bystander', count: 1 }] },
       hints: [{ code: 'face_small', message: 'The face is small.', input: 'face' }],
+      models: [{ name: 'swapper-a', sha256: 'ab'.repeat(32), licence: 'MIT' }],
     };
     expect(written(found)).toEqual(found);
-    expect(written({ hints: [] })).toEqual({ hints: [] });
+    expect(written({ hints: [], models: [] })).toEqual({ hints: [] });
     expect(written(undefined)).toBeUndefined();
     const left = Array.from({ length: 99 }, () => ({ reason: 'bystander', count: -1 }));
     const hints = Array.from({ length: 99 }, () => ({
@@ -105,6 +106,20 @@ describe('an output', () => {
     const cut = written({
       faces: { found: -1, changed: -1, left: [{ reason: 'No Code', count: 1 }, ...left] },
       hints: [{ code: '', message: '' }, ...hints],
+      models: [
+        { name: 'm', sha256: 'AB', licence: 'l' },
+        ...Array.from({ length: 99 }, () => ({
+          name: 'n'.repeat(99),
+          sha256: 'ab'.repeat(32),
+          licence: 'l'.repeat(999),
+        })),
+      ],
+    });
+    expect(cut?.models).toHaveLength(16);
+    expect(cut?.models?.[0]).toEqual({
+      name: `${'n'.repeat(63)}…`,
+      sha256: 'ab'.repeat(32),
+      licence: `${'l'.repeat(199)}…`,
     });
     expect(cut?.faces).toMatchObject({ found: 0, changed: 0 });
     expect(cut?.faces?.left).toEqual(left.slice(0, 8).map(({ reason }) => ({ reason, count: 0 })));
@@ -114,6 +129,7 @@ describe('an output', () => {
 
   describe('that is not there', () => {
     const of = (code: string) => ({ hints: [{ code, message: 'The face is turned.', input: 'face' }] });
+    const said = (code: string) => ({ ...of(code), models: [] });
     const failure = (findings?: AttemptOutput['findings']) => ({
       failure: { code: 'face_not_detected', message: 'No face.', findings },
     });
@@ -127,16 +143,16 @@ describe('an output', () => {
     };
 
     it('leaves what the engine found out, cut to what the schema takes', () => {
-      const refused = after(FAILED, of('face_turned'));
+      const refused = after(FAILED, said('face_turned'));
       expect(refused).toMatchObject({ phase: 'Failed', findings: of('face_turned') });
       expect(refused?.failure).toEqual({ code: 'face_not_detected', message: 'No face.' });
-      expect(after(FAILED, of('No Code'))?.findings).toEqual({ hints: [] });
+      expect(after(FAILED, said('No Code'))?.findings).toEqual({ hints: [] });
       expect(after(FAILED, undefined)?.findings).toBeUndefined();
     });
 
     it('leaves what was found out in the last attempt that found out anything', () => {
       const before = of('face_small');
-      expect(after(INTERRUPTED, of('face_turned'), { before })).toMatchObject({
+      expect(after(INTERRUPTED, said('face_turned'), { before })).toMatchObject({
         phase: 'Pending',
         findings: of('face_turned'),
       });
@@ -145,7 +161,7 @@ describe('an output', () => {
         phase: 'Failed',
         findings: before,
       });
-      expect(after(INTERRUPTED, of('face_turned'), { before, backoffLimit: 0 })).toMatchObject({
+      expect(after(INTERRUPTED, said('face_turned'), { before, backoffLimit: 0 })).toMatchObject({
         phase: 'Failed',
         findings: of('face_turned'),
       });

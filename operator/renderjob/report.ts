@@ -3,6 +3,7 @@ import { clip } from '@semblance/common/plain-text';
 import type { RenderJob, RenderJobStatus } from '@semblance/crds/gen/renderjobs';
 import { CAPABILITIES } from '@semblance/engine-api/capabilities';
 import type { AttemptOutput, AttemptStatus } from '@semblance/proto/semblance/agent/v1/agent';
+import type { Findings } from '@semblance/proto/semblance/engine/v1/findings';
 import { outputKey } from './outputs.ts';
 
 type Output = NonNullable<RenderJobStatus['output']>;
@@ -59,7 +60,7 @@ export function outputOf(
       milliseconds: Math.max(0, Math.round(milliseconds) || 0),
       ...(engine ? { engine: clip(engine, 64) } : {}),
     })),
-    ...(output.findings ? { findings: cutFindings(output.findings) } : {}),
+    ...(output.findings ? { findings: recorded(output.findings) } : {}),
   };
 }
 
@@ -76,7 +77,13 @@ export function failureOf(report: AttemptStatus): Failure {
 /** Returns what the engine found out in an attempt without an output, to be set; otherwise what was set before stays. */
 export function foundBy(report: AttemptStatus | undefined): Pick<RenderJobStatus, 'findings'> {
   const said = report?.failure?.findings;
-  return said ? { findings: cutFindings(said) } : {};
+  return said ? { findings: recorded(said) } : {};
+}
+
+/** Returns findings as the resource records them, without an empty list of models. */
+function recorded(said: Findings): NonNullable<RenderJobStatus['findings']> {
+  const { models, ...rest } = cutFindings(said);
+  return models.length > 0 ? { ...rest, models } : rest;
 }
 
 /** Returns the progress as the resource shows it, such as `42%`; at most 99 % until it is done. */

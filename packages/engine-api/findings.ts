@@ -5,6 +5,16 @@ export interface Findings {
   /** Absent when the engine counts no faces. */
   readonly faces?: FaceCounts;
   readonly hints: readonly Hint[];
+  /** Models of the engine's owner that the output was made with; absent when there are none. */
+  readonly models?: readonly UsedModel[];
+}
+
+/** A model, by what its owner states of it. */
+export interface UsedModel {
+  readonly name: string;
+  /** SHA-256 of its file, 64 lower-case hexadecimal digits. */
+  readonly sha256: string;
+  readonly licence: string;
 }
 
 /** Numbers of faces in the picture or video that is changed; in a video the most in one frame. */
@@ -64,6 +74,10 @@ export type HintCode = keyof typeof HINT_CODES;
 
 /** What the record of a job has room for: entries of one list, and characters of a message. */
 export const MAX_FINDINGS = 8;
+export const MAX_MODELS = 16;
+export const MAX_MODEL_NAME = 64;
+export const MAX_LICENCE_LENGTH = 200;
+export const SHA256_HEX = /^[0-9a-f]{64}$/;
 export const MAX_HINT_LENGTH = 300;
 /** Form of a code. */
 export const FINDING_CODE = /^[a-z][a-z_]{0,63}$/;

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { Capability } from '@semblance/engine-api/capabilities';
 import type { Engine } from '@semblance/engine-api/engine';
+import type { Findings } from '@semblance/engine-api/findings';
 import type { GivenModel } from '@semblance/testkit/engine-onnx/model-dir-rig';
 import { FACE, rgb, SIDE, useOnnxRig } from '@semblance/testkit/engine-onnx/onnx-rig';
 import { tinyAnchored, tinyYunet } from '@semblance/testkit/engine-onnx/tiny-detectors';
@@ -45,6 +46,12 @@ async function behindBoard(path: string): Promise<string> {
   return rig.file('board.png', sharp(path).composite([{ input, left, top }]).png().toBuffer());
 }
 
+/** An inspection draws nothing, so it tells of no models. */
+function withoutModels(findings: Findings | undefined): Partial<Findings> {
+  const { models, ...rest } = findings ?? {};
+  return rest;
+}
+
 describe.each([
   ['a model', BY_MODEL],
   ['builtin', BY_MESH],
@@ -54,7 +61,7 @@ describe.each([
     const inputs = { image: await withBystander(rig.image), face: rig.face };
     const { findings } = await rig.swap(engine, { inputs });
     expect(findings?.faces).toEqual({ found: 2, changed: 1, left: [{ reason: 'bystander', count: 1 }] });
-    expect(await inspect(engine, inputs)).toEqual(findings);
+    expect(await inspect(engine, inputs)).toEqual(withoutModels(findings));
   });
 
   it('gives hints about both pictures', async () => {
@@ -117,7 +124,7 @@ it('what builtin keeps of a face is told before as afterwards', async () => {
   expect(findings?.hints).toContainEqual(
     expect.objectContaining({ code: 'feature_kept', message: expect.stringContaining('mouth') }),
   );
-  expect(await inspect(engine, inputs)).toEqual(findings);
+  expect(await inspect(engine, inputs)).toEqual(withoutModels(findings));
 });
 
 it('a face that only the owner’s detector sees is covered where builtin has to draw it', async () => {
@@ -150,4 +157,14 @@ it('an inspection ends with its signal', async () => {
   await expect(
     engine.inspect?.({ capability: 'face-swap-image', inputs, parameters: {}, signal }),
   ).rejects.toThrow('gone');
+});
+
+it('tells by which models of the owner a swap was made, with their hashes and licences', async () => {
+  const engine = await rig.engine(BY_MODEL);
+  const { findings } = await rig.swap(engine, { inputs: { image: rig.image, face: rig.face } });
+  expect(findings?.models?.map(({ name }) => name)).toEqual(
+    expect.arrayContaining(['arcface_w600k_r50', 'inswapper_128']),
+  );
+  for (const { sha256, licence } of findings?.models ?? [])
+    expect([sha256, licence]).toEqual([expect.stringMatching(/^[0-9a-f]{64}$/), 'made for a test']);
 });

@@ -102,7 +102,7 @@ export async function lipSync(parts: LipParts, request: RenderRequest): Promise<
     return videoResult(outputPath, written, {
       stages: log.stages,
       details: { frames_with_face: counts.spoken, ...size, ...log.makers },
-      findings: lipFindings(main.left, counts),
+      findings: { ...lipFindings(main.left, counts), models: log.models },
     });
   } catch (error) {
     await writer.abort();

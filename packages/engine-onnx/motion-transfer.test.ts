@@ -181,6 +181,7 @@ describe('Motion Transfer through LivePortrait', () => {
         ...(inspected?.hints ?? []),
         expect.objectContaining({ code: 'frames_unchanged', input: 'motion_video' }),
       ],
+      models: expect.arrayContaining([expect.objectContaining({ name: 'live_portrait_generator' })]),
     });
     // The tracker searches a lost face again only every few frames.
     expect(result.details.frames_without_face).toBeGreaterThanOrEqual(GONE);

@@ -114,6 +114,7 @@ export async function motionTransfer(parts: MotionParts, request: RenderRequest)
           ...findings.hints,
           ...framesUnchanged({ unchanged: track.unseen, frames: written.frames }, DRIVER, 'face'),
         ],
+        models: log.models,
       },
     });
   } catch (error) {

@@ -62,7 +62,7 @@ export async function photoSwap(swap: FaceSwap, request: RenderRequest): Promise
     units: { unit: 'image', quantity: 1 },
     stages: log.stages,
     details: { faces: faces.length, width: picture.width, height: picture.height, ...log.makers },
-    findings: withKept(findings, taken),
+    findings: { ...withKept(findings, taken), models: log.models },
   };
 }
 

@@ -123,6 +123,7 @@ export async function videoSwap(
           ...hints,
           ...framesUnchanged({ unchanged: written.frames - swapped, frames: written.frames }, VIDEO, 'face'),
         ],
+        models: log.models,
       },
     });
   } catch (error) {

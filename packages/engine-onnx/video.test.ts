@@ -123,7 +123,11 @@ describe('Video Swap through the models', () => {
       recogniser: 'onnx arcface_w600k_r50',
       swapper: 'onnx hyperswap_1a_256',
     });
-    expect(findings).toEqual({ faces: { found: 1, changed: 1, left: [] }, hints: [] });
+    expect(findings).toEqual({
+      faces: { found: 1, changed: 1, left: [] },
+      hints: [],
+      models: expect.arrayContaining([expect.objectContaining({ name: 'hyperswap_1a_256' })]),
+    });
     expect(stages).toContainEqual({ name: 'tracker', milliseconds: expect.any(Number), engine: 'builtin' });
     expect(seen).toEqual([...seen].sort((a, b) => a - b));
     expect(seen.at(-1)).toBe(1);
@@ -207,7 +211,11 @@ describe('Lip Sync through wav2lip', () => {
     expect(engine.capabilities.map(({ capability }) => capability)).toEqual(['lip-sync']);
     const audio = await wav(sound);
     const { outputPath, units, details, findings } = await render(engine, 'lip-sync', { video: clip, audio });
-    expect(findings).toEqual({ faces: { found: 1, changed: 1, left: [] }, hints: [] });
+    expect(findings).toEqual({
+      faces: { found: 1, changed: 1, left: [] },
+      hints: [],
+      models: expect.arrayContaining([expect.objectContaining({ name: 'wav2lip_gan_96' })]),
+    });
     expect(units).toEqual({ unit: 'second', quantity: expect.closeTo(1.2, 1) });
     expect(details).toMatchObject({
       lips: 'onnx wav2lip_gan_96',

@@ -6,6 +6,11 @@ import {
   type LeftReason,
   MAX_FINDINGS,
   MAX_HINT_LENGTH,
+  MAX_LICENCE_LENGTH,
+  MAX_MODEL_NAME,
+  MAX_MODELS,
+  SHA256_HEX,
+  type UsedModel,
 } from '@semblance/engine-api/findings';
 import type { Findings as FindingsMessage } from '@semblance/proto/semblance/engine/v1/findings';
 import { broken, quoted } from './contract-error.ts';
@@ -16,7 +21,7 @@ export function checkedFindings(
   said: FindingsMessage | undefined,
 ): Findings | undefined {
   if (!said) return undefined;
-  const { faces, hints } = said;
+  const { faces, hints, models } = said;
   if (hints.length > MAX_FINDINGS) broken(`at most ${MAX_FINDINGS} hints`);
   return {
     ...(faces && { faces: checkedFaces(faces) }),
@@ -27,7 +32,21 @@ export function checkedFindings(
         broken(`a hint is about ${quoted(input)}, which is no input of ${capability}`);
       return { code: checkedCode<HintCode>(code), message, ...(input === undefined ? {} : { input }) };
     }),
+    ...(models.length > 0 && { models: checkedModels(models) }),
   };
+}
+
+function checkedModels(models: FindingsMessage['models']): readonly UsedModel[] {
+  if (models.length > MAX_MODELS) broken(`at most ${MAX_MODELS} models`);
+  for (const { name, sha256, licence } of models) {
+    if (name.trim() === '' || name.length > MAX_MODEL_NAME)
+      broken(`the name of a model has 1 to ${MAX_MODEL_NAME} characters`);
+    if (!SHA256_HEX.test(sha256))
+      broken(`the sha256 of ${quoted(name)} is not 64 lower-case hexadecimal digits`);
+    if (licence.trim() === '' || licence.length > MAX_LICENCE_LENGTH)
+      broken(`the licence of ${quoted(name)} has 1 to ${MAX_LICENCE_LENGTH} characters`);
+  }
+  return models;
 }
 
 function checkedFaces({ found, changed, left }: NonNullable<FindingsMessage['faces']>) {

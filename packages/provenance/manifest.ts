@@ -1,3 +1,4 @@
+import type { UsedModel } from '@semblance/engine-api/findings';
 import {
   ActionAssertion,
   type ActionType,
@@ -38,6 +39,7 @@ export interface ManifestFacts {
   readonly digitalSourceType: string;
   readonly action: 'c2pa.edited' | 'c2pa.created';
   readonly ingredients: readonly Ingredient[];
+  readonly models: readonly UsedModel[];
   readonly binding: 'data' | 'boxes';
 }
 
@@ -82,11 +84,11 @@ export function draftManifest(facts: ManifestFacts, { cose }: Credential): Draft
 
 function addHistory(manifest: Manifest, facts: ManifestFacts): void {
   const { action, digitalSourceType, engine } = facts;
-  const added = facts.ingredients.map(({ role, part, sha256 }, index) => {
-    const assertion = IngredientAssertion.createV3(part as RelationshipType);
-    assertion.title = role;
-    // RFC 6920 names a file by its hash. Only a reader who has the file can recognise it.
-    assertion.instanceID = `ni:///sha-256;${Buffer.from(sha256).toString('base64url')}`;
+  const ingredients = [
+    ...facts.ingredients.map(({ role, part, sha256 }) => ingredient(part, role, sha256)),
+    ...facts.models.map(modelIngredient),
+  ];
+  const added = ingredients.map(({ part, assertion }, index) => {
     if (index > 0) assertion.labelSuffix = index;
     manifest.addAssertion(assertion);
     return { part, reference: manifest.createAssertionReference(assertion) };
@@ -108,6 +110,26 @@ function addHistory(manifest: Manifest, facts: ManifestFacts): void {
     ...references(false),
   });
   manifest.addAssertion(actions);
+}
+
+interface NewIngredient {
+  readonly part: Part;
+  readonly assertion: IngredientAssertion;
+}
+
+function ingredient(part: Part, title: string, sha256: Uint8Array): NewIngredient {
+  const assertion = IngredientAssertion.createV3(part as RelationshipType);
+  assertion.title = title;
+  // RFC 6920 names a file by its hash. Only a reader who has the file can recognise it.
+  assertion.instanceID = `ni:///sha-256;${Buffer.from(sha256).toString('base64url')}`;
+  return { part, assertion };
+}
+
+function modelIngredient({ name, sha256, licence }: UsedModel): NewIngredient {
+  const made = ingredient('inputTo', name, Buffer.from(sha256, 'hex'));
+  made.assertion.dataTypes = [{ type: 'c2pa.types.model' }];
+  made.assertion.description = `Licence: ${licence}`;
+  return made;
 }
 
 type Bind = (hash: Uint8Array, span: { start: number; length: number }) => void;

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { silentLogger } from '@semblance/common/logging';
 import type { Capability } from '@semblance/engine-api/capabilities';
+import type { UsedModel } from '@semblance/engine-api/findings';
 import { type SigningCertificate, signingCertificate } from '@semblance/local/stack/signing-certificate';
 import { decoded, makeSamples, PORTRAIT, type Sample } from '@semblance/testkit/provenance/media';
 import { readerPython, readManifests } from '@semblance/testkit/provenance/read-manifest';
@@ -43,7 +44,12 @@ const sampleOf = (name: string): Sample => samples[name] as Sample;
 
 let count = 0;
 /** Returns the marked file, with the file name extension of its type. */
-async function mark(by: Provenance, sample: Sample, capability: Capability = 'face-swap-image') {
+async function mark(
+  by: Provenance,
+  sample: Sample,
+  capability: Capability = 'face-swap-image',
+  models: readonly UsedModel[] = [],
+) {
   const extension = sample.file.slice(sample.file.lastIndexOf('.'));
   // Files are marked concurrently, so each has a number of its own.
   const name = `work-${++count}${extension}`;
@@ -52,7 +58,7 @@ async function mark(by: Provenance, sample: Sample, capability: Capability = 'fa
   const inputs = { image: PORTRAIT, face: sampleOf('jpeg').file, video: PORTRAIT };
   const { contentType } = sample;
   const engine = { name: 'builtin', version: '7' };
-  const marked = await by.mark({ path, contentType, capability, engine, inputs, signal: idle });
+  const marked = await by.mark({ path, contentType, capability, engine, inputs, models, signal: idle });
   expect(await readdir(dir)).not.toContain(name);
   await rename(marked, path);
   return path;
@@ -124,6 +130,28 @@ describe('the reader of the C2PA project', () => {
     ]);
     const bytes = await readFile(file);
     for (const name of ['astronaut', 'http://127', tmpdir()]) expect(bytes.includes(name), name).toBe(false);
+  });
+
+  it("is told of the owner's models, with their hashes and licences", async () => {
+    const models = [
+      { name: 'swapper-a', sha256: 'ab'.repeat(32), licence: 'Apache-2.0' },
+      { name: 'restorer', sha256: '01'.repeat(32), licence: 'Büro für Gesichter, 2026' },
+    ];
+    for (const sample of ['jpeg', 'mp4 with its index first']) {
+      const file = await mark(signing, sampleOf(sample), 'face-swap-image', models);
+      const [result] = await readManifests(certificate.authorityFile, [file]);
+      if (!result || !('read' in result)) throw new Error('not read');
+      expect(result.read.validation_state).toBe('Trusted');
+      expect(result.read.manifests[result.read.active_manifest]?.ingredients?.slice(2)).toMatchObject(
+        models.map(({ name, sha256, licence }) => ({
+          title: name,
+          relationship: 'inputTo',
+          instance_id: `ni:///sha-256;${Buffer.from(sha256, 'hex').toString('base64url')}`,
+          description: `Licence: ${licence}`,
+          data_types: [{ type: 'c2pa.types.model' }],
+        })),
+      );
+    }
   });
 
   it('is told of media that were made from nothing but a still that they were created', async () => {

@@ -5,6 +5,7 @@ import { pipeline } from 'node:stream/promises';
 import { describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
 import type { Capability } from '@semblance/engine-api/capabilities';
+import type { UsedModel } from '@semblance/engine-api/findings';
 import { assemble, boxesHash, dataHash, manifestSpan } from './assemble.ts';
 import { UnmarkableFileError } from './containers/container.ts';
 import { CONTAINERS } from './containers/index.ts';
@@ -31,6 +32,8 @@ export interface MarkOptions {
   readonly engine: Program;
   /** Path of each input by its role. */
   readonly inputs: Readonly<Record<string, string>>;
+  /** Models of the engine's owner that the output was made with. */
+  readonly models?: readonly UsedModel[];
   readonly signal: AbortSignal;
 }
 
@@ -149,6 +152,7 @@ async function write(mark: MarkOptions, marked: string, making: Making): Promise
       action,
       binding,
       ingredients: await ingredientsOf(mark, origin),
+      models: mark.models ?? [],
     },
     credential,
   );

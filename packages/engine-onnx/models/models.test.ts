@@ -46,7 +46,9 @@ describe('adding a model', () => {
 
   it('tells contracts with the same tensors apart by the name of the file', async () => {
     await models('add', await file('arcface.onnx', tinyArcface()), '--licence', 'MIT');
-    expect(await models('add', await file('GFPGANv1.4.onnx', tinyEnhancer(512)), '--licence', 'MIT')).toBe(0);
+    expect(
+      await models('add', await file('GFPGANv1.4.onnx', tinyEnhancer(512, 1, 0)), '--licence', 'MIT'),
+    ).toBe(0);
     expect(text()).toContain('added gfpgan_1.4: gfpgan_1.4');
     expect(await models('add', await file('mine.onnx', tinyConverter()), '--licence', 'MIT')).toBe(1);
     expect(text()).toMatch(/its tensors fit crossface_ghost, .*; say which with --contract/);
@@ -97,7 +99,7 @@ describe('adding a model', () => {
   });
 
   it('writes options, and says which one is missing or wrong', async () => {
-    const source = await file('mine.onnx', tinyEnhancer(512));
+    const source = await file('mine.onnx', tinyEnhancer(512, 1, 0));
     const add = (...words: string[]) =>
       models('add', source, '--contract', 'gfpgan_1.4', '--licence', 'MIT', ...words);
     expect(await add('--option', 'blend=2')).toBe(1);

@@ -1,4 +1,5 @@
 import { RenderError, type RenderStage } from '@semblance/engine-api/engine';
+import { MAX_LICENCE_LENGTH, type UsedModel } from '@semblance/engine-api/findings';
 import type { Contract, Stage } from '../contracts/contract.ts';
 import type { CheckedModel } from '../model-dir.ts';
 import type { FloatTensor, FloatTensors } from '../sessions/protocol.ts';
@@ -74,9 +75,12 @@ interface StageTime {
 export class StageLog {
   readonly #times = new Map<string, StageTime>();
   readonly #makers = new Map<string, string>();
+  readonly #used = new Map<string, UsedModel>();
 
   async onnx<T>(name: string, model: OpenModel, work: () => Promise<T>): Promise<T> {
-    this.#makers.set(name, `onnx ${model.model.name}`);
+    const { name: called, sha256, licence } = model.model;
+    this.#makers.set(name, `onnx ${called}`);
+    this.#used.set(called, { name: called, sha256, licence: licence.slice(0, MAX_LICENCE_LENGTH) });
     return this.#time(name, undefined, work);
   }
 
@@ -102,6 +106,11 @@ export class StageLog {
   /** Stage → its maker, such as `swapper: onnx inswapper_128`. */
   get makers(): Readonly<Record<string, string>> {
     return Object.fromEntries(this.#makers);
+  }
+
+  /** The owner's models that were run. */
+  get models(): UsedModel[] {
+    return [...this.#used.values()];
   }
 
   /** Adds the time in which at least one frame is in the stage, because several frames are processed at once. */

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-from semblance_sidecar import Capability, Engine, Findings, Hint, RenderError, Result, serve
+from semblance_sidecar import Capability, Engine, Findings, Hint, Model, RenderError, Result, serve
 
 
 class RoughEngine(Engine):
@@ -62,7 +62,8 @@ class RoughEngine(Engine):
             many = {f"{number} {'n' * 100}": "\U0001f642" * 500 for number in range(50)}
             found = [Hint("face_small", "\U0001f642" * 500, "image") for _ in range(20)]
             left = {f"reason_{chr(97 + number)}": 1 for number in range(20)}
-            findings = Findings(changed=1, left=left, hints=found)
+            used = [Model("m" * 99, "ab" * 32, "\U0001f642" * 300) for _ in range(20)]
+            findings = Findings(changed=1, left=left, hints=found, models=used)
             return Result("out.png", "image/png", images=1, details=many, findings=findings)
         for step in range(20):
             job.progress(0.1 + step / 25, "wait", (20 - step) / 20)

@@ -35,16 +35,20 @@ const FINDINGS = {
     { code: 'face_small', message: 'The face is small.', input: 'face' },
     { code: 'of_its_own', message: 'It is blue.', input: undefined },
   ],
+  models: [{ name: 'their-model', sha256: 'ab'.repeat(32), licence: 'MIT' }],
 };
 /** Findings that break a rule, by the parameter `mode`. */
 const BAD_FINDINGS: Readonly<Record<string, object>> = {
   'bad-counts': { ...FINDINGS, faces: { found: 3, changed: 1, left: [] } },
   'bad-number': { ...FINDINGS, faces: { found: 0, changed: 1, left: [{ reason: 'bystander', count: -1 }] } },
   'bad-reason': { ...FINDINGS, faces: { found: 1, changed: 0, left: [{ reason: 'Far Away', count: 1 }] } },
-  'bad-code': { hints: [{ code: 'a-b', message: 'It is blue.' }] },
-  'bad-message': { hints: [{ code: 'face_small', message: 'x'.repeat(301) }] },
-  'bad-input': { hints: [{ code: 'face_small', message: 'It is blue.', input: 'video' }] },
-  'too-many-hints': { hints: Array(9).fill(FINDINGS.hints[0]) },
+  'bad-code': { models: [], hints: [{ code: 'a-b', message: 'It is blue.' }] },
+  'bad-message': { models: [], hints: [{ code: 'face_small', message: 'x'.repeat(301) }] },
+  'bad-input': { models: [], hints: [{ code: 'face_small', message: 'It is blue.', input: 'video' }] },
+  'bad-hash': { ...FINDINGS, models: [{ name: 'm', sha256: 'AB', licence: 'MIT' }] },
+  'bad-licence': { ...FINDINGS, models: [{ name: 'm', sha256: 'ab'.repeat(32), licence: ' ' }] },
+  'too-many-models': { ...FINDINGS, models: Array(17).fill(FINDINGS.models[0]) },
+  'too-many-hints': { models: [], hints: Array(9).fill(FINDINGS.hints[0]) },
 };
 
 export interface ScriptedOptions {

@@ -26,16 +26,27 @@ class Hint:
 
 
 @dataclass(frozen=True)
+class Model:
+    """A model by what its owner states of it. `sha256` has 64 lower-case hexadecimal digits."""
+
+    name: str
+    sha256: str
+    licence: str
+
+
+@dataclass(frozen=True)
 class Findings:
     """What was found out about the inputs, for the job's owner.
 
     `changed` is the number of faces that are changed, in a video the most in one frame; None: no faces are counted.
     `left` maps the reason for which others are left alone, such as `bystander`, to their number.
+    `models` are those that the output was made with; the job's record and the C2PA manifest name them.
     """
 
     changed: Optional[int] = None
     left: Mapping[str, int] = field(default_factory=dict)
     hints: Sequence[Hint] = ()
+    models: Sequence[Model] = ()
 
 
 class RenderError(Exception):

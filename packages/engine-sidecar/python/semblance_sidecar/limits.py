@@ -13,6 +13,8 @@ MESSAGE = 1024
 # Most hints, and most reasons for faces left alone; most characters of a hint.
 FINDINGS = 8
 HINT = 300
+MODELS = 16
+LICENCE = 200
 
 # Replaces an empty message, because the owner of the job must get one.
 REFUSED = "The engine refused this input."
@@ -46,15 +48,16 @@ def details(said: Mapping[str, object]) -> Dict[str, str]:
 
 
 def findings(said) -> Optional[Tuple]:
-    """Returns findings as plain values for the agent: (faces or None, hints). Returns None without findings."""
+    """Returns findings as plain values for the agent: (faces or None, hints, models). None: no findings."""
     if said is None:
         return None
     hints = [(str(hint.code), cut(hint.message, HINT), hint.input) for hint in list(said.hints)[:FINDINGS]]
+    models = [(cut(model.name, NAME), str(model.sha256), cut(model.licence, LICENCE)) for model in list(said.models)[:MODELS]]
     if said.changed is None:
-        return (None, hints)
+        return (None, hints, models)
     left = [(str(reason), int(count)) for reason, count in list(said.left.items())[:FINDINGS] if count > 0]
     changed = int(said.changed)
-    return ((changed + sum(count for _, count in left), changed, left), hints)
+    return ((changed + sum(count for _, count in left), changed, left), hints, models)
 
 
 def add_time(stages: Dict[str, float], name: str, milliseconds: float) -> None:

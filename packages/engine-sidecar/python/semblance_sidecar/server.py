@@ -245,14 +245,15 @@ def _failure(answer) -> pb.RenderFailure:
 def _findings(said) -> Optional[findings_pb2.Findings]:
     if said is None:
         return None
-    faces, hints = said
+    faces, hints, models = said
     counts = None
     if faces is not None:
         found, changed, left = faces
         reasons = [findings_pb2.LeftFaces(reason=reason, count=count) for reason, count in left]
         counts = findings_pb2.FaceCounts(found=found, changed=changed, left=reasons)
     told = [findings_pb2.Hint(code=code, message=message, input=of) for code, message, of in hints]
-    return findings_pb2.Findings(faces=counts, hints=told)
+    used = [findings_pb2.UsedModel(name=name, sha256=sha256, licence=licence) for name, sha256, licence in models]
+    return findings_pb2.Findings(faces=counts, hints=told, models=used)
 
 
 def _on_end():
