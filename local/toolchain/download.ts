@@ -1,9 +1,10 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { chmod, mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
+import { chmod, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
+import { DownloadError, downloadRest, getUrl } from '@semblance/common/download';
 import { describeError } from '@semblance/common/errors';
 import { parse } from 'yaml';
 import { lock } from '../process/lock.ts';
@@ -142,11 +143,18 @@ async function fetchArchive(
 ): Promise<void> {
   for (let tries = 1; ; tries++) {
     try {
-      await fetchRest(release.url, path, env, signal, onBytes);
+      await downloadRest(addressOf(release.url, env), path, {
+        connectMs: CONNECT_MS,
+        stallMs: STALL_MS,
+        signal,
+        onBytes,
+      });
       break;
     } catch (error) {
       signal?.throwIfAborted();
-      if (tries === TRIES || error instanceof NoDownloadError) throw asNoDownload(release.url, error);
+      // A server that answers otherwise, or nothing at all, does so again.
+      const lost = error instanceof DownloadError && error.status === undefined && existsSync(path);
+      if (tries === TRIES || !lost) throw asNoDownload(release.url, error);
     }
   }
   const hash = createHash(release.algorithm)
@@ -161,42 +169,6 @@ async function fetchArchive(
   );
 }
 
-/** Downloads the missing rest of the file; a server without support for ranges sends all of it. */
-async function fetchRest(
-  url: string,
-  path: string,
-  env: NodeJS.ProcessEnv,
-  signal: AbortSignal | undefined,
-  onBytes: (bytes: number, total: number) => void,
-): Promise<void> {
-  const before = await stat(path).then(
-    ({ size }) => size,
-    () => 0,
-  );
-  const stall = new AbortController();
-  const limits = AbortSignal.any([stall.signal, ...(signal ? [signal] : [])]);
-  const response = await get(url, env, limits, before > 0 ? { Range: `bytes=${before}-` } : {});
-  // The file is already complete; its checksum decides.
-  if (response.status === 416) return void (await response.body?.cancel());
-  if (!response.ok || !response.body) throw new NoDownloadError(`${url} answers ${response.status}`);
-  const resumed = response.status === 206;
-  const file = await open(path, resumed ? 'a' : 'w');
-  let bytes = resumed ? before : 0;
-  const total = bytes + Number(response.headers.get('content-length') ?? 0);
-  const timer = setTimeout(() => stall.abort(new Error(`nothing came for ${STALL_MS / 1000} s`)), STALL_MS);
-  try {
-    for await (const chunk of response.body) {
-      timer.refresh();
-      await file.write(chunk);
-      bytes += chunk.length;
-      onBytes(bytes, total);
-    }
-  } finally {
-    clearTimeout(timer);
-    await file.close();
-  }
-}
-
 async function fetchText(
   url: string,
   env: NodeJS.ProcessEnv,
@@ -204,7 +176,7 @@ async function fetchText(
 ): Promise<string> {
   try {
     const limits = AbortSignal.any([AbortSignal.timeout(STALL_MS), ...(signal ? [signal] : [])]);
-    const response = await get(url, env, limits, {});
+    const response = await getUrl(addressOf(url, env), { connectMs: CONNECT_MS, signal: limits });
     if (!response.ok) throw new NoDownloadError(`${url} answers ${response.status}`);
     return await response.text();
   } catch (error) {
@@ -213,32 +185,19 @@ async function fetchText(
   }
 }
 
-async function get(
-  url: string,
-  env: NodeJS.ProcessEnv,
-  signal: AbortSignal,
-  headers: Record<string, string>,
-): Promise<Response> {
+/** Returns the address under which a file is requested. */
+function addressOf(url: string, env: NodeJS.ProcessEnv): string {
   const mirror = env.SEMBLANCE_TOOLCHAIN_MIRROR;
-  const address = mirror ? url.replace(/^https:\/\//, `${mirror.replace(/\/$/, '')}/`) : url;
-  const connecting = new AbortController();
-  const timer = setTimeout(
-    () => connecting.abort(new NoDownloadError(`${address} does not answer within ${CONNECT_MS / 1000} s`)),
-    CONNECT_MS,
-  );
-  try {
-    return await fetch(address, { headers, signal: AbortSignal.any([signal, connecting.signal]) });
-  } catch (error) {
-    throw asNoDownload(address, connecting.signal.aborted ? connecting.signal.reason : error);
-  } finally {
-    clearTimeout(timer);
-  }
+  return mirror ? url.replace(/^https:\/\//, `${mirror.replace(/\/$/, '')}/`) : url;
 }
 
 const asNoDownload = (url: string, error: unknown) =>
   error instanceof NoDownloadError
     ? error
-    : new NoDownloadError(`cannot download ${url}: ${describeError(error)}`, { cause: error });
+    : new NoDownloadError(
+        error instanceof DownloadError ? error.message : `cannot download ${url}: ${describeError(error)}`,
+        { cause: error },
+      );
 
 /** Extracts one program by its base name, so that no path in the archive is trusted. */
 async function unpack(archive: string, tool: ToolName, target: string): Promise<void> {

@@ -26,6 +26,11 @@ const entry = z.strictObject({
     .string()
     .regex(/^[0-9a-fA-F]{64}$/, 'must be 64 hexadecimal digits')
     .transform((text) => text.toLowerCase()),
+  /** Where `models fetch` gets the file. */
+  url: z
+    .url({ protocol: /^https?$/, error: 'must be an http or https address' })
+    .max(2048)
+    .optional(),
   /** Licence under which the owner uses the weights, for readers of the manifest and of the check's output. */
   licence: z.string().trim().min(1, 'must say under which licence the weights are used').max(500),
   /** Whether the licence forbids commercial use; without it the words of `licence` decide. */

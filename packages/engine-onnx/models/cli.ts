@@ -5,6 +5,7 @@ import { ManifestError } from '../manifest.ts';
 import { unacceptedLicence } from '../model-dir.ts';
 import { checkDirectory } from './check.ts';
 import { acceptLicences, addModel, listModels, ModelsError, removeModels } from './commands.ts';
+import { FetchError, fetchModels } from './fetch.ts';
 
 const USAGE = `usage: npm run --silent models -- COMMAND [--dir DIRECTORY]
 
@@ -18,6 +19,8 @@ const USAGE = `usage: npm run --silent models -- COMMAND [--dir DIRECTORY]
   list                   the models of the manifest
   check [PROVIDERS]      what fits, what is offered, what is missing; with providers such as cuda,cpu
                          each model is also loaded and run once
+  fetch SET…             brings the models of sets, manifests whose entries have a url, into the directory;
+                         SEMBLANCE_MODEL_AUTHORIZATION is sent as Authorization
   remove NAME…           takes models out of the manifest; with --delete-files their files too
 
   --dir                  the model directory; default: SEMBLANCE_MODEL_DIR`;
@@ -51,6 +54,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   accept: { options: ['by'], run: accept },
   list: { options: [], run: list },
   check: { options: [], run: check },
+  fetch: { options: [], run: fetchSets },
   remove: { options: ['delete-files'], run: remove },
 };
 
@@ -80,7 +84,9 @@ export async function runModels(words: readonly string[], out: Say, err: Say): P
       err(`${error.message}\n\n${USAGE}`);
       return 2;
     }
-    if (!(error instanceof ModelsError || error instanceof ManifestError)) throw error;
+    const told =
+      error instanceof ModelsError || error instanceof ManifestError || error instanceof FetchError;
+    if (!told) throw error;
     err(describeError(error));
     return 1;
   }
@@ -153,6 +159,21 @@ async function check(given: readonly string[], _: Values, directory: string, say
   const { text, fits } = await checkDirectory(directory, given[0]);
   say(text.trimEnd());
   return fits ? 0 : 1;
+}
+
+async function fetchSets(sets: readonly string[], _: Values, directory: string, say: Say): Promise<number> {
+  if (sets.length === 0) throw new UsageError('fetch: say at least one file with a model set');
+  const ending = new AbortController();
+  const end = (name: string): void => ending.abort(new FetchError(`ended by ${name}; run it again to go on`));
+  const signals = ['SIGINT', 'SIGTERM'] as const;
+  for (const name of signals) process.once(name, end);
+  try {
+    const authorization = process.env.SEMBLANCE_MODEL_AUTHORIZATION;
+    await fetchModels({ sets, directory, authorization, signal: ending.signal, say });
+    return 0;
+  } finally {
+    for (const name of signals) process.off(name, end);
+  }
 }
 
 async function remove(

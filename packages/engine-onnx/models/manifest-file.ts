@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { type Document, isMap, isSeq, parseDocument } from 'yaml';
 import {
   checkManifest,
@@ -15,7 +15,7 @@ export type NewEntry = Omit<ManifestEntry, 'options'> & { readonly options?: Man
 
 /**
  * The manifest of a model directory, to be changed. Comments and the order of a YAML manifest stay; JSON is a part of
- * YAML and is written as JSON again. `save` replaces the file in one step, so that a reader never sees a half.
+ * YAML and is written as JSON again.
  */
 export class ManifestFile {
   readonly #directory: string;
@@ -84,18 +84,23 @@ export class ManifestFile {
     const text = this.#name.endsWith('.json')
       ? `${JSON.stringify(this.#document.toJS(), undefined, 2)}\n`
       : this.#document.toString({ lineWidth: 0 });
-    const next = join(this.#directory, `.${this.#name}.${randomUUID()}`);
-    try {
-      await writeFile(next, text);
-      await rename(next, path);
-    } finally {
-      await rm(next, { force: true });
-    }
+    await replaceFile(path, text);
   }
 
   #models() {
     const models = this.#document.get('models');
     if (!isSeq(models)) throw new ManifestError([`${this.#name}: models is no list`]);
     return models;
+  }
+}
+
+/** Replaces a file in one step, so that a reader sees the old one or the new one. */
+export async function replaceFile(path: string, text: string): Promise<void> {
+  const next = join(dirname(path), `.${basename(path)}.${randomUUID()}`);
+  try {
+    await writeFile(next, text);
+    await rename(next, path);
+  } finally {
+    await rm(next, { force: true });
   }
 }
