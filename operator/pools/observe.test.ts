@@ -183,3 +183,35 @@ describe('the Pod of an agent', () => {
     });
   });
 });
+
+describe('an agent that fetches models', () => {
+  const init = (...states: object[]) => ({
+    initContainerStatuses: states.map((state, index) => ({ name: `models-${index + 1}`, state })),
+  });
+  const RUNNING = { running: { startedAt: at(10) } };
+  const DONE = { terminated: { exitCode: 0, finishedAt: at(900) } };
+
+  it('has its time to start from when they are there', () => {
+    agent = undefined;
+    later(2_000);
+    const fetching = observer.podOf(pod([onNode], init(DONE, RUNNING)));
+    expect(fetching).toMatchObject({ fetching: 2, unreadySince: undefined });
+    const done = observer.podOf(pod([onNode], init(DONE, DONE)));
+    expect(done).toMatchObject({ fetching: undefined, unreadySince: Date.parse(at(900)) });
+  });
+
+  it('that cannot get them says why', () => {
+    agent = undefined;
+    const waiting = { waiting: { reason: 'CrashLoopBackOff', message: 'back-off 10s restarting' } };
+    const status = { name: 'models-1', state: waiting };
+    const lastState = { terminated: { exitCode: 1, message: 'fetching\nxseg_1 (1 of 1): answers 404\n' } };
+    expect(
+      observer.podOf(pod([onNode], { initContainerStatuses: [{ ...status, lastState }] })),
+    ).toMatchObject({
+      obstacle: {
+        reason: 'CrashLoopBackOff',
+        message: 'container models-1: back-off 10s restarting; it ended with: xseg_1 (1 of 1): answers 404',
+      },
+    });
+  });
+});

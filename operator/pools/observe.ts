@@ -4,6 +4,7 @@ import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
 import type { Fleet } from '../agents/fleet.ts';
 import type { LiveTerm } from '../livesession/live-term.ts';
 import type { Scheduler } from '../scheduling/scheduler.ts';
+import { fetchedAt, fetchedSet } from './model-sets.ts';
 import {
   DELETE_FIRST,
   endOf,
@@ -113,10 +114,12 @@ export function createObserver(options: ObserverOptions): Observer {
       const agent = agentOf(resource, name, isPodReady(pod), now);
       if (agent?.ready) served.add(uid);
       const at = scheduledAt(pod);
-      const since = Math.max(at ?? 0, lostAt(pod, resource));
+      const since = Math.max(at ?? 0, lostAt(pod, resource), fetchedAt(pod));
+      const fetching = fetchedSet(pod);
       // The agent lives and may be at work. This operator cannot reach it, which is no reason to end it.
       const unreached = agent !== undefined && isPodReady(pod) ? unreachable(resource) : undefined;
-      const failing = !agent?.ready && !agent?.outOfService && !agent?.drained && !unreached;
+      const failing =
+        !agent?.ready && !agent?.outOfService && !agent?.drained && !unreached && fetching === undefined;
       return {
         name,
         uid,
@@ -130,6 +133,7 @@ export function createObserver(options: ObserverOptions): Observer {
           obstacleOf(pod) ??
           unknown(pod, resource, now) ??
           (now - since > REACHED_WITHIN_MS ? unreached : undefined),
+        fetching,
         deleteFirst: annotations?.[DELETE_FIRST] === 'true',
         served: served.has(uid),
         agent,

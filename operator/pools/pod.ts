@@ -7,12 +7,22 @@ export const REVISION_LABEL = 'semblance.dev/revision';
 /** Annotation: `true` lets the Pod go before others when one must go. */
 export const DELETE_FIRST = 'semblance.dev/delete-first';
 
-interface ContainerStatus {
+export interface ContainerStatus {
   readonly name: string;
   readonly state?: {
     readonly waiting?: { readonly reason?: string; readonly message?: string };
-    readonly terminated?: { readonly reason?: string; readonly message?: string; readonly exitCode?: number };
+    readonly running?: object;
+    readonly terminated?: Terminated;
   };
+  /** How it ended before it was started again. */
+  readonly lastState?: { readonly terminated?: Terminated };
+}
+
+interface Terminated {
+  readonly reason?: string;
+  readonly message?: string;
+  readonly exitCode?: number;
+  readonly finishedAt?: string;
 }
 
 /** The fields of a Pod that the operator reads. */
@@ -92,10 +102,12 @@ export function obstacleOf(pod: Pod): Fault | undefined {
     return { reason: reasonOf(reason), message };
   }
   const { initContainerStatuses = [], containerStatuses = [] } = pod.status ?? {};
-  for (const { name, state } of [...initContainerStatuses, ...containerStatuses]) {
+  for (const { name, state, lastState } of [...initContainerStatuses, ...containerStatuses]) {
     const { reason, message } = state?.waiting ?? {};
     if (!reason || ORDINARY.has(reason)) continue;
-    return { reason: reasonOf(reason), message: `container ${name}: ${message ?? reason}` };
+    const before = lastState?.terminated?.message?.trim().split('\n').at(-1);
+    const last = before ? `; it ended with: ${before}` : '';
+    return { reason: reasonOf(reason), message: `container ${name}: ${message ?? reason}${last}` };
   }
   return undefined;
 }

@@ -36,6 +36,22 @@ const scaled = (bounds: object = {}) => ({
 });
 
 describe('a pool of fixed size', () => {
+  it('fetches its model sets before its agents start', async () => {
+    kubelet.fateOf = () => 'pending';
+    await harness.operator();
+    await tools.create('gpu', { replicas: 1, modelSets: ['faces'] });
+    const pool = await tools.until('gpu', (_, pods) => pods.length === 1);
+    const [pod] = await tools.pods(pool);
+    // The API has taken the Pod as the operator made it.
+    expect(pod?.spec).toMatchObject({
+      initContainers: [{ name: 'models-1', volumeMounts: expect.any(Array) }],
+      volumes: expect.arrayContaining([
+        expect.objectContaining({ configMap: expect.objectContaining({ name: 'faces' }) }),
+      ]),
+    });
+    await expect(tools.patch('gpu', { modelSets: ['No Name'] })).rejects.toThrow(/modelSets/);
+  });
+
   it('has its Pods, owned, labelled and told who they are; replaces and removes them; and then writes nothing', async () => {
     await harness.operator();
     const made = await tools.create('gpu', { replicas: 3 });

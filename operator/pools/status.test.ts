@@ -1,4 +1,12 @@
-import { auto, jobs, replicas, snapshotWith } from '@semblance/testkit/operator/pool-snapshots';
+import {
+  auto,
+  jobs,
+  podOf,
+  poolOf,
+  replicas,
+  snapshotWith,
+  starting,
+} from '@semblance/testkit/operator/pool-snapshots';
 import { expect, test } from 'vitest';
 import { reconcile } from './reconcile.ts';
 import { statusOf } from './status.ts';
@@ -21,5 +29,16 @@ test('a pool without agents says why it has none, and what would start one', () 
     status: 'True',
     reason: 'ScaledToZero',
     message: 'No agent is wanted: spec.replicas is 0.',
+  });
+});
+
+test('a pool whose agents fetch models says which set they are at', () => {
+  const pool = poolOf({ replicas: 3, modelSets: ['faces', 'voices'] });
+  const pods = [podOf('a'), starting('b', { fetching: 2 }), starting('c', { fetching: 1 })];
+  expect(readyOf({ pool, pods })).toMatchObject({
+    status: 'False',
+    reason: 'FetchingModels',
+    message:
+      '1 of 3 agents take work; b, c are fetching models; the slowest is at the model set faces (1 of 2).',
   });
 });

@@ -1,6 +1,7 @@
 import type { AgentPool, AgentPoolStatus } from '@semblance/crds/gen/agentpools';
 import { type Condition, withCondition } from '../conditions.ts';
 import { blockedBy } from './blocked.ts';
+import { nameOfSet } from './model-sets.ts';
 import { POOL_LABEL } from './pod.ts';
 import { isLive, settingsOf } from './scaling.ts';
 import { isDraining, isReady, type Plan, type PoolPod, type PoolSnapshot, workOn } from './types.ts';
@@ -96,6 +97,14 @@ function readiness(snapshot: PoolSnapshot, { desired, kept }: Plan): Told {
   const waiting = kept.find((pod) => !isReady(pod) && pod.obstacle);
   if (waiting?.obstacle)
     return say('False', waiting.obstacle.reason, `${so}; ${waiting.name}: ${waiting.obstacle.message}`);
+  const fetching = kept.filter((pod) => pod.fetching !== undefined);
+  const least = Math.min(...fetching.map((pod) => pod.fetching ?? 0));
+  if (fetching.length > 0)
+    return say(
+      'False',
+      'FetchingModels',
+      `${so}; ${names(fetching)} fetching models; the slowest is at ${nameOfSet(pool, least)}.`,
+    );
   const out = kept.filter(({ agent }) => agent?.outOfService);
   if (out.length > 0)
     return say('False', 'AgentsOutOfService', `${so}; ${names(out)} drained, on a cordoned node, or ending.`);

@@ -1,18 +1,14 @@
 import { createHash } from 'node:crypto';
 import type { AgentPool } from '@semblance/crds/gen/agentpools';
+import { type AgentContainer, type ModelParts, withModelSets } from './model-sets.ts';
 import { POOL_LABEL, type Pod, REVISION_LABEL } from './pod.ts';
 
-interface EnvVar {
-  readonly name: string;
-  readonly value?: string;
-  readonly valueFrom?: unknown;
-}
-interface Container {
-  readonly name: string;
-  readonly env?: readonly EnvVar[];
-}
+type Container = AgentContainer;
+type EnvVar = NonNullable<Container['env']>[number];
 interface PodSpec {
   readonly containers: readonly Container[];
+  readonly initContainers?: readonly object[];
+  readonly volumes?: readonly { readonly name: string }[];
   readonly terminationGracePeriodSeconds?: number;
 }
 
@@ -21,9 +17,10 @@ const END_SECONDS = 20;
 /** Grace period of a Pod that names none, in seconds. */
 const DEFAULT_GRACE_SECONDS = 30;
 
-/** Returns a hash of the template, whatever the order of its fields. */
-export function revisionOf({ spec }: AgentPool): string {
-  return createHash('sha256').update(canonical(spec.template)).digest('hex').slice(0, 10);
+/** Returns a hash of the template and of the names of the model sets, whatever the order of its fields. */
+export function revisionOf({ spec: { template, modelSets = [] } }: AgentPool): string {
+  const whole = modelSets.length > 0 ? { template, modelSets } : template;
+  return createHash('sha256').update(canonical(whole)).digest('hex').slice(0, 10);
 }
 
 function canonical(value: unknown): string {
@@ -70,14 +67,27 @@ export function podOf(pool: AgentPool, name: string): Omit<Pod, 'apiVersion' | '
         },
       ],
     },
-    spec: {
-      ...spec,
-      containers: podSpec.containers.map((container, index, all) =>
-        isAgent(container.name, index, all)
-          ? { ...container, env: withIdentity(container.env ?? [], podSpec) }
-          : container,
-      ),
-    },
+    spec: { ...spec, ...partsOf(podSpec, pool.spec.modelSets ?? []) },
+  };
+}
+
+/** Returns the parts of the Pod's spec in which it differs from the template. */
+function partsOf(spec: PodSpec, sets: readonly string[]): Partial<PodSpec> {
+  const models = new Map<Container, ModelParts>();
+  const containers = spec.containers.map((container, index, all) => {
+    if (!isAgent(container.name, index, all)) return container;
+    const agent = { ...container, env: withIdentity(container.env ?? [], spec) };
+    if (sets.length === 0) return agent;
+    const parts = withModelSets(sets, agent, spec.volumes ?? []);
+    models.set(container, parts);
+    return parts.agent;
+  });
+  const [parts] = models.values();
+  if (!parts) return { containers };
+  return {
+    containers,
+    initContainers: [...(spec.initContainers ?? []), ...parts.initContainers],
+    volumes: [...(spec.volumes ?? []), ...(parts.volumes as readonly { name: string }[])],
   };
 }
 

@@ -33,10 +33,12 @@ export interface PoolPod {
   readonly end: Fault | undefined;
   readonly scheduled: boolean;
   /**
-   * Since when it is on a node and not ready; undefined while it is ready, waits for a node, or is out of service.
+   * Since when it is on a node and not ready; undefined while it is ready, waits for a node, fetches models, or is out of service.
    */
   readonly unreadySince: number | undefined;
   readonly obstacle: Fault | undefined;
+  /** Number of the model set that it fetches, from 1; its agent has not started. */
+  readonly fetching: number | undefined;
   readonly deleteFirst: boolean;
   /** It has been ready before, so its end does not prove that it cannot be started. */
   readonly served: boolean;

@@ -53,6 +53,7 @@ export function podOf(name: string, more: Partial<PoolPod> = {}): PoolPod {
     scheduled: true,
     unreadySince: undefined,
     obstacle: undefined,
+    fetching: undefined,
     deleteFirst: false,
     served: true,
     agent: agentOf(),

@@ -93,6 +93,10 @@ spec:
   {{- end }}
   strategy:
     {{- toYaml $pool.strategy | nindent 4 }}
+  {{- with $pool.models.sets }}
+  modelSets:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
   warmUpSeconds: {{ int $pool.warmUpSeconds }}
   drainSeconds: {{ int $pool.drainSeconds }}
   template:
@@ -167,7 +171,8 @@ spec:
         - name: models
           persistentVolumeClaim:
             claimName: {{ $pool.models.existingClaim }}
-            readOnly: true
+            # The sets are fetched into it; the agent mounts it read-only all the same.
+            readOnly: {{ not $pool.models.sets }}
         {{- end }}
         {{- if $pool.sidecars }}
         - name: sockets
