@@ -67,7 +67,7 @@ describe('content checks', () => {
       { ...subject, parameters: {}, files },
       { signal, logger: silentLogger() },
     );
-    await expect(checking).rejects.toThrow('the hash list came no further within 1 s');
+    await expect(checking).rejects.toThrow('the check hash-list came no further within 1 s');
     await checks.close();
   });
 });

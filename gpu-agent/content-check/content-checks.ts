@@ -6,6 +6,7 @@ import { type CheckSubject, type ContentCheck, ContentCheckError, type Verdict }
 import { grpcHook } from './grpc-hook.ts';
 import { hashList } from './hash-list/hash-list.ts';
 import { httpHook } from './http-hook.ts';
+import { nudity } from './nudity/nudity.ts';
 import type { CheckName, ContentCheckSettings } from './settings.ts';
 import { wordList } from './word-list.ts';
 
@@ -69,6 +70,8 @@ export async function createContentChecks({
         nice,
         logger,
       }),
+    nudity: () =>
+      nudity({ threshold: settings.nudityThreshold, timeoutMs: settings.timeoutMs, nice, logger }),
     'word-list': () => wordList(settings.wordList),
     http: () => httpHook({ ...settings, logger }),
     grpc: () => grpcHook({ ...settings, url: settings.grpcUrl, logger }),

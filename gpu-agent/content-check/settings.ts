@@ -2,7 +2,7 @@ import { isAbsolute } from 'node:path';
 import { ConfigError } from '@semblance/common/config';
 import { z } from 'zod';
 
-export const CHECK_NAMES = ['allow-all', 'hash-list', 'word-list', 'http', 'grpc'] as const;
+export const CHECK_NAMES = ['allow-all', 'hash-list', 'nudity', 'word-list', 'http', 'grpc'] as const;
 export type CheckName = (typeof CHECK_NAMES)[number];
 
 const absolutePath = z.string().refine(isAbsolute, 'must be an absolute path');
@@ -21,6 +21,8 @@ export const contentCheckShape = {
   SEMBLANCE_CONTENT_HASH_LIST: absolutePath.optional(),
   /** Most bits of 256 in which a copy may differ. */
   SEMBLANCE_CONTENT_HASH_DISTANCE: z.coerce.number().int().min(0).max(90).default(31),
+  /** Share from which the network's classes for sexual pictures refuse one. */
+  SEMBLANCE_CONTENT_NUDITY_THRESHOLD: z.coerce.number().gt(0).max(1).default(0.7),
   SEMBLANCE_CONTENT_WORD_LIST: absolutePath.optional(),
   SEMBLANCE_CONTENT_CHECK_URL: z.url({ protocol: /^https?$/ }).optional(),
   SEMBLANCE_CONTENT_CHECK_GRPC: z
@@ -56,6 +58,7 @@ export function contentCheckSettings(values: Values) {
     allowUnchecked: values.SEMBLANCE_CONTENT_CHECK_FAILED === 'allow',
     hashList: values.SEMBLANCE_CONTENT_HASH_LIST ?? '',
     hashDistance: values.SEMBLANCE_CONTENT_HASH_DISTANCE,
+    nudityThreshold: values.SEMBLANCE_CONTENT_NUDITY_THRESHOLD,
     wordList: values.SEMBLANCE_CONTENT_WORD_LIST ?? '',
     url: values.SEMBLANCE_CONTENT_CHECK_URL ?? '',
     grpcUrl: values.SEMBLANCE_CONTENT_CHECK_GRPC ?? '',

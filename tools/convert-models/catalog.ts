@@ -29,6 +29,11 @@ export const MODELS = {
   },
 } as const satisfies Partial<Record<NetworkName, Outputs>>;
 
+/** The network of `nsfwjs`: shares of its classes, in the order drawing, hentai, neutral, porn, sexy. */
+export const NSFWJS_OUTPUTS = {
+  Identity: { name: 'classes', dims: [1, 5] },
+} as const satisfies Outputs['outputs'];
+
 const POSE_OUTPUTS = {
   Identity: { name: 'points', dims: [1, 195] },
   Identity_1: { name: 'score', dims: [1, 1] },

@@ -1,8 +1,16 @@
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { NETWORKS, type NetworkName, SHIPPED } from '@semblance/vision/internal/models/networks';
-import { isTfliteModel, MODELS, TFLITE_MODELS, tfliteFile, weightsDirectory } from './catalog.ts';
+import {
+  isTfliteModel,
+  MODELS,
+  NSFWJS_OUTPUTS,
+  TFLITE_MODELS,
+  tfliteFile,
+  weightsDirectory,
+} from './catalog.ts';
 import { buildFaceFeatures } from './face-api.ts';
+import { readNsfwjs } from './nsfwjs.ts';
 import { readTfjsModel } from './tfjs-model.ts';
 import { convertTfjsToOnnx } from './tfjs-to-onnx.ts';
 import { readTfliteModel } from './tflite-model.ts';
@@ -26,6 +34,7 @@ async function converted(name: Exclude<NetworkName, typeof SHIPPED>): Promise<Ui
     const { outputs } = TFLITE_MODELS[name];
     return convertTfliteToOnnx(readTfliteModel(await readFile(tfliteFile(name))), { name, outputs });
   }
+  if (name === 'nudity') return convertTfjsToOnnx(readNsfwjs(), { name, outputs: NSFWJS_OUTPUTS });
   const source = weightsDirectory();
   const json = await readFile(join(source, `${name}.json`), 'utf8');
   const weights = await readFile(join(source, `${name}.bin`));

@@ -46,7 +46,12 @@ const document = z.object({
           name: z.string(),
           shape: z.array(z.number().int().nonnegative()),
           dtype: z.enum(['float32', 'int32']),
-          quantization: z.object({ dtype: z.enum(['float16']) }).optional(),
+          quantization: z
+            .union([
+              z.object({ dtype: z.literal('float16') }),
+              z.object({ dtype: z.literal('uint8'), min: z.number(), scale: z.number() }),
+            ])
+            .optional(),
         }),
       ),
     }),
@@ -55,7 +60,7 @@ const document = z.object({
 
 /**
  * Reads a TensorFlow.js graph model: the text of its `model.json` and the bytes of its only weight file.
- * Half-precision and integer weights become float32.
+ * Half-precision, quantised and integer weights become float32.
  * @throws Error when the document is invalid or the weight file has another length than the document declares
  */
 export function readTfjsModel(json: string, weightBytes: Uint8Array): TfjsModel {
@@ -66,12 +71,15 @@ export function readTfjsModel(json: string, weightBytes: Uint8Array): TfjsModel 
   let offset = 0;
   for (const weight of parsed.weightsManifest.flatMap((group) => group.weights)) {
     const count = weight.shape.reduce((product, dim) => product * dim, 1);
-    const size = count * (weight.quantization ? 2 : 4);
+    const { quantization } = weight;
+    const size = count * (quantization ? { float16: 2, uint8: 1 }[quantization.dtype] : 4);
     if (offset + size > bytes.byteLength) throw new Error(`weight file ends inside ${weight.name}`);
     const part = bytes.slice(offset, offset + size);
     offset += size;
     let data: Float32Array;
-    if (weight.quantization) data = Float32Array.from(new Float16Array(part));
+    if (quantization?.dtype === 'float16') data = Float32Array.from(new Float16Array(part));
+    else if (quantization)
+      data = Float32Array.from(new Uint8Array(part), (step) => step * quantization.scale + quantization.min);
     else if (weight.dtype === 'int32') data = Float32Array.from(new Int32Array(part));
     else data = new Float32Array(part);
     weights.set(weight.name, { dims: weight.shape, data });

@@ -62,6 +62,7 @@ class Converter {
         this.#convolution(node, false);
         break;
       case 'DepthwiseConv2dNative':
+      case 'FusedDepthwiseConv2dNative':
         this.#convolution(node, true);
         break;
       case '_FusedMatMul':
@@ -73,6 +74,9 @@ class Converter {
         break;
       case 'Mul':
         this.#elementwise('Mul', node);
+        break;
+      case 'Sub':
+        this.#elementwise('Sub', node);
         break;
       case 'Minimum':
         this.#elementwise('Min', node);
@@ -93,7 +97,13 @@ class Converter {
         this.#inheritLayout(node);
         break;
       case 'MaxPool':
-        this.#maxPool(node);
+        this.#pool('MaxPool', node);
+        break;
+      case 'AvgPool':
+        this.#pool('AveragePool', node);
+        break;
+      case 'Squeeze':
+        this.#squeeze(node);
         break;
       case 'Pad':
         this.#pad(node);
@@ -167,6 +177,8 @@ class Converter {
     this.#channelsFirst.add(result);
     if (activation === 'Prelu') this.#prelu(result, extra.shift() ?? '', node.name);
     else if (activation === 'Relu') this.#emit('Relu', [result], node.name);
+    else if (activation === 'Relu6')
+      this.#emit('Clip', [result, this.#scalar(0), this.#scalar(6)], node.name);
     else if (activation) throw new ModelConversionError(`${node.name}: fused ${activation} is not supported`);
     this.#channelsFirst.add(node.name);
     this.#channels.set(node.name, outChannels);
@@ -204,12 +216,18 @@ class Converter {
     this.#keepLayout(opType, node, inputs);
   }
 
-  #maxPool(node: TfjsNode): void {
-    this.#keepLayout('MaxPool', node, [input(node, 0)], {
+  #pool(opType: 'MaxPool' | 'AveragePool', node: TfjsNode): void {
+    this.#keepLayout(opType, node, [input(node, 0)], {
       kernel_shape: spatial(node, 'ksize'),
       strides: spatial(node, 'strides'),
       auto_pad: padding(node),
     });
+  }
+
+  #squeeze(node: TfjsNode): void {
+    const axes = node.attributes.squeeze_dims?.list?.i ?? [];
+    const shape = this.#int64(node.name, Float32Array.from(axes));
+    this.#emit('Squeeze', [this.#channelsLast(input(node, 0)), shape], node.name);
   }
 
   #reshape(node: TfjsNode): void {
@@ -321,6 +339,12 @@ class Converter {
     if (dims.slice(0, -1).some((dim) => dim !== 1))
       throw new ModelConversionError(`${name}: not one value a channel`);
     return data;
+  }
+
+  #scalar(value: number): string {
+    const name = `scalar_${value}`;
+    this.#initializers.set(name, { name, dims: [], data: Float32Array.of(value) });
+    return name;
   }
 
   #int64(owner: string, values: Float32Array): string {

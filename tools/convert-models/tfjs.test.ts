@@ -4,7 +4,8 @@ import { pathToFileURL } from 'node:url';
 import { openSession } from '@semblance/vision/models/session';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { MODELS, type TfjsModelName, weightsDirectory } from './catalog.ts';
+import { MODELS, NSFWJS_OUTPUTS, type TfjsModelName, weightsDirectory } from './catalog.ts';
+import { nsfwjsFiles } from './nsfwjs.ts';
 import { readTfjsModel, type TfjsNode, type TfjsWeight } from './tfjs-model.ts';
 import { convertTfjsToOnnx } from './tfjs-to-onnx.ts';
 
@@ -62,16 +63,33 @@ async function reference(
 ): Promise<Map<string, Float32Array>> {
   const json = JSON.parse(await readFile(join(weightsDirectory(), `${name}.json`), 'utf8'));
   const weights = await readFile(join(weightsDirectory(), `${name}.bin`));
+  return runTfjs(json, weights, MODELS[name].outputs, new Float32Array(data), shape);
+}
+
+interface GraphDocument {
+  readonly modelTopology: unknown;
+  readonly format: unknown;
+  readonly signature: unknown;
+  readonly weightsManifest: readonly { weights: unknown[] }[];
+}
+
+async function runTfjs(
+  json: GraphDocument,
+  weights: Buffer,
+  named: Readonly<Record<string, { readonly name: string }>>,
+  data: Float32Array,
+  shape: number[],
+): Promise<Map<string, Float32Array>> {
   const model = await tf.loadGraphModel({
     load: async () => ({
       modelTopology: json.modelTopology,
       format: json.format,
       signature: json.signature,
-      weightSpecs: json.weightsManifest.flatMap((group: { weights: unknown[] }) => group.weights),
+      weightSpecs: json.weightsManifest.flatMap((group) => group.weights),
       weightData: weights.buffer.slice(weights.byteOffset, weights.byteOffset + weights.byteLength),
     }),
   });
-  const outputs = Object.entries(MODELS[name].outputs) as [string, { name: string }][];
+  const outputs = Object.entries(named);
   const result = model.execute(
     tf.tensor(data, shape),
     outputs.map(([node]) => node),
@@ -133,6 +151,19 @@ async function runGraph(
 }
 
 describe('converted networks', () => {
+  it('nudity gives what TensorFlow.js gives', async () => {
+    const shape = [1, 224, 224, 3];
+    const data = testPicture(224 * 224 * 3, 224, 0, 1);
+    const { document, weights } = nsfwjsFiles();
+    const expected = await runTfjs(document as GraphDocument, weights, NSFWJS_OUTPUTS, data, shape);
+    const session = await openSession('nudity');
+    const { classes } = await session.run({ input_nhwc: new Tensor('float32', data, shape) });
+    const found = classes?.data as Float32Array;
+    expect(found).toHaveLength(5);
+    for (const [index, share] of found.entries())
+      expect(share).toBeCloseTo(expected.get('classes')?.[index] ?? Number.NaN, 4);
+  });
+
   it.each(Object.keys(MODELS) as TfjsModelName[])(
     '%s gives what TensorFlow.js gives',
     async (name) => {

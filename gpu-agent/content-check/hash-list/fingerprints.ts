@@ -2,13 +2,11 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import type { MediaKind } from '@semblance/engine-api/capabilities';
 import { RenderError } from '@semblance/engine-api/engine';
-import { createMedia, findMediaTools, type OpenMedia } from '@semblance/media/media';
+import type { VideoFrame } from '@semblance/media/types';
 import sharp from 'sharp';
-import { ContentCheckError } from '../check.ts';
+import { createSampledFrames, type OnStep } from '../looker/sampled-frames.ts';
 import { PDQ_SIDE, type PdqHash, pdqHashes } from './pdq.ts';
 
-/** Least interval between two examined frames of a video, in microseconds. */
-const EVERY_US = 1_000_000;
 /** Largest picture that is opened, in pixels. An input larger than engines accept is refused earlier. */
 const MAX_PIXELS = 200_000_000;
 
@@ -28,19 +26,8 @@ export interface Fingerprints {
   close(): Promise<void>;
 }
 
-/** Called often: for each hashed piece of a file, and for each frame. */
-export type OnStep = () => void;
-
 export function createFingerprints(): Fingerprints {
-  let media: Promise<OpenMedia> | undefined;
-  /** Opens the media tools for the first video, and again after a failure. */
-  const opened = () => {
-    media ??= openMedia().catch((error: unknown) => {
-      media = undefined;
-      throw error;
-    });
-    return media;
-  };
+  const frames = createSampledFrames();
   return {
     async sha256(path, signal, onStep) {
       signal.throwIfAborted();
@@ -53,18 +40,11 @@ export function createFingerprints(): Fingerprints {
     },
     async *perceptual(path, kind, signal, onStep) {
       if (kind === 'image') yield await ofPicture(path);
-      if (kind === 'video') yield* ofVideo(await opened(), path, signal, onStep);
+      if (kind !== 'video') return;
+      for await (const { frame } of frames.of(path, PDQ_SIDE, signal, onStep)) yield ofFrame(frame);
     },
-    async close() {
-      await (await media?.catch(() => undefined))?.close();
-    },
+    close: () => frames.close(),
   };
-}
-
-async function openMedia(): Promise<OpenMedia> {
-  const tools = await findMediaTools();
-  if (!tools.available) throw new ContentCheckError(`video cannot be looked at: ${tools.reason}`);
-  return createMedia({ tools, threads: 1 });
 }
 
 async function ofPicture(path: string): Promise<Fingerprint> {
@@ -89,24 +69,7 @@ async function ofPicture(path: string): Promise<Fingerprint> {
   }
 }
 
-async function* ofVideo(
-  media: OpenMedia,
-  path: string,
-  signal: AbortSignal,
-  onStep?: OnStep,
-): AsyncGenerator<Fingerprint> {
-  const info = await media.probe(path, 'video', signal);
-  const { width, height } = info.video;
-  const scale = Math.min(1, PDQ_SIDE / Math.max(width, height));
-  const even = (length: number) => Math.max(2, 2 * Math.round((length * scale) / 2));
-  const size = { width: even(width), height: even(height) };
-  let next = 0;
-  for await (const frame of media.decodeVideo(path, info, { signal, size })) {
-    onStep?.();
-    if (frame.ptsUs < next) continue;
-    next = frame.ptsUs + EVERY_US;
-    // The range of the luma does not matter, because the bits are relative to the picture's own median.
-    const luma = Float32Array.from(frame.data.subarray(0, frame.width * frame.height));
-    yield pdqHashes(luma, frame.width, frame.height);
-  }
+function ofFrame({ data, width, height }: VideoFrame): Fingerprint {
+  // The range of the luma does not matter, because the bits are relative to the picture's own median.
+  return pdqHashes(Float32Array.from(data.subarray(0, width * height)), width, height);
 }

@@ -144,7 +144,7 @@ describe('a hash list', () => {
     await expect(looking).rejects.toBe(reason);
     const impatient = hashList({ list, distance: 31, logger: silentLogger(), timeoutMs: 1 });
     await expect(impatient.check(subject(OTHERS), idle)).rejects.toThrow(
-      'the hash list came no further within',
+      'the check hash-list came no further within',
     );
     await impatient.close();
     expect(await check.check(subject([FORBIDDEN]), idle)).toEqual(REJECTED);

@@ -1,69 +1,22 @@
-import { describeError } from '@semblance/common/errors';
-import { RenderError } from '@semblance/engine-api/engine';
-import { ALLOWED, type CheckSubject, type ContentCheck, ContentCheckError } from '../check.ts';
+import type { ContentCheck } from '../check.ts';
 import { listFile } from '../list-file.ts';
+import type { LookerProcessOptions } from '../looker/looker-process.ts';
+import { lookingCheck } from '../looker/looking-check.ts';
 import { parseEntry } from './entries.ts';
-import {
-  LookerEndedError,
-  type LookerProcess,
-  type LookerProcessOptions,
-  startLooker,
-} from './looker-process.ts';
-import type { LookerAnswer } from './protocol.ts';
+import type { HashLookerOptions } from './hash-looker.ts';
+
+export type HashListOptions = HashLookerOptions & Pick<LookerProcessOptions, 'logger' | 'timeoutMs' | 'nice'>;
 
 /** Rejects pictures, and videos with frames, that are on a list of hashes, and copies of them. */
-export function hashList(options: LookerProcessOptions): ContentCheck {
-  const { list, distance, logger } = options;
-  const processes = new Set<LookerProcess>();
-  let shared: LookerProcess | undefined;
-  let closed = false;
-
-  function start(): LookerProcess {
-    const started = startLooker(options);
-    processes.add(started);
-    void started.ended.then(() => processes.delete(started));
-    return started;
-  }
-
-  async function look(subject: CheckSubject, signal: AbortSignal): Promise<LookerAnswer> {
-    if (!shared?.alive) shared = start();
-    try {
-      return await shared.look(subject, signal);
-    } catch (error) {
-      if (!(error instanceof LookerEndedError) || closed) throw error;
-      logger.warn({ job: subject.jobName, reason: describeError(error) }, 'reading the hash lists again');
-    }
-    // The shared process ended, so this look gets its own: a file that crashes a decoder then affects no other
-    // look.
-    const own = start();
-    try {
-      return await own.look(subject, signal);
-    } finally {
-      void own.close();
-    }
-  }
-
-  return {
+export function hashList({ list, distance, ...process }: HashListOptions): ContentCheck {
+  return lookingCheck({
+    ...process,
     name: 'hash-list',
     about: `pictures and a frame of each second of video, against hashes of a list (PDQ within ${distance} bits, SHA-256)`,
+    main: new URL('./looker-main.ts', import.meta.url),
+    options: { list, distance },
     async assertUsable() {
       await listFile(list, parseEntry)();
-      // The process starts here, because a live session has no time for that.
-      shared = start();
     },
-    async check(subject, signal) {
-      // A live session may bring only text.
-      if (subject.files.length === 0) return ALLOWED;
-      const { found, refused, failed } = await look(subject, signal);
-      if (refused) throw new RenderError(refused.code, refused.message);
-      if (failed !== undefined) throw new ContentCheckError(failed);
-      if (found === undefined) return ALLOWED;
-      const subjectName = subject.phase === 'output' ? 'The result' : `The input ${found}`;
-      return { allowed: false, reason: `${subjectName} is not allowed here.` };
-    },
-    async close() {
-      closed = true;
-      await Promise.all([...processes].map((each) => each.close()));
-    },
-  };
+  });
 }

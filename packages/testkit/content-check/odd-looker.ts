@@ -3,7 +3,7 @@
  * the hash list's process and starts at once.
  */
 import { getPriority } from 'node:os';
-import type { FromLooker, ToLooker } from '@semblance/gpu-agent/content-check/hash-list/protocol';
+import type { FromLooker, ToLooker } from '@semblance/gpu-agent/content-check/looker/protocol';
 
 let asked = 0;
 const say = (message: FromLooker) =>

@@ -24,7 +24,10 @@ export const NETWORKS = [
    * crop shows a person; logits of its mask and of one heat map per point.
    */
   'pose_full',
-  /** Like `pose_full`, but faster and less exact. */
+  /**
+   * Nudity: 224² RGB in [0, 1] → shares of the classes drawing, hentai, neutral, porn and sexy.
+   */
+  'nudity',
 ] as const;
 
 export type NetworkName = (typeof NETWORKS)[number];

@@ -1,7 +1,7 @@
 import { silentLogger } from '@semblance/common/logging';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { ContentCheck } from '../check.ts';
-import { hashList } from './hash-list.ts';
+import { lookingCheck } from './looking-check.ts';
 
 const idle = new AbortController().signal;
 let check: ContentCheck | undefined;
@@ -10,9 +10,10 @@ afterEach(async () => check?.close());
 /** Returns a function that looks at files in processes that do what the roles of the files say. */
 function looks(timeoutMs: number, nice?: number) {
   const main = new URL('../../../packages/testkit/content-check/odd-looker.ts', import.meta.url);
-  const checking = hashList({
-    list: '',
-    distance: 31,
+  const checking = lookingCheck({
+    name: 'hash-list',
+    about: '',
+    options: {},
     logger: silentLogger(),
     timeoutMs,
     main,
@@ -30,14 +31,14 @@ const ALLOWED = { status: 'fulfilled', value: { allowed: true } };
 /** Longer than any standstill of the machine, and than it takes to start a process, in ms. */
 const STUCK_MS = 10_000;
 
-describe('the process of the hash list', () => {
+describe('the process of a check that opens files', () => {
   it('that a file brings down takes no other look with it', async () => {
     const look = looks(30_000);
     const fatal = look('fatal');
     const [ended, ...others] = await Promise.allSettled([fatal, look('long'), look('long'), look('long')]);
     expect(ended).toMatchObject({
       status: 'rejected',
-      reason: { name: 'ContentCheckError', message: 'the process of the hash list ended (SIGSEGV)' },
+      reason: { name: 'ContentCheckError', message: 'the process of the check hash-list ended (SIGSEGV)' },
     });
     expect(others).toEqual([ALLOWED, ALLOWED, ALLOWED]);
     expect(await look('short')).toEqual({ allowed: true });
@@ -49,7 +50,7 @@ describe('the process of the hash list', () => {
     const [ended, long] = await Promise.allSettled([endless, look('long')]);
     expect(ended).toMatchObject({
       status: 'rejected',
-      reason: { name: 'ContentCheckError', message: 'the hash list came no further within 10 s' },
+      reason: { name: 'ContentCheckError', message: 'the check hash-list came no further within 10 s' },
     });
     expect(long).toEqual(ALLOWED);
   });
@@ -73,7 +74,7 @@ describe('the process of the hash list', () => {
   it('is not started again at the end of the agent', async () => {
     const look = looks(30_000);
     const endless = look('endless');
-    const ended = expect(endless).rejects.toThrow('the process of the hash list ended');
+    const ended = expect(endless).rejects.toThrow('the process of the check hash-list ended');
     await check?.close();
     await ended;
   });

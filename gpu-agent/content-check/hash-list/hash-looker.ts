@@ -1,24 +1,17 @@
 import { openPicture } from '@semblance/vision/image/picture-file';
-import type { CheckedFile } from '../check.ts';
 import { listFile } from '../list-file.ts';
+import type { Looker } from '../looker/looker.ts';
 import { matches, parseEntry } from './entries.ts';
 import { createFingerprints } from './fingerprints.ts';
-import type { Looked } from './protocol.ts';
 
-export interface LookerOptions {
+export interface HashLookerOptions {
   readonly list: string;
   /** Most bits in which a PDQ hash may differ from one of the list. */
   readonly distance: number;
 }
 
-/** The work of the hash list process: finds the first file that is on the list. */
-export interface Looker {
-  /** @param onStep called often while files are examined */
-  find(looked: Looked, signal: AbortSignal, onStep: () => void): Promise<CheckedFile | undefined>;
-  close(): Promise<void>;
-}
-
-export function createLooker({ list, distance }: LookerOptions): Looker {
+/** Creates the work of the hash list's process, which finds the first file that is on the list. */
+export function createHashLooker({ list, distance }: HashLookerOptions): Looker {
   const entries = listFile(list, parseEntry);
   const fingerprints = createFingerprints();
   return {

@@ -2,20 +2,23 @@ import { fork } from 'node:child_process';
 import type { Logger } from '@semblance/common/logging';
 import { lowerPriority } from '@semblance/common/process/lower-priority';
 import { ContentCheckError } from '../check.ts';
-import type { LookerOptions } from './looker.ts';
 import type { FromLooker, Looked, LookerAnswer, ToLooker } from './protocol.ts';
 
 /** Environment variables of the agent that the process gets. Credentials are not among them. */
 const PASSED_ON = /^(PATH|HOME|LANG|LC_.*|TZ|TMPDIR|LD_LIBRARY_PATH)$/;
 
-export interface LookerProcessOptions extends LookerOptions {
+export interface LookerProcessOptions {
+  /** Name of the check, in messages. */
+  readonly name: string;
+  /** Module of the process, which calls `serveLooker`. */
+  readonly main: URL;
+  /** Options of its work. */
+  readonly options: object;
   readonly logger: Logger;
   /** Time without progress after which a look and its process are ended, in ms. */
   readonly timeoutMs: number;
   /** Nice value of the process and of its decoders. Default: that of the agent. */
-  readonly nice?: number;
-  /** Module of the process. Default: the real one. */
-  readonly main?: URL;
+  readonly nice?: number | undefined;
 }
 
 /** Process that looks at several files at once. */
@@ -41,14 +44,13 @@ interface Waiting {
   readonly failed: (reason: Error) => void;
 }
 
-export function startLooker(options: LookerProcessOptions): LookerProcess {
-  const { list, distance, logger, timeoutMs, nice } = options;
-  const main = options.main ?? new URL('./looker-main.ts', import.meta.url);
+export function startLooker(of: LookerProcessOptions): LookerProcess {
+  const { name, main, options, logger, timeoutMs, nice } = of;
   const waiting = new Map<number, Waiting>();
   const { promise: ended, resolve: onEnded } = Promise.withResolvers<void>();
   let alive = true;
   let lastId = 0;
-  const child = fork(main, [JSON.stringify({ list, distance })], {
+  const child = fork(main, [JSON.stringify(options)], {
     // The agent's own flags may belong to a test runner or a debugger.
     execArgv: [],
     env: Object.fromEntries(Object.entries(process.env).filter(([name]) => PASSED_ON.test(name))),
@@ -71,11 +73,11 @@ export function startLooker(options: LookerProcessOptions): LookerProcess {
     alive = false;
     child.kill('SIGKILL');
   };
-  child.once('exit', (code, signal) => end(`the process of the hash list ended (${signal ?? code})`));
+  child.once('exit', (code, signal) => end(`the process of the check ${name} ended (${signal ?? code})`));
   child.on('error', (error) => {
     kill();
     // A process that never started reports no exit.
-    if (child.pid === undefined) end(`the process of the hash list cannot be started: ${error.message}`);
+    if (child.pid === undefined) end(`the process of the check ${name} cannot be started: ${error.message}`);
   });
   const say = (message: ToLooker) => child.connected && child.send(message, () => {});
 
@@ -86,7 +88,7 @@ export function startLooker(options: LookerProcessOptions): LookerProcess {
     ended,
     async look({ phase, files }, signal) {
       signal.throwIfAborted();
-      if (!alive) throw new LookerEndedError('the process of the hash list has ended');
+      if (!alive) throw new LookerEndedError(`the process of the check ${name} has ended`);
       const id = ++lastId;
       return new Promise<LookerAnswer>((resolve, reject) => {
         const onAbort = () => {
@@ -97,7 +99,7 @@ export function startLooker(options: LookerProcessOptions): LookerProcess {
         // The timer runs on after an abort, because a stuck process would also block the next look.
         const timer = setTimeout(() => {
           over();
-          reject(new ContentCheckError(`the hash list came no further within ${timeoutMs / 1000} s`));
+          reject(new ContentCheckError(`the check ${name} came no further within ${timeoutMs / 1000} s`));
           kill();
         }, timeoutMs);
         const over = () => {
