@@ -14,6 +14,7 @@ const good = {
   formant_shift: 1.1,
   timbre: [{ hz: 200, db: 2 }],
   model: 'my-rvc',
+  transpose: -5,
 };
 
 let directory = '';
@@ -75,6 +76,7 @@ describe('voices', () => {
       formantShift: 1.1,
       timbre: [{ hz: 200, db: 2 }],
       model: 'my-rvc',
+      transpose: -5,
     });
   });
 
@@ -132,6 +134,8 @@ describe('voices', () => {
       },
       'e.json': good,
       'f.json': good,
+      'h.json': { ...good, id: 'h', model: undefined },
+      'i.json': { ...good, id: 'i', transpose: 25 },
     });
     await mkdir(join(path, 'g.json'));
     const faults = await faultsOf(path);
@@ -144,6 +148,8 @@ describe('voices', () => {
       'd.json: timbre.1.hz: must be above the one before',
       'f.json: id: test-voice is that of e.json too',
       'g.json: is not a file',
+      'h.json: transpose: needs a model: builtin has no use for it',
+      expect.stringMatching(/^i\.json: transpose: /),
     ]);
   });
 

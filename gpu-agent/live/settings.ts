@@ -1,6 +1,7 @@
 import { ConfigError } from '@semblance/common/config';
 import { characterDirectories, characterShape } from '@semblance/engine-builtin/live-swap/characters';
 import { HIGHEST_RATE, LOWEST_RATE } from '@semblance/voice/converter';
+import { CONTEXT_MS, CONTEXT_STEP_MS, LONGEST_CONTEXT_MS } from '@semblance/voice/rvc/rvc-converter';
 import type { z } from 'zod';
 import { whole } from '../whole-number.ts';
 
@@ -33,6 +34,10 @@ export const liveShape = {
   SEMBLANCE_LIVE_VOICE_RATE: whole(LOWEST_RATE, HIGHEST_RATE).default(48_000),
   /** Samples per message that clients are asked to send: at least 4 ms of sound, at most a second. */
   SEMBLANCE_LIVE_VOICE_CHUNK_FRAMES: whole(16, 48_000).default(960),
+  /** Length of the sound that the owner's models process for each block of a voice, in ms. */
+  SEMBLANCE_LIVE_VOICE_CONTEXT_MS: whole(CONTEXT_MS, LONGEST_CONTEXT_MS)
+    .refine((ms) => ms % CONTEXT_STEP_MS === 0, `must be a multiple of ${CONTEXT_STEP_MS}`)
+    .optional(),
 };
 
 export interface LiveSettings {
@@ -40,6 +45,7 @@ export interface LiveSettings {
   readonly videoSlots: number;
   readonly voiceRate: number;
   readonly voiceChunkFrames: number;
+  readonly voiceContextMs: number;
   /** Directories of the faces of Live Swap Pro. */
   readonly characterDirectories: readonly string[];
 }
@@ -64,6 +70,7 @@ export function liveSettings(
     videoSlots: config.SEMBLANCE_LIVE_VIDEO_SLOTS ?? videoSlotsOf(cores, memoryMib),
     voiceRate: rate,
     voiceChunkFrames: chunk,
+    voiceContextMs: config.SEMBLANCE_LIVE_VOICE_CONTEXT_MS ?? CONTEXT_MS,
     characterDirectories: characterDirectories(config),
   };
 }

@@ -37,6 +37,7 @@ export async function createLiveEngines(options: {
         slots: settings.voiceSlots,
         sampleRate: settings.voiceRate,
         chunkFrames: settings.voiceChunkFrames,
+        contextMs: settings.voiceContextMs,
         logger,
         ...(onnx ? { openModels: modelOpener(onnx, logger) } : {}),
         onChange,

@@ -4,9 +4,11 @@ import {
   GAINS,
   PASSED,
   tinyContentvec,
+  tinyContentvec500,
   tinyEcho,
   tinyRmvpe,
   tinyTone,
+  tinyWaveformRmvpe,
 } from '@semblance/testkit/engine-onnx/tiny-voices';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { openModelDir } from '../model-dir.ts';
@@ -41,6 +43,31 @@ describe('models of voices fit', () => {
     expect(found).toEqual([]);
   });
 
+  it('in the layout of RVC, beside one of w-okada, with his encoder and his RMVPE', async () => {
+    const found = await faults(
+      ...[tinyContentvec500('contentvec_256'), tinyContentvec500('contentvec_768'), tinyWaveformRmvpe()],
+      ...[tinyTone({ name: 'a', layout: 'rvc' }), tinyTone({ name: 'b', layout: 'rvc', width: 768 })],
+      tinyTone({ name: 'c' }),
+    );
+    expect(found).toEqual([]);
+  });
+
+  it('only with all that one of the layouts has', async () => {
+    const other = {
+      ...tinyContentvec(),
+      contract: 'rvc_v1',
+      name: 'my-voice',
+      options: { sample_rate: 32_000 },
+    };
+    const [first] = await faults(tinyContentvec(), other);
+    expect(first).toBe(
+      'my-voice (my-voice.onnx): input "feats" or "phone": expected float32 or float16 [1 or open, open, 256], found "source" float32 [1, samples]',
+    );
+    expect(await faults({ ...tinyContentvec(256), contract: 'contentvec_768' })).toEqual([
+      'contentvec_768 (contentvec_768.onnx): output "units": expected float32 or float16 [1 or open, open, 768], found float32 [1, frames, 256]',
+    ]);
+  });
+
   it('only with the encoder that they need, and only one of each', async () => {
     expect(await faults(tinyContentvec(256), tinyTone({ width: 768 }))).toEqual([
       'my-voice (my-voice.onnx): rvc_v2 needs a contentvec_768, and the manifest has none',
@@ -51,8 +78,8 @@ describe('models of voices fit', () => {
 
   it('only where the number of frames is open', async () => {
     expect(await faults(tinyContentvec(), tinyTone({ frames: 100 }))).toEqual([
-      'my-voice (my-voice.onnx): input "feats": expected float32 or float16 [1, open, 256], found float32 [1, 100, 256]',
-      expect.stringContaining('input "pitch": expected int64 [1, open], found int64 [1, 100]'),
+      'my-voice (my-voice.onnx): input "feats": expected float32 or float16 [1 or open, open, 256], found float32 [1, 100, 256]',
+      expect.stringContaining('input "pitch": expected int64 [1 or open, open], found int64 [1, 100]'),
       expect.stringContaining('input "pitchf": '),
     ]);
   });
@@ -70,7 +97,7 @@ describe('models of voices fit', () => {
   it('only when what comes out is as long as the rate says', async () => {
     const wrong = open(tinyContentvec(), tinyTone({ rate: 40_000, options: { sample_rate: 48_000 } }));
     await expect(wrong).rejects.toThrow(
-      'my-voice (my-voice.onnx): output "audio": expected float32 or float16 [1, 1, open] or [1, open] or [open], found [1, 1, 25600] when it ran',
+      'my-voice (my-voice.onnx): output "audio": expected float32 or float16 [1 or open, 1, open] or [1 or open, open] or [open], found [1, 1, 25600] when it ran',
     );
   });
 });
@@ -92,6 +119,20 @@ describe('models of voices compute what they compute', () => {
     const dims = rank === 3 ? [1, 1, sound.length] : [1, sound.length];
     const { feats } = await pool.run('contentvec_256', { sound: { data: sound, dims } });
     expect(feats?.dims).toEqual([1, 7, 256]);
+    close(feats?.data, wanted, 1e-6);
+  });
+
+  it.each([
+    ['contentvec_256', 256, 1],
+    ['contentvec_768', 768, 1 / 2],
+  ] as const)('the layer that %s is, of a file with several', async (contract, width, level) => {
+    const pool = await open(tinyContentvec500(contract), tinyTone({ width }));
+    const sound = noise(320 * 2 + 80, 3) as Float32Array<ArrayBuffer>;
+    const wanted = Array.from({ length: 2 * width }, (_, i) => {
+      const [frame, channel] = [Math.floor(i / width), i % width];
+      return channel < PASSED ? level * (sound[320 * frame + 2 * channel] as number) : 0;
+    });
+    const { feats } = await pool.run(contract, { sound: { data: sound, dims: [1, sound.length] } });
     close(feats?.data, wanted, 1e-6);
   });
 

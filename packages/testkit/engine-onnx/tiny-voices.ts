@@ -18,7 +18,30 @@ export function tinyContentvec(width: 256 | 768 = 256, rank: 2 | 3 = 2): GivenMo
   return { contract: `contentvec_${width}`, bytes: graph.build() };
 }
 
+/**
+ * Returns an encoder with the outputs of w-okada's file: `units9` as the tiny one of 256, `unit12` as the one of 768
+ * at half its level, and `unit12s` as the latter at a third.
+ */
+export function tinyContentvec500(contract: 'contentvec_256' | 'contentvec_768'): GivenModel {
+  const graph = new GraphBuilder();
+  const sound = graph.input('audio', [1, 'samples']);
+  const waves = graph.op('Unsqueeze', [sound, graph.integers([1])]);
+  for (const [output, width, level] of [
+    ['units9', 256, 1],
+    ['unit12', 768, 1 / 2],
+    ['unit12s', 768, 1 / 3],
+  ] as const) {
+    const weights = new Float32Array(width * 400);
+    for (let channel = 0; channel < PASSED; channel++) weights[channel * 400 + 2 * channel] = level;
+    const heard = graph.op('Conv', [waves, graph.weight(weights, [width, 1, 400])], { strides: [320] });
+    graph.output(graph.op('Transpose', [heard], { perm: [0, 2, 1] }), output, [1, 'frames', width]);
+  }
+  return { contract, bytes: graph.build() };
+}
+
 export interface TinyVoiceOptions {
+  /** Layout of the inputs; default: w-okada's. */
+  readonly layout?: 'w-okada' | 'rvc';
   readonly name?: string;
   readonly width?: 256 | 768;
   readonly rate?: 32_000 | 40_000 | 48_000;
@@ -65,18 +88,25 @@ export function tinyEcho(given: TinyVoiceOptions = {}): GivenModel {
 /** Gains of the speakers of the tone. */
 export const GAINS = [0.1, 0.4] as const;
 
+/** Names of the inputs that differ between the layouts. */
+const NAMES = {
+  'w-okada': { feats: 'feats', length: 'p_len', speaker: 'sid' },
+  rvc: { feats: 'phone', length: 'phone_lengths', speaker: 'ds' },
+} as const;
+
 /**
  * Returns a model of a tone at `pitchf` from phase 0 on, with the gain gain[sid] · pitch / 255 · p_len / T. It is
- * silent where `pitchf` is 0.
+ * silent where `pitchf` is 0. In the layout of RVC, 0.01 times the first row of `rnd` is added, each for its frame.
  */
 export function tinyTone(given: TinyVoiceOptions = {}): GivenModel {
-  const { width = 256, rate = 32_000, frames = 'frames' } = given;
+  const { width = 256, rate = 32_000, frames = 'frames', layout = 'w-okada' } = given;
+  const names = NAMES[layout];
   return voice(given, (graph) => {
-    const feats = graph.input('feats', [1, frames, width]);
-    const length = graph.input('p_len', [1], 'int64');
+    const feats = graph.input(names.feats, [1, frames, width]);
+    const length = graph.input(names.length, [1], 'int64');
     const pitch = graph.input('pitch', [1, frames], 'int64');
     const hz = graph.input('pitchf', [1, frames]);
-    const speaker = graph.input('sid', [1], 'int64');
+    const speaker = graph.input(names.speaker, [1], 'int64');
     const float = (from: string) => graph.op('Cast', [from], { to: 1 });
     const held = (values: string) =>
       graph.op('Reshape', [
@@ -98,7 +128,17 @@ export function tinyTone(given: TinyVoiceOptions = {}): GivenModel {
       graph.op('Mul', [whole, graph.weight([1 / 255], [])]),
     ]);
     const loud = graph.op('Mul', [held(float(pitch)), graph.op('Sign', [held(hz)])]);
-    return graph.op('Mul', [graph.op('Mul', [tone, loud]), gain]);
+    const sung = graph.op('Mul', [graph.op('Mul', [tone, loud]), gain]);
+    if (layout === 'w-okada') return sung;
+    const noise = graph.input('rnd', [1, 192, frames]);
+    const row = graph.op(
+      'Gather',
+      [noise, graph.tensor({ name: 'row', dims: [], data: BigInt64Array.of(0n) })],
+      {
+        axis: 1,
+      },
+    );
+    return graph.op('Add', [sung, graph.op('Mul', [held(row), graph.weight([0.01], [])])]);
   });
 }
 
@@ -116,5 +156,18 @@ export function tinyRmvpe(binOf: (band: number) => number, bands = 128): GivenMo
     'frames',
     360,
   ]);
+  return { contract: 'rmvpe', bytes: graph.build() };
+}
+
+/** Returns a model of RMVPE with sound as input: 1,000 Hz times each 160th sample that is above the threshold, else 0. */
+export function tinyWaveformRmvpe(): GivenModel {
+  const graph = new GraphBuilder();
+  const sound = graph.input('waveform', [1, 'samples']);
+  const threshold = graph.input('threshold', [1]);
+  const waves = graph.op('Unsqueeze', [sound, graph.integers([1])]);
+  const each = graph.op('Conv', [waves, graph.weight([1], [1, 1, 1])], { strides: [160] });
+  const loud = graph.op('Cast', [graph.op('Greater', [each, threshold])], { to: 1 });
+  const hz = graph.op('Mul', [graph.op('Mul', [each, loud]), graph.weight([1_000], [])]);
+  graph.output(graph.op('Squeeze', [hz, graph.integers([1])]), 'pitchf', [1, 'frames']);
   return { contract: 'rmvpe', bytes: graph.build() };
 }

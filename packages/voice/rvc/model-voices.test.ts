@@ -1,7 +1,14 @@
 import { loadVoices } from '@semblance/common/voices/load-voices';
 import type { Voice } from '@semblance/common/voices/voice';
 import { type GivenModel, ModelDirRig } from '@semblance/testkit/engine-onnx/model-dir-rig';
-import { tinyContentvec, tinyEcho, tinyRmvpe, tinyTone } from '@semblance/testkit/engine-onnx/tiny-voices';
+import {
+  tinyContentvec,
+  tinyContentvec500,
+  tinyEcho,
+  tinyRmvpe,
+  tinyTone,
+  tinyWaveformRmvpe,
+} from '@semblance/testkit/engine-onnx/tiny-voices';
 import { levelDb, median, pitchOf } from '@semblance/testkit/voice/analysis';
 import { joined, noise, VOWELS, vowel } from '@semblance/testkit/voice/sounds';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
@@ -184,6 +191,38 @@ describe('a voice with a pitch', () => {
     const models = await open(tinyContentvec(), tinyTone());
     const out = await convert(start(models, 'my-voice'), noise(1, 0.05));
     expect(levelDb(out)).toBeLessThan(-60);
+  });
+});
+
+describe('a voice in the layout of RVC', () => {
+  const sound = vowel({ hz: 118, formants: VOWELS.a, seconds: 1 });
+  const spoken = async (options: Record<string, unknown>, layout: 'rvc' | 'w-okada') => {
+    const encoder = tinyContentvec500('contentvec_768');
+    const models = await open(encoder, tinyTone({ layout, width: 768, options: { speaker: 1, ...options } }));
+    const converter = start(models, 'my-voice');
+    return [await convert(converter, sound), await convert(converter, sound)];
+  };
+
+  it('gives the same bytes for the same sound, and without noise those of the other layout', async () => {
+    const [once, again] = await spoken({}, 'rvc');
+    expect(again).toEqual(once);
+    const [plain] = await spoken({ noise: 0 }, 'rvc');
+    expect(plain).not.toEqual(once);
+    expect([plain]).toEqual((await spoken({}, 'w-okada')).slice(0, 1));
+  });
+
+  it('finds its pitch by a model that hears the sound itself', async () => {
+    const models = await open(tinyContentvec(), tinyTone({ layout: 'rvc' }), tinyWaveformRmvpe());
+    // A level sound above the threshold is a pitch of 400 Hz for this model.
+    const voice = { ...speaking('my-voice'), transpose: -12 };
+    const converter = new RvcConverter({
+      sampleRate: 16_000,
+      voice,
+      models: models.of('my-voice'),
+      run: (name, feeds) => models.run(name, feeds, NEVER),
+    });
+    const out = await convert(converter, new Int16Array(32_000).fill(0.4 * 32_768), 320);
+    expect(median(pitchOf(out.subarray(16_000), 16_000)) / 200).toBeCloseTo(1, 2);
   });
 });
 

@@ -17,3 +17,8 @@ export interface RvcModels {
 
 /** Runs the model of that name and returns its first output. The buffers of the inputs are transferred. */
 export type RunModel = (model: string, feeds: FloatTensors) => Promise<FloatTensor>;
+
+/** @throws Error when a model gave another number of values than the stream needs */
+export function assertLength(what: string, found: number, wanted: number): void {
+  if (found !== wanted) throw new Error(`a voice model gave ${found} values of ${what} instead of ${wanted}`);
+}

@@ -10,6 +10,7 @@ import {
 import { createVoiceConverter, type VoiceConverter } from '@semblance/voice/converter';
 import { engineFor } from '@semblance/voice/engine-for';
 import type { ModelVoices } from '@semblance/voice/rvc/model-voices';
+import { CONTEXT_MS } from '@semblance/voice/rvc/rvc-converter';
 import { type VoiceThreadStream, VoiceThreads, type VoiceThreadsOptions } from './voice-threads.ts';
 import { warmUpConversion } from './warm-up.ts';
 
@@ -25,6 +26,8 @@ export interface VoiceEngineOptions {
   readonly sampleRate: number;
   /** Samples that clients are asked to send in one message. */
   readonly chunkFrames: number;
+  /** Length of the sound that models process for each block, in ms; default: the shortest. */
+  readonly contextMs?: number;
   readonly logger: Logger;
   /**
    * Loads the owner's models that speak with voices; default: none. `onEnd` is called when the models can run no
@@ -109,7 +112,8 @@ export function createVoiceEngine(options: VoiceEngineOptions): VoiceEngine {
       if (!threads || !speaking)
         return { ...common, ...converting(createVoiceConverter({ sampleRate, voice }), mostSamples) };
       const needs = { mostSamples, onEnd: onFailed, run: models?.run };
-      const stream = await threads.open({ sampleRate, voice, models: speaking }, needs);
+      const conversion = { sampleRate, voice, models: speaking, contextMs: options.contextMs ?? CONTEXT_MS };
+      const stream = await threads.open(conversion, needs);
       if (signal.aborted) {
         stream.close();
         throw signal.reason;
