@@ -18,7 +18,7 @@ const timbrePoint = z.strictObject({
 });
 
 /** Fields that only models use. */
-const OF_MODELS = ['transpose'] as const;
+const OF_MODELS = ['transpose', 'index_rate', 'protect'] as const;
 
 const voiceFile = z
   .strictObject({
@@ -43,6 +43,10 @@ const voiceFile = z
       .optional(),
     /** With `model`: semitones by which it moves the pitch, instead of moving it into `pitch_hz`. */
     transpose: z.number().min(-24).max(24).optional(),
+    /** With `model`: share that its index has in the content that is spoken. */
+    index_rate: z.number().min(0).max(1).optional(),
+    /** With `model`: how much of that share sounds without a pitch take, such as consonants; 0.5: all of it. */
+    protect: z.number().min(0).max(0.5).optional(),
   })
   .superRefine(({ pitch_hz: { low, high }, timbre, ...voice }, context) => {
     const fault = (path: PropertyKey[], message: string) =>
@@ -58,8 +62,9 @@ const voiceFile = z
       if (voice[field] !== undefined && voice.model === undefined)
         fault([field], 'needs a model: builtin has no use for it');
   })
-  .transform(({ pitch_hz, formant_shift, ...rest }) => ({
+  .transform(({ pitch_hz, formant_shift, index_rate, ...rest }) => ({
     ...rest,
+    ...(index_rate === undefined ? {} : { indexRate: index_rate }),
     pitchHz: pitch_hz,
     formantShift: formant_shift,
   }));
@@ -70,8 +75,8 @@ export type Voice = Readonly<z.output<typeof voiceFile>>;
 /** A voice in the form of its file, as it is stored, sent and shown. {@link readVoice} reads it. */
 export type VoiceDefinition = Readonly<z.input<typeof voiceFile>>;
 
-export function voiceDefinition({ pitchHz, formantShift, ...rest }: Voice): VoiceDefinition {
-  const { id, name, description, timbre, model, transpose } = rest;
+export function voiceDefinition({ pitchHz, formantShift, indexRate, ...rest }: Voice): VoiceDefinition {
+  const { id, name, description, timbre, model, transpose, protect } = rest;
   return {
     id,
     name,
@@ -81,6 +86,8 @@ export function voiceDefinition({ pitchHz, formantShift, ...rest }: Voice): Voic
     timbre,
     ...(model === undefined ? {} : { model }),
     ...(transpose === undefined ? {} : { transpose }),
+    ...(indexRate === undefined ? {} : { index_rate: indexRate }),
+    ...(protect === undefined ? {} : { protect }),
   };
 }
 

@@ -15,6 +15,8 @@ const good = {
   timbre: [{ hz: 200, db: 2 }],
   model: 'my-rvc',
   transpose: -5,
+  index_rate: 0.6,
+  protect: 0.2,
 };
 
 let directory = '';
@@ -77,6 +79,8 @@ describe('voices', () => {
       timbre: [{ hz: 200, db: 2 }],
       model: 'my-rvc',
       transpose: -5,
+      indexRate: 0.6,
+      protect: 0.2,
     });
   });
 
@@ -135,7 +139,7 @@ describe('voices', () => {
       'e.json': good,
       'f.json': good,
       'h.json': { ...good, id: 'h', model: undefined },
-      'i.json': { ...good, id: 'i', transpose: 25 },
+      'i.json': { ...good, id: 'i', transpose: 25, index_rate: 1.1, protect: 0.6 },
     });
     await mkdir(join(path, 'g.json'));
     const faults = await faultsOf(path);
@@ -149,7 +153,11 @@ describe('voices', () => {
       'f.json: id: test-voice is that of e.json too',
       'g.json: is not a file',
       'h.json: transpose: needs a model: builtin has no use for it',
+      'h.json: index_rate: needs a model: builtin has no use for it',
+      'h.json: protect: needs a model: builtin has no use for it',
       expect.stringMatching(/^i\.json: transpose: /),
+      expect.stringMatching(/^i\.json: index_rate: /),
+      expect.stringMatching(/^i\.json: protect: /),
     ]);
   });
 

@@ -6,6 +6,8 @@ import { pipeline } from 'node:stream/promises';
 import { CONTRACTS } from './contracts/catalog.ts';
 import type { Contract, Stage } from './contracts/contract.ts';
 import { type BoundTensor, bindTensors } from './contracts/fit.ts';
+import { VOICE } from './contracts/rvc.ts';
+import { checkIvfFlat, FaissIndexError } from './faiss-index.ts';
 import { type ManifestEntry, ManifestError, readManifest } from './manifest.ts';
 import { OnnxFileError } from './onnx-fields.ts';
 import { type OnnxSummary, type OnnxTensorInfo, readOnnxSummary } from './onnx-file.ts';
@@ -26,6 +28,8 @@ export interface CheckedModel {
   /** The last initializer of the graph: the emap of an inswapper. */
   readonly lastInitializer: OnnxTensorInfo | undefined;
   readonly summary: OnnxSummary;
+  /** The features of a voice: the path of a faiss IndexIVFFlat without symbolic links, and its hash. */
+  readonly index: { readonly path: string; readonly sha256: string } | undefined;
 }
 
 export interface ModelDir {
@@ -81,11 +85,9 @@ async function checkModel(
       ({ path, message }) => `options.${path.map(String).join('.')}: ${message}`,
     );
   }
-  const located = await locate(root, entry.file);
+  const located = await locate(root, entry, signal);
   if ('fault' in located) return [located.fault];
   const { path } = located;
-  const hash = await sha256(path, signal);
-  if (hash !== entry.sha256) return [`sha256: expected ${entry.sha256}, found ${hash}`];
   let summary: OnnxSummary;
   try {
     summary = readOnnxSummary(path);
@@ -104,6 +106,8 @@ async function checkModel(
   faults.push(...fitted.faults);
   if (contract.traits.identity === 'emap') faults.push(...checkEmap(summary.lastInitializer));
   if (faults.length > 0) return faults;
+  const index = await checkIndex(root, entry, contract, fitted.inputs, signal);
+  if (index && 'fault' in index) return [`index: ${index.fault}`];
   return {
     name: entry.name,
     file: entry.file,
@@ -116,10 +120,40 @@ async function checkModel(
     batch: [...fitted.inputs, ...fitted.outputs].every(({ batch }) => batch),
     lastInitializer: summary.lastInitializer,
     summary,
+    index,
   };
 }
 
-async function locate(root: string, file: string): Promise<{ path: string } | { fault: string }> {
+/** Checks the index of a voice. @returns where it is; undefined without one */
+async function checkIndex(
+  root: string,
+  { index }: ManifestEntry,
+  { stage, name }: Contract,
+  inputs: readonly BoundTensor[],
+  signal: AbortSignal | undefined,
+): Promise<CheckedModel['index'] | { fault: string }> {
+  if (!index) return undefined;
+  if (stage !== VOICE) return { fault: `only a voice has one, and ${name} is none` };
+  const located = await locate(root, index, signal);
+  if ('fault' in located) return located;
+  const wanted = inputs.find(({ role }) => role === 'feats')?.dims.at(-1);
+  try {
+    const { width } = await checkIvfFlat(located.path);
+    if (width !== wanted)
+      return { fault: `${index.file} has features of ${width} numbers, and ${name} needs ${wanted}` };
+  } catch (error) {
+    if (error instanceof FaissIndexError) return { fault: `${index.file} ${error.message}` };
+    throw error;
+  }
+  return { path: located.path, sha256: index.sha256 };
+}
+
+/** Finds a file of the manifest, and compares its hash. */
+async function locate(
+  root: string,
+  { file, sha256: wanted }: { readonly file: string; readonly sha256: string },
+  signal: AbortSignal | undefined,
+): Promise<{ path: string } | { fault: string }> {
   let path: string;
   try {
     path = await realpath(join(root, file));
@@ -131,6 +165,8 @@ async function locate(root: string, file: string): Promise<{ path: string } | { 
   if (below.startsWith('..') || isAbsolute(below))
     return { fault: `is a link that leaves the model directory, to ${path}` };
   if (!(await stat(path)).isFile()) return { fault: 'is not a file' };
+  const hash = await sha256(path, signal);
+  if (hash !== wanted) return { fault: `sha256: expected ${wanted}, found ${hash}` };
   return { path };
 }
 

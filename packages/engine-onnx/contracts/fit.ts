@@ -38,7 +38,7 @@ export function bindTensors(
   const faults: string[] = [];
   const bind = (kind: 'input' | 'output', specs: readonly TensorSpec[], values: readonly OnnxValueInfo[]) =>
     specs.flatMap((spec, index) => {
-      const value = valueOf(spec, index, values);
+      const value = tensorOf(spec, index, values);
       if (!value) {
         if (spec.optional) return [];
         const which = spec.free ? `${kind} ${index + 1}` : `${kind} ${namesOf(spec).join(' or ')}`;
@@ -56,7 +56,7 @@ export function bindTensors(
   };
   const known = new Set(bound.inputs.map(({ name }) => name));
   for (const value of found.inputs) {
-    const named = inputs.some((spec, index) => valueOf(spec, index, found.inputs) === value);
+    const named = inputs.some((spec, index) => tensorOf(spec, index, found.inputs) === value);
     if (!named && !known.has(value.name)) {
       faults.push(`input "${value.name}": expected no such input, found ${describeValue(value)}`);
     }
@@ -65,7 +65,7 @@ export function bindTensors(
 }
 
 /** Returns the tensor of a model that a spec means. */
-function valueOf(
+function tensorOf(
   { free, name, aliases = [] }: TensorSpec,
   index: number,
   values: readonly OnnxValueInfo[],

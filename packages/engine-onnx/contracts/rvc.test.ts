@@ -1,3 +1,5 @@
+import { basename } from 'node:path';
+import { ivfFlatFile } from '@semblance/testkit/engine-onnx/faiss-file';
 import { type GivenModel, ModelDirRig } from '@semblance/testkit/engine-onnx/model-dir-rig';
 import { noise } from '@semblance/testkit/engine-onnx/tiny-models';
 import {
@@ -99,6 +101,55 @@ describe('models of voices fit', () => {
     await expect(wrong).rejects.toThrow(
       'my-voice (my-voice.onnx): output "audio": expected float32 or float16 [1 or open, 1, open] or [1 or open, open] or [open], found [1, 1, 25600] when it ran',
     );
+  });
+});
+
+describe('an index of a voice fits', () => {
+  const bytes = (width: number) => {
+    const vector = new Array<number>(width).fill(0.5);
+    return ivfFlatFile({ width, centroids: [vector], lists: [[vector]] });
+  };
+
+  it('when it is as wide as the content', async () => {
+    const [first, second] = [tinyTone({ name: 'a' }), tinyTone({ name: 'b', width: 768 })];
+    const { models, faults } = await openModelDir(
+      await rig.make([
+        ...[tinyContentvec(), tinyContentvec(768)],
+        { ...first, index: { bytes: bytes(256) } },
+        { ...second, index: { bytes: bytes(768), file: 'other.index' } },
+      ]),
+    );
+    expect(faults).toEqual([]);
+    const paths = models.map(({ index }) => index && basename(index.path));
+    expect(paths).toEqual([undefined, undefined, 'a.index', 'other.index']);
+  });
+
+  it.each([
+    [
+      'of another width',
+      tinyTone(),
+      { bytes: bytes(768) },
+      'my-voice.index has features of 768 numbers, and rvc_v1 needs 256',
+    ],
+    [
+      'of something else',
+      tinyContentvec(),
+      { bytes: bytes(256) },
+      'only a voice has one, and contentvec_256 is none',
+    ],
+    [
+      'with another hash',
+      tinyTone(),
+      { bytes: bytes(256), sha256: 'ab'.repeat(32) },
+      'sha256: expected abab',
+    ],
+    ['that is not there', tinyTone(), { sha256: 'ab'.repeat(32) }, 'there is no such file'],
+    ['that is cut off', tinyTone(), { bytes: bytes(256).subarray(0, 500) }, 'my-voice.index is cut off'],
+  ])('not %s', async (_what, model, index, fault) => {
+    const others = model.contract === 'rvc_v1' ? [tinyContentvec()] : [tinyTone()];
+    const found = await faults({ ...model, index }, ...others);
+    expect(found).toHaveLength(1);
+    expect(found[0]).toContain(`): index: ${fault}`);
   });
 });
 

@@ -1,5 +1,6 @@
 import { loadVoices } from '@semblance/common/voices/load-voices';
 import type { Voice } from '@semblance/common/voices/voice';
+import { ivfFlatFile } from '@semblance/testkit/engine-onnx/faiss-file';
 import { type GivenModel, ModelDirRig } from '@semblance/testkit/engine-onnx/model-dir-rig';
 import {
   tinyContentvec,
@@ -223,6 +224,37 @@ describe('a voice in the layout of RVC', () => {
     });
     const out = await convert(converter, new Int16Array(32_000).fill(0.4 * 32_768), 320);
     expect(median(pitchOf(out.subarray(16_000), 16_000)) / 200).toBeCloseTo(1, 2);
+  });
+});
+
+describe('a voice with an index', () => {
+  const sound = vowel({ hz: 118, formants: VOWELS.a, seconds: 0.6 });
+  const echoed = async (given: Partial<Voice>, index?: GivenModel['index']) => {
+    const models = await open(tinyContentvec(), { ...tinyEcho(), ...(index && { index }) });
+    const voice = { ...speaking('my-voice'), ...given };
+    const run = (name: string, feeds: Parameters<ModelVoices['run']>[1]) => models.run(name, feeds, NEVER);
+    return convert(new RvcConverter({ sampleRate: RATE, voice, models: models.of('my-voice'), run }), sound);
+  };
+
+  it('speaks what its index holds, as far as its rate says', async () => {
+    const silence = new Array<number>(256).fill(0);
+    const index = { bytes: ivfFlatFile({ width: 256, centroids: [silence], lists: [[silence]] }) };
+    const own = await echoed({});
+    expect(await echoed({ indexRate: 0 }, index)).toEqual(own);
+    // The only vector is silence: what it replaces is lost.
+    expect(levelDb(await echoed({ indexRate: 0.5 }, index)) - levelDb(own)).toBeCloseTo(
+      20 * Math.log10(0.5),
+      1,
+    );
+    expect(levelDb(await echoed({ indexRate: 1 }, index))).toBeLessThan(-80);
+  });
+
+  it('is not opened when the index has values that are none', async () => {
+    const faulty = new Array<number>(256).fill(Number.NaN);
+    const index = { bytes: ivfFlatFile({ width: 256, centroids: [faulty], lists: [[faulty]] }) };
+    await expect(echoed({}, index)).rejects.toThrow(
+      'the index of my-voice cannot be read: has values that are not finite numbers',
+    );
   });
 });
 

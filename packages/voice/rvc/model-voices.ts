@@ -1,9 +1,11 @@
+import { describeError } from '@semblance/common/errors';
 import { VOICE } from '@semblance/engine-onnx/contracts/rvc';
-import { ModelDirError, openModelDir } from '@semblance/engine-onnx/model-dir';
+import { readIvfFlat } from '@semblance/engine-onnx/faiss-index';
+import { type CheckedModel, ModelDirError, openModelDir } from '@semblance/engine-onnx/model-dir';
 import type { FloatTensor, FloatTensors, Provider } from '@semblance/engine-onnx/sessions/protocol';
 import { SessionPool } from '@semblance/engine-onnx/sessions/session-pool';
 import { type OpenModel, openModel } from '@semblance/engine-onnx/stages/models';
-import type { RvcModels, VoiceModel } from './rvc-models.ts';
+import type { RvcModels, VoiceIndex, VoiceModel } from './rvc-models.ts';
 
 export interface ModelVoicesOptions {
   /** Directory of the owner's models and their manifest. */
@@ -45,6 +47,12 @@ export async function openModelVoices(
   if (faults.length > 0) throw new ModelDirError(directory, faults);
   const models = all.filter(({ contract }) => contract.stage.startsWith('voice'));
   if (!models.some(({ contract }) => contract.stage === VOICE)) return undefined;
+  const indexes = new Map<string, VoiceIndex>();
+  for (const model of models) {
+    const index = await indexOf(model);
+    if (index) indexes.set(model.name, index);
+    signal.throwIfAborted();
+  }
   const { pool, runs, notes } = await SessionPool.open({ ...settings, models }, signal);
   for (const note of notes) say(note);
   for (const { model, provider } of runs) say(`model ${model} runs on ${provider}`);
@@ -57,7 +65,9 @@ export async function openModelVoices(
       .filter(({ model }) => model.contract.stage === VOICE)
       .map((voice): [string, RvcModels] => {
         const content = factsOf(contentFor(voice, open));
-        return [voice.model.name, { voice: factsOf(voice), content, pitch: tracker && factsOf(tracker) }];
+        const { name } = voice.model;
+        const pitch = tracker && factsOf(tracker);
+        return [name, { voice: factsOf(voice), content, pitch, index: indexes.get(name) }];
       }),
   );
   return {
@@ -75,6 +85,15 @@ export async function openModelVoices(
     },
     close: () => pool.close(),
   };
+}
+
+async function indexOf({ name, index }: CheckedModel): Promise<VoiceIndex | undefined> {
+  if (!index) return undefined;
+  try {
+    return { id: index.sha256, ...(await readIvfFlat(index.path)) };
+  } catch (error) {
+    throw new Error(`the index of ${name} cannot be read: ${describeError(error)}`, { cause: error });
+  }
 }
 
 function factsOf({ model: { name, inputs, options } }: OpenModel): VoiceModel {

@@ -109,6 +109,50 @@ describe('what a voice is fed', () => {
     expect(Array.from(fed[0]?.pitchf?.data ?? [])).toEqual(gaps(0, 64));
   });
 
+  describe('with an index', () => {
+    const shared = (values: readonly number[]) => {
+      const there = new Float32Array(new SharedArrayBuffer(4 * values.length));
+      there.set(values);
+      return there;
+    };
+    /** An index of one vector, which is therefore found for each frame. */
+    const [only, starts] = [[0.5, -0.5, 2, 3], new Uint32Array(new SharedArrayBuffer(8))];
+    starts[1] = 1;
+    const index = {
+      id: 'one',
+      width: WIDTH,
+      probes: 1,
+      centroids: shared(only),
+      starts,
+      vectors: shared(only),
+    };
+
+    it.each([
+      [{}, 0.75, 0.33],
+      [{ indexRate: 0.4, protect: 0 }, 0.4, 0],
+      [{ indexRate: 1, protect: 0.5 }, 1, 1],
+      [{ indexRate: 0 }, 0, 1],
+    ])(
+      'mixes what is heard with it, and less of it where there is no voice: %o',
+      async (change, rate, share) => {
+        const { fed, contents, run } = told(gaps);
+        const voice = { pitchHz, ...change };
+        await new RvcConverter({ sampleRate: RATE, voice, models: { ...models, index }, run }).push(sound);
+        for (const [i, { feats }] of fed.entries()) {
+          const said = contents[i] as Float32Array;
+          for (let frame = 0; frame < 64; frame++) {
+            // The 0.16 s at the end are mixed; 0.14 s are heard.
+            const mixed = frame < 48 ? 0 : rate * (gaps(i, 64)[frame] === 0 ? share : 1);
+            for (const [k, found] of only.entries()) {
+              const own = said[(frame >> 1) * WIDTH + k] as number;
+              expect(feats?.data[frame * WIDTH + k]).toBeCloseTo(mixed * found + (1 - mixed) * own, 5);
+            }
+          }
+        }
+      },
+    );
+  });
+
   it('is moved into the range of the voice without a transposition', async () => {
     const { fed, run } = told((_, frames) => Array.from({ length: frames }, () => 95));
     const converter = new RvcConverter({ sampleRate: RATE, voice: { pitchHz }, models, run });

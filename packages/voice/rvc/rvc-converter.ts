@@ -1,10 +1,12 @@
 import type { Voice } from '@semblance/common/voices/voice';
 import { NOISE_WIDTH } from '@semblance/engine-onnx/contracts/rvc';
+import type { FloatTensor } from '@semblance/engine-onnx/sessions/protocol';
 import { FULL_SCALE, Limiter, toSample } from '../limiter.ts';
 import { FrameNoise } from './frame-noise.ts';
 import { MEL_HOP } from './log-mel.ts';
 import { pitchClass } from './pitch-classes.ts';
 import { Resampler } from './resampler.ts';
+import { Retrieval } from './retrieval.ts';
 import { assertLength, type RunModel, type RvcModels, type VoiceModel } from './rvc-models.ts';
 import { SOURCE_RATE, type SourcePitch, sourcePitch } from './source-pitch.ts';
 import { Splicer } from './splice.ts';
@@ -19,6 +21,10 @@ const FRAMES_A_SECOND = SOURCE_RATE / MEL_HOP;
 const BEYOND = 80;
 const BLOCK = (BLOCK_MS * SOURCE_RATE) / 1_000;
 const NEW_FRAMES = BLOCK / MEL_HOP;
+/** Shares of the index that RVC's page offers first, and its `protect` from which nothing is protected. */
+const INDEX_RATE = 0.75;
+const PROTECT = 0.33;
+const UNPROTECTED = 0.5;
 
 /** Length of a window, in ms: the default, the longest, and the step between two. RMVPE takes 32 frames at a time. */
 export const CONTEXT_MS = 640;
@@ -27,7 +33,7 @@ export const CONTEXT_STEP_MS = 320;
 
 export interface RvcConverterOptions {
   readonly sampleRate: number;
-  readonly voice: Pick<Voice, 'pitchHz' | 'transpose'>;
+  readonly voice: Pick<Voice, 'pitchHz' | 'transpose' | 'indexRate' | 'protect'>;
   readonly models: RvcModels;
   readonly run: RunModel;
   /** Length of the window that the models process, in ms: a multiple of {@link CONTEXT_STEP_MS}. */
@@ -73,6 +79,9 @@ class RvcStream {
   readonly #pitch: SourcePitch | undefined;
   readonly #target: TargetPitch;
   readonly #noise: FrameNoise | undefined;
+  readonly #retrieval: Retrieval | undefined;
+  /** Share of what is retrieved in frames without a voice. */
+  readonly #unvoicedShare: number;
   /** Frames of a window, each a hundredth of a second. */
   readonly #frames: number;
   /** Samples at SOURCE_RATE that do not make a block yet, and the latest samples that did. */
@@ -102,6 +111,9 @@ class RvcStream {
     ];
     this.#splicer = new Splicer(block, fade, search);
     this.#pitch = sourcePitch(models, run);
+    const { indexRate = INDEX_RATE, protect = PROTECT } = voice;
+    if (models.index && indexRate > 0) this.#retrieval = new Retrieval(models.index, indexRate);
+    this.#unvoicedShare = protect < UNPROTECTED ? protect : 1;
     this.#target = new TargetPitch(voice, 1 / FRAMES_A_SECOND);
     // Starts with silence, because a block is sent while the next one arrives.
     this.#ready = new Float64Array(Math.ceil((BLOCK_MS * sampleRate) / 1_000));
@@ -135,10 +147,11 @@ class RvcStream {
     window.set(block, window.length - BLOCK);
     this.#pitch?.hear(block);
     const { voice, content } = this.#models;
-    const [feats, heard] = await Promise.all([
+    const [said, heard] = await Promise.all([
       this.#content(content, window),
       this.#pitch?.of(window, frames),
     ]);
+    const feats = this.#features(said.data, said.width, heard);
     const hz = heard ? this.#voicePitch(heard) : new Float64Array(frames);
     const { data } = await this.#run(voice.name, {
       feats,
@@ -153,18 +166,29 @@ class RvcStream {
     return this.#splicer.add(Float64Array.from(data.subarray(data.length - end)));
   }
 
-  /** Returns the content, each frame twice: the encoder's frames have 20 ms, the voice's 10 ms. */
   async #content({ name, inputs }: VoiceModel, window: Float64Array) {
     const [input] = inputs;
     const dims = [...(input?.dims.slice(0, -1) ?? [1]), window.length];
     const sound = { data: Float32Array.from(window), dims };
     const { data, dims: found } = await this.#run(name, { [input?.role ?? '']: sound });
-    const [width, frames] = [found.at(-1) ?? 0, this.#frames];
-    assertLength('content', data.length, (frames / 2) * width);
+    const width = found.at(-1) ?? 0;
+    assertLength('content', data.length, (this.#frames / 2) * width);
+    return { data, width };
+  }
+
+  /**
+   * Returns the content, each frame twice: the encoder's frames have 20 ms, the voice's 10 ms. Frames without a voice
+   * take less from the index, because it has few consonants and much that is sung (RVC's `protect`).
+   */
+  #features(said: Float32Array, width: number, heard: Float64Array | undefined): FloatTensor {
+    const frames = this.#frames;
+    const mixed = this.#retrieval?.mixed(said) ?? said;
     const feats = new Float32Array(frames * width);
     for (let frame = 0; frame < frames; frame++) {
-      const from = (frame >> 1) * width;
-      feats.set(data.subarray(from, from + width), frame * width);
+      const [from, to] = [(frame >> 1) * width, frame * width];
+      const share = heard && (heard[frame] as number) <= 0 ? this.#unvoicedShare : 1;
+      for (let i = 0; i < width; i++)
+        feats[to + i] = share * (mixed[from + i] as number) + (1 - share) * (said[from + i] as number);
     }
     return { data: feats, dims: [1, frames, width] };
   }

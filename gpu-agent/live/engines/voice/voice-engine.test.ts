@@ -9,7 +9,7 @@ import { VOWELS, vowel } from '@semblance/testkit/voice/sounds';
 import { createVoiceConverter } from '@semblance/voice/converter';
 import type { ModelVoices } from '@semblance/voice/rvc/model-voices';
 import { RvcConverter } from '@semblance/voice/rvc/rvc-converter';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createVoiceEngine, type VoiceEngine } from './voice-engine.ts';
 
 const RATE = 48_000;
@@ -31,12 +31,12 @@ beforeEach(async () => {
 });
 afterEach(() => engine.close());
 
-function create(hungMs = 60_000, openModels?: () => Promise<ModelVoices>): void {
+function create(hungMs = 60_000, openModels?: () => Promise<ModelVoices>, logger = silentLogger()): void {
   engine = createVoiceEngine({
     slots: 4,
     sampleRate: RATE,
     chunkFrames: 960,
-    logger: silentLogger(),
+    logger,
     onChange() {},
     onCrash: () => crashes++,
     ...(openModels ? { openModels } : {}),
@@ -118,6 +118,20 @@ describe('a session of a voice that is spoken with by models', () => {
     expect(Math.max(...expected)).toBeGreaterThan(10_000);
     await stream.close();
     expect(engine.streams).toBe(0);
+  });
+
+  it('says so where its voice asks for an index that its model has not', async () => {
+    const logger = silentLogger();
+    const warn = vi.spyOn(logger, 'warn');
+    create(60_000, async () => models, logger);
+    await engine.warmUp(NEVER);
+    await open({ ...voice, indexRate: 0 });
+    expect(warn).not.toHaveBeenCalled();
+    await open({ ...voice, indexRate: 0.5 });
+    expect(warn).toHaveBeenCalledExactlyOnceWith(
+      { voice: 'calm-alto', model: TONE_MODEL },
+      expect.stringMatching(/^a voice asks for an index, and its model has none/),
+    );
   });
 
   it('waits for models that take their time, which is not taken for a thread that hangs', async () => {

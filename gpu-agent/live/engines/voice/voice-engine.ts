@@ -109,6 +109,11 @@ export function createVoiceEngine(options: VoiceEngineOptions): VoiceEngine {
       const { engine, models: speaking } = engineFor(voice, models);
       if (voice.model !== undefined)
         logger.info({ voice: voice.id, model: voice.model, engine }, 'a voice that names a model');
+      if (speaking && !speaking.index && (voice.indexRate ?? 0) > 0)
+        logger.warn(
+          { voice: voice.id, model: voice.model },
+          'a voice asks for an index, and its model has none in the manifest: it is spoken without',
+        );
       if (!threads || !speaking)
         return { ...common, ...converting(createVoiceConverter({ sampleRate, voice }), mostSamples) };
       const needs = { mostSamples, onEnd: onFailed, run: models?.run };
