@@ -13,7 +13,10 @@ describe('slots that nothing is said of', () => {
     [8, 64],
     [64, 64],
   ])('are, on %i cores, %i of voice: what one thread carries at most', (cores, voice) => {
-    expect(liveSettings(RATE, { ...SMALL, cores }).voiceSlots).toBe(voice);
+    expect(liveSettings(RATE, { ...SMALL, cores })).toMatchObject({
+      voiceSlots: voice,
+      voiceSlotsGiven: false,
+    });
   });
 
   it.each([
@@ -32,7 +35,7 @@ describe('slots that nothing is said of', () => {
 
 it('takes what is said, beyond that too', () => {
   const said = { ...RATE, SEMBLANCE_LIVE_VOICE_SLOTS: 200, SEMBLANCE_LIVE_VIDEO_SLOTS: 5 };
-  expect(liveSettings(said, SMALL)).toMatchObject({ voiceSlots: 200, videoSlots: 5 });
+  expect(liveSettings(said, SMALL)).toMatchObject({ voiceSlots: 200, voiceSlotsGiven: true, videoSlots: 5 });
   expect(liveSettings({ ...said, SEMBLANCE_LIVE_VIDEO_SLOTS: 0 }, SMALL).videoSlots).toBe(0);
 });
 

@@ -26,7 +26,7 @@ const MAX_MESSAGES_A_SECOND = 250;
 /** Environment variables of live sessions. */
 export const liveShape = {
   ...characterShape,
-  /** Voice Swap sessions at once; 0 for none. Default: as many as the cores and one thread can carry. */
+  /** Voice Swap sessions at once; 0 for none. Default: as many as the cores, one thread and the models can carry. */
   SEMBLANCE_LIVE_VOICE_SLOTS: whole(0, MAX_SLOTS).optional(),
   /** Live Swap Pro sessions at once, each with a thread; 0 for none. Default: as many as cores and memory allow. */
   SEMBLANCE_LIVE_VIDEO_SLOTS: whole(0, MAX_SLOTS).optional(),
@@ -42,6 +42,8 @@ export const liveShape = {
 
 export interface LiveSettings {
   readonly voiceSlots: number;
+  /** Whether the environment gives `voiceSlots`. Otherwise it is a limit, and fewer are offered if models carry fewer. */
+  readonly voiceSlotsGiven: boolean;
   readonly videoSlots: number;
   readonly voiceRate: number;
   readonly voiceChunkFrames: number;
@@ -67,6 +69,7 @@ export function liveSettings(
   }
   return {
     voiceSlots: config.SEMBLANCE_LIVE_VOICE_SLOTS ?? Math.min(MAX_VOICE_SLOTS, VOICE_SLOTS_PER_CORE * cores),
+    voiceSlotsGiven: config.SEMBLANCE_LIVE_VOICE_SLOTS !== undefined,
     videoSlots: config.SEMBLANCE_LIVE_VIDEO_SLOTS ?? videoSlotsOf(cores, memoryMib),
     voiceRate: rate,
     voiceChunkFrames: chunk,

@@ -214,4 +214,33 @@ describe('models of voices compute what they compute', () => {
     });
     close(audio?.data, wanted, 1e-4);
   });
+
+  it('several streams in one run where the voice takes them, each as if it were alone', async () => {
+    const feeds = (at: number) => {
+      const [frames, hz] = [64, 100 + 20 * at];
+      const filled = (value: number, ...dims: number[]) => ({
+        data: new Float32Array(dims.reduce((a, b) => a * b, 1)).fill(value),
+        dims,
+      });
+      return {
+        feats: filled(0, 1, frames, 256),
+        p_len: filled(frames, 1),
+        pitch: filled(30 + at, 1, frames),
+        pitchf: filled(hz, 1, frames),
+        sid: filled(at % 2, 1),
+        rnd: filled(at / 10, 1, 192, frames),
+      };
+    };
+    const sung = async (batch: number | string) => {
+      const pool = await open(tinyContentvec(), tinyTone({ layout: 'rvc', batch }));
+      const all = await Promise.all([0, 1, 2, 3, 4].map((at) => pool.run('my-voice', feeds(at))));
+      return { runs: pool.counts.runs, audio: all.map(({ audio }) => audio) };
+    };
+    const [alone, together] = [await sung(1), await sung('streams')];
+    expect([alone.runs, together.runs]).toEqual([5, 2]);
+    for (const [at, audio] of together.audio.entries()) {
+      expect(audio?.dims).toEqual([1, 1, 64 * 320]);
+      close(audio?.data, [...(alone.audio[at]?.data ?? [])], 1e-6);
+    }
+  });
 });

@@ -50,15 +50,18 @@ export interface TinyVoiceOptions {
   readonly frames?: number | string;
   /** Rank of `audio`, which differs between exports. */
   readonly rank?: 1 | 2 | 3;
+  /** Number of streams; default: one. */
+  readonly batch?: number | string;
 }
 
 function voice(
-  { name = 'my-voice', width = 256, rate = 32_000, options = {}, rank = 3 }: TinyVoiceOptions,
+  { name = 'my-voice', width = 256, rate = 32_000, options = {}, rank = 3, batch = 1 }: TinyVoiceOptions,
   build: (graph: GraphBuilder) => string,
 ): GivenModel {
   const graph = new GraphBuilder();
-  const shape = { 1: [-1], 2: [1, -1], 3: [1, 1, -1] }[rank];
-  const dims = { 1: ['samples'], 2: [1, 'samples'], 3: [1, 1, 'samples'] }[rank];
+  // 0 keeps the number of streams.
+  const shape = { 1: [-1], 2: [0, -1], 3: [0, 1, -1] }[rank];
+  const dims = { 1: ['samples'], 2: [batch, 'samples'], 3: [batch, 1, 'samples'] }[rank];
   graph.output(graph.op('Reshape', [build(graph), graph.integers(shape)]), 'audio', dims);
   const contract = width === 256 ? 'rvc_v1' : 'rvc_v2';
   return { name, contract, options: { sample_rate: rate, ...options }, bytes: graph.build() };
@@ -99,14 +102,14 @@ const NAMES = {
  * silent where `pitchf` is 0. In the layout of RVC, 0.01 times the first row of `rnd` is added, each for its frame.
  */
 export function tinyTone(given: TinyVoiceOptions = {}): GivenModel {
-  const { width = 256, rate = 32_000, frames = 'frames', layout = 'w-okada' } = given;
+  const { width = 256, rate = 32_000, frames = 'frames', layout = 'w-okada', batch = 1 } = given;
   const names = NAMES[layout];
   return voice(given, (graph) => {
-    const feats = graph.input(names.feats, [1, frames, width]);
-    const length = graph.input(names.length, [1], 'int64');
-    const pitch = graph.input('pitch', [1, frames], 'int64');
-    const hz = graph.input('pitchf', [1, frames]);
-    const speaker = graph.input(names.speaker, [1], 'int64');
+    const feats = graph.input(names.feats, [batch, frames, width]);
+    const length = graph.input(names.length, [batch], 'int64');
+    const pitch = graph.input('pitch', [batch, frames], 'int64');
+    const hz = graph.input('pitchf', [batch, frames]);
+    const speaker = graph.input(names.speaker, [batch], 'int64');
     const float = (from: string) => graph.op('Cast', [from], { to: 1 });
     const held = (values: string) =>
       graph.op('Reshape', [
@@ -114,7 +117,7 @@ export function tinyTone(given: TinyVoiceOptions = {}): GivenModel {
           graph.op('Unsqueeze', [values, graph.integers([2])]),
           graph.weight(new Float32Array(rate / 100).fill(1), [1, 1, rate / 100]),
         ]),
-        graph.integers([1, -1]),
+        graph.integers([0, -1]),
       ]);
     const turns = graph.op('CumSum', [
       graph.op('Mul', [held(hz), graph.weight([1 / rate], [])]),
@@ -128,9 +131,10 @@ export function tinyTone(given: TinyVoiceOptions = {}): GivenModel {
       graph.op('Mul', [whole, graph.weight([1 / 255], [])]),
     ]);
     const loud = graph.op('Mul', [held(float(pitch)), graph.op('Sign', [held(hz)])]);
-    const sung = graph.op('Mul', [graph.op('Mul', [tone, loud]), gain]);
+    const gains = graph.op('Reshape', [gain, graph.integers([-1, 1])]);
+    const sung = graph.op('Mul', [graph.op('Mul', [tone, loud]), gains]);
     if (layout === 'w-okada') return sung;
-    const noise = graph.input('rnd', [1, 192, frames]);
+    const noise = graph.input('rnd', [batch, 192, frames]);
     const row = graph.op(
       'Gather',
       [noise, graph.tensor({ name: 'row', dims: [], data: BigInt64Array.of(0n) })],

@@ -31,6 +31,7 @@ afterEach(async () => {
 });
 afterAll(() => rig.close());
 
+const said: string[] = [];
 async function open(...given: GivenModel[]): Promise<ModelVoices> {
   const models = await openModelVoices(
     {
@@ -38,7 +39,7 @@ async function open(...given: GivenModel[]): Promise<ModelVoices> {
       providers: ['cpu'],
       devices: [0],
       threads: 1,
-      say: () => undefined,
+      say: (line) => said.push(line),
     },
     AbortSignal.timeout(60_000),
   );
@@ -265,6 +266,12 @@ describe('which engine converts', () => {
       ...[tinyEcho({ name: 'ada' }), tinyEcho({ name: 'bob', width: 768 })],
     );
     expect([...models.names]).toEqual(['ada', 'bob']);
+    // Each was timed.
+    for (const name of models.names) {
+      const line = said.find((each) => each.startsWith(`voice ${name}: `));
+      expect(line).toMatch(/: 100 ms of sound take \d+\.\d ms$/);
+    }
+    expect(models.carries).toBeGreaterThanOrEqual(0);
     const engine = (voice: Voice | undefined) => {
       const { engine, models: speaking } = engineFor(voice, models);
       return [engine, speaking?.content.name, speaking?.pitch?.name];

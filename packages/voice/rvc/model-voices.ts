@@ -5,6 +5,8 @@ import { type CheckedModel, ModelDirError, openModelDir } from '@semblance/engin
 import type { FloatTensor, FloatTensors, Provider } from '@semblance/engine-onnx/sessions/protocol';
 import { SessionPool } from '@semblance/engine-onnx/sessions/session-pool';
 import { type OpenModel, openModel } from '@semblance/engine-onnx/stages/models';
+import { blockTime, streamsCarried } from './block-time.ts';
+import { BLOCK_MS, CONTEXT_MS } from './rvc-converter.ts';
 import type { RvcModels, VoiceIndex, VoiceModel } from './rvc-models.ts';
 
 export interface ModelVoicesOptions {
@@ -14,6 +16,8 @@ export interface ModelVoicesOptions {
   readonly devices: readonly number[];
   /** Threads of one run on the CPU. */
   readonly threads: number;
+  /** Length of the sound that a run processes, in ms; default: the shortest. */
+  readonly contextMs?: number;
   /** Receives messages for the owner. */
   readonly say: (line: string) => void;
   /** Called when the models can run no more, although nobody closed them. */
@@ -24,6 +28,8 @@ export interface ModelVoicesOptions {
 export interface ModelVoices {
   /** Names in the manifest. */
   readonly names: ReadonlySet<string>;
+  /** Number of streams that the devices carry at once, of the slowest voice, as it was timed when it was opened. */
+  readonly carries: number;
   /** Returns the models of the voice with this name. @throws RangeError for an unknown name */
   of(name: string): RvcModels;
   /**
@@ -42,7 +48,7 @@ export async function openModelVoices(
   options: ModelVoicesOptions,
   signal: AbortSignal,
 ): Promise<ModelVoices | undefined> {
-  const { modelDir, say, ...settings } = options;
+  const { modelDir, say, contextMs = CONTEXT_MS, ...settings } = options;
   const { directory, models: all, faults } = await openModelDir(modelDir, signal);
   if (faults.length > 0) throw new ModelDirError(directory, faults);
   const models = all.filter(({ contract }) => contract.stage.startsWith('voice'));
@@ -70,21 +76,51 @@ export async function openModelVoices(
         return [name, { voice: factsOf(voice), content, pitch, index: indexes.get(name) }];
       }),
   );
+  const run: ModelVoices['run'] = (name, feeds, ended) => {
+    const model = byName.get(name);
+    return model
+      ? model.run(feeds, ended)
+      : Promise.reject(new RangeError(`there is no model ${name} of voices`));
+  };
+  // On the CPU, all devices are the same one.
+  const devices = runs.every(({ provider }) => provider === 'cpu') ? 1 : options.devices.length;
+  const carries = await carried([...voices], { run, contextMs, devices, say, signal }).catch(
+    async (error: unknown) => {
+      await pool.close();
+      throw error;
+    },
+  );
   return {
     names: new Set(voices.keys()),
+    carries,
     of(name) {
       const found = voices.get(name);
       if (!found) throw new RangeError(`there is no model ${name} of a voice`);
       return found;
     },
-    run(name, feeds, ended) {
-      const model = byName.get(name);
-      return model
-        ? model.run(feeds, ended)
-        : Promise.reject(new RangeError(`there is no model ${name} of voices`));
-    },
+    run,
     close: () => pool.close(),
   };
+}
+
+/** Times a block of each voice. @returns how many streams of the slowest are carried */
+async function carried(
+  voices: readonly (readonly [string, RvcModels])[],
+  by: {
+    readonly run: ModelVoices['run'];
+    readonly contextMs: number;
+    readonly devices: number;
+    readonly say: (line: string) => void;
+    readonly signal: AbortSignal;
+  },
+): Promise<number> {
+  const times: number[] = [];
+  for (const [name, models] of voices) {
+    const ms = await blockTime(models, (model, feeds) => by.run(model, feeds, by.signal), by.contextMs);
+    by.say(`voice ${name}: ${BLOCK_MS} ms of sound take ${ms.toFixed(1)} ms`);
+    times.push(ms);
+  }
+  return streamsCarried(Math.max(...times), by.devices);
 }
 
 async function indexOf({ name, index }: CheckedModel): Promise<VoiceIndex | undefined> {

@@ -13,7 +13,7 @@ import { Splicer } from './splice.ts';
 import { interpolated, TargetPitch } from './target-pitch.ts';
 
 /** Length that each run adds to the stream, length of its fade-in, and largest shift, in ms. */
-const BLOCK_MS = 100;
+export const BLOCK_MS = 100;
 const FADE_MS = 30;
 const SEARCH_MS = 10;
 const FRAMES_A_SECOND = SOURCE_RATE / MEL_HOP;

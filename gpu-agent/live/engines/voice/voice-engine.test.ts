@@ -10,7 +10,7 @@ import { createVoiceConverter } from '@semblance/voice/converter';
 import type { ModelVoices } from '@semblance/voice/rvc/model-voices';
 import { RvcConverter } from '@semblance/voice/rvc/rvc-converter';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { createVoiceEngine, type VoiceEngine } from './voice-engine.ts';
+import { createVoiceEngine, type VoiceEngine, type VoiceEngineOptions } from './voice-engine.ts';
 
 const RATE = 48_000;
 const NEVER = new AbortController().signal;
@@ -31,21 +31,21 @@ beforeEach(async () => {
 });
 afterEach(() => engine.close());
 
-function create(hungMs = 60_000, openModels?: () => Promise<ModelVoices>, logger = silentLogger()): void {
+function create({ hungMs = 60_000, ...more }: { hungMs?: number } & Partial<VoiceEngineOptions> = {}): void {
   engine = createVoiceEngine({
     slots: 4,
     sampleRate: RATE,
     chunkFrames: 960,
-    logger,
+    logger: silentLogger(),
     onChange() {},
     onCrash: () => crashes++,
-    ...(openModels ? { openModels } : {}),
+    ...more,
     threads: { hungMs },
   });
 }
 
 async function start(hungMs?: number): Promise<void> {
-  create(hungMs, async () => models);
+  create({ openModels: async () => models, ...(hungMs === undefined ? {} : { hungMs }) });
   await engine.warmUp(NEVER);
 }
 
@@ -105,6 +105,28 @@ describe('an agent without models', () => {
   });
 });
 
+describe('slots with models', () => {
+  it.each([
+    [64, false, 4, []],
+    [3, false, 3, []],
+    [0, false, 1, [/^the voice models take so long/]],
+    [3, true, 4, [/^SEMBLANCE_LIVE_VOICE_SLOTS is above what the voice models carry/]],
+    [4, true, 4, []],
+  ])(
+    'that carry %i streams, given by the owner: %s, are %i',
+    async (carries, slotsGiven, slots, warnings) => {
+      const logger = silentLogger();
+      const warn = vi.spyOn(logger, 'warn');
+      create({ openModels: async () => toneModels(async () => {}, carries), logger, slotsGiven });
+      await engine.warmUp(NEVER);
+      expect(engine.slots).toBe(slots);
+      expect(warn.mock.calls.map((call) => call.at(-1))).toEqual(
+        warnings.map((text) => expect.stringMatching(text)),
+      );
+    },
+  );
+});
+
 describe('a session of a voice that is spoken with by models', () => {
   it('is carried by a voice thread, as any other, and sounds as its converter does', async () => {
     await start();
@@ -123,7 +145,7 @@ describe('a session of a voice that is spoken with by models', () => {
   it('says so where its voice asks for an index that its model has not', async () => {
     const logger = silentLogger();
     const warn = vi.spyOn(logger, 'warn');
-    create(60_000, async () => models, logger);
+    create({ openModels: async () => models, logger });
     await engine.warmUp(NEVER);
     await open({ ...voice, indexRate: 0 });
     expect(warn).not.toHaveBeenCalled();

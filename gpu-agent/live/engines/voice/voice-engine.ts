@@ -23,6 +23,8 @@ const SAMPLE_BYTES = Int16Array.BYTES_PER_ELEMENT;
 export interface VoiceEngineOptions {
   /** Most sessions at once. */
   readonly slots: number;
+  /** Whether the owner gave `slots`. Otherwise there are fewer if the models carry fewer. */
+  readonly slotsGiven?: boolean;
   readonly sampleRate: number;
   /** Samples that clients are asked to send in one message. */
   readonly chunkFrames: number;
@@ -59,7 +61,8 @@ export interface VoiceEngine extends LiveEngine {
  * `builtin` takes 0.1 ms per message and converts in the thread that receives it, because waking another thread takes longer. The work beside a model takes ten times as long, so it has threads.
  */
 export function createVoiceEngine(options: VoiceEngineOptions): VoiceEngine {
-  const { slots, sampleRate, chunkFrames, logger } = options;
+  const { sampleRate, chunkFrames, logger } = options;
+  let { slots } = options;
   let models: ModelVoices | undefined;
   /** Created when the models are loaded. */
   let threads: VoiceThreads | undefined;
@@ -95,7 +98,10 @@ export function createVoiceEngine(options: VoiceEngineOptions): VoiceEngine {
       };
       models = await options.openModels?.(signal, onEnd);
       await warmUpConversion(signal);
-      if (models) threads = startThreads(options);
+      if (models) {
+        slots = slotsWith(models.carries, options);
+        threads = startThreads({ ...options, slots });
+      }
       converts = true;
       options.onChange();
       await threads?.warmUp(signal);
@@ -130,6 +136,19 @@ export function createVoiceEngine(options: VoiceEngineOptions): VoiceEngine {
       await models?.close();
     },
   };
+}
+
+/** Returns the slots that voices of models leave, and tells the owner where they are too many. */
+function slotsWith(carries: number, { slots, slotsGiven, logger }: VoiceEngineOptions): number {
+  if (carries < 1)
+    logger.warn('the voice models take so long for a block that even one session may fall behind');
+  if (slots <= carries) return slots;
+  if (!slotsGiven) return Math.max(1, carries);
+  logger.warn(
+    { slots, carries },
+    'SEMBLANCE_LIVE_VOICE_SLOTS is above what the voice models carry: sessions fall behind when all are taken',
+  );
+  return slots;
 }
 
 function startThreads({ slots, logger, onChange, onCrash, threads }: VoiceEngineOptions): VoiceThreads {
