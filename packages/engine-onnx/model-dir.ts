@@ -28,8 +28,17 @@ export interface CheckedModel {
   /** The last initializer of the graph: the emap of an inswapper. */
   readonly lastInitializer: OnnxTensorInfo | undefined;
   readonly summary: OnnxSummary;
-  /** The features of a voice: the path of a faiss IndexIVFFlat without symbolic links, and its hash. */
-  readonly index: { readonly path: string; readonly sha256: string } | undefined;
+  /** The features of a voice: a faiss IndexIVFFlat. */
+  readonly index:
+    | {
+        readonly file: string;
+        /** Path without symbolic links. */
+        readonly path: string;
+        readonly sha256: string;
+        /** Number of features. */
+        readonly count: number;
+      }
+    | undefined;
 }
 
 export interface ModelDir {
@@ -138,14 +147,13 @@ async function checkIndex(
   if ('fault' in located) return located;
   const wanted = inputs.find(({ role }) => role === 'feats')?.dims.at(-1);
   try {
-    const { width } = await checkIvfFlat(located.path);
-    if (width !== wanted)
-      return { fault: `${index.file} has features of ${width} numbers, and ${name} needs ${wanted}` };
+    const { width, count } = await checkIvfFlat(located.path);
+    if (width === wanted) return { ...index, path: located.path, count };
+    return { fault: `${index.file} has features of ${width} numbers, and ${name} needs ${wanted}` };
   } catch (error) {
     if (error instanceof FaissIndexError) return { fault: `${index.file} ${error.message}` };
     throw error;
   }
-  return { path: located.path, sha256: index.sha256 };
 }
 
 /** Finds a file of the manifest, and compares its hash. */
