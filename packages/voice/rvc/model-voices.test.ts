@@ -1,77 +1,25 @@
-import { loadVoices } from '@semblance/common/voices/load-voices';
 import type { Voice } from '@semblance/common/voices/voice';
-import { ivfFlatFile } from '@semblance/testkit/engine-onnx/faiss-file';
-import { type GivenModel, ModelDirRig } from '@semblance/testkit/engine-onnx/model-dir-rig';
-import {
-  tinyContentvec,
-  tinyContentvec500,
-  tinyEcho,
-  tinyRmvpe,
-  tinyTone,
-  tinyWaveformRmvpe,
-} from '@semblance/testkit/engine-onnx/tiny-voices';
+import { tinyContentvec, tinyEcho, tinyRmvpe, tinyTone } from '@semblance/testkit/engine-onnx/tiny-voices';
 import { levelDb, median, pitchOf } from '@semblance/testkit/voice/analysis';
+import { alto, convertAll, converterBy, ModelVoicesRig } from '@semblance/testkit/voice/model-voices-rig';
 import { joined, noise, VOWELS, vowel } from '@semblance/testkit/voice/sounds';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { engineFor } from '../engine-for.ts';
 import { CEILING } from '../limiter.ts';
 import { MEL_BANDS } from './log-mel.ts';
 import { type ModelVoices, openModelVoices } from './model-voices.ts';
-import { RvcConverter } from './rvc-converter.ts';
 
 const RATE = 48_000;
 const NEVER = new AbortController().signal;
-const shipped = await loadVoices();
-const alto = shipped.get('calm-alto') as Voice;
 const middle = ({ pitchHz: { low, high } }: Voice) => Math.sqrt(low * high);
-const rig = new ModelDirRig();
-const opened: ModelVoices[] = [];
-afterEach(async () => {
-  for (const models of opened.splice(0)) await models.close();
-});
-afterAll(() => rig.close());
+const rig = new ModelVoicesRig();
+const open = rig.open.bind(rig);
+afterEach(() => rig.closeModels());
+afterAll(() => rig.directories.close());
 
-const said: string[] = [];
-async function open(...given: GivenModel[]): Promise<ModelVoices> {
-  const models = await openModelVoices(
-    {
-      modelDir: await rig.make(given),
-      providers: ['cpu'],
-      devices: [0],
-      threads: 1,
-      say: (line) => said.push(line),
-    },
-    AbortSignal.timeout(60_000),
-  );
-  if (!models) throw new Error('no model of a voice');
-  opened.push(models);
-  return models;
-}
-
-const speaking = (model: string, voice = alto): Voice => ({ ...voice, model });
+const speaking = (model: string): Voice => ({ ...alto, model });
 const start = (models: ModelVoices, model: string, sampleRate = RATE, signal = NEVER) =>
-  new RvcConverter({
-    sampleRate,
-    voice: speaking(model),
-    models: models.of(model),
-    run: (name, feeds) => models.run(name, feeds, signal),
-  });
-
-/** Converts a whole sound and returns it with the rest that the converter still held. */
-async function convert(
-  converter: ReturnType<typeof start>,
-  sound: Int16Array,
-  cut = RATE / 50,
-): Promise<Int16Array> {
-  const parts: Int16Array[] = [];
-  for (let at = 0; at < sound.length; at += cut) {
-    const chunk = sound.subarray(at, at + cut);
-    const part = await converter.push(chunk);
-    expect(part.length).toBe(chunk.length);
-    parts.push(part);
-  }
-  return joined([...parts, await converter.flush()]);
-}
+  converterBy(models, model, { sampleRate, signal });
 
 const sine = (hz: number, seconds: number, rate = RATE, level = 0.5) =>
   Int16Array.from({ length: seconds * rate }, (_, i) =>
@@ -98,7 +46,7 @@ describe('a voice of an echo', () => {
         const seconds = i / rate;
         return Math.round(12_000 * Math.sin(2 * Math.PI * (150 * seconds + 120 * seconds ** 2)));
       });
-      const out = await convert(converter, sweep, rate / 50);
+      const out = await convertAll(converter, sweep, rate / 50);
       expect(out.length).toBe(sweep.length + converter.latencySamples);
       expect(out.subarray(0, converter.latencySamples).every((sample) => sample === 0)).toBe(true);
       // The encoder holds every second sample, so the error is at most a quarter of a millisecond.
@@ -127,11 +75,11 @@ describe('a voice of an echo', () => {
     const models = await open(tinyContentvec(), tinyEcho());
     const sound = vowel({ hz: 120, formants: VOWELS.a, seconds: 0.7 });
     const converter = start(models, 'my-voice');
-    const whole = await convert(converter, sound, sound.length);
+    const whole = await convertAll(converter, sound, sound.length);
     expect(levelDb(whole)).toBeGreaterThan(levelDb(sound) - 3);
-    expect(await convert(converter, sound, 960)).toEqual(whole);
-    expect(await convert(start(models, 'my-voice'), sound, 1_237)).toEqual(whole);
-    expect(await convert(start(models, 'my-voice'), sound.subarray(0, 0))).toEqual(
+    expect(await convertAll(converter, sound, 960)).toEqual(whole);
+    expect(await convertAll(start(models, 'my-voice'), sound, 1_237)).toEqual(whole);
+    expect(await convertAll(start(models, 'my-voice'), sound.subarray(0, 0))).toEqual(
       new Int16Array(converter.latencySamples),
     );
   });
@@ -140,7 +88,7 @@ describe('a voice of an echo', () => {
     const models = await open(tinyContentvec(), tinyEcho());
     const loud = [sine(200, 0.5, rate, 1), sine(1_300, 0.5, rate, 4).map((x) => Math.sign(x) * 32_767)];
     for (const sound of [...loud, noise(0.2, 1)]) {
-      const out = await convert(start(models, 'my-voice', rate), sound);
+      const out = await convertAll(start(models, 'my-voice', rate), sound);
       const peak = out.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
       expect(peak).toBeLessThanOrEqual(CEILING);
       expect(peak).toBeGreaterThan(0.9 * CEILING);
@@ -151,7 +99,7 @@ describe('a voice of an echo', () => {
     const models = await open(tinyContentvec(), tinyEcho());
     const converter = start(models, 'my-voice', 16_000);
     const [loud, quiet] = [sine(200, 1, 16_000), new Int16Array(16_000)];
-    const out = await convert(converter, joined([loud, quiet, loud, quiet, loud]), 320);
+    const out = await convertAll(converter, joined([loud, quiet, loud, quiet, loud]), 320);
     const second = (at: number) => {
       const from = converter.latencySamples + Math.round((at + 0.2) * 16_000);
       return levelDb(out.subarray(from, from + 9_600));
@@ -174,7 +122,7 @@ describe('a voice with a pitch', () => {
     ['a model of RMVPE', [tinyRmvpe(binOf)], sine(centre(12), 2)],
   ])('by %s arrives in the middle of its range, without a seam', async (_how, trackers, sound) => {
     const models = await open(tinyContentvec(), tinyTone({ options: { speaker: 1 } }), ...trackers);
-    const out = await convert(start(models, 'my-voice'), sound);
+    const out = await convertAll(start(models, 'my-voice'), sound);
     const later = out.subarray(RATE, 2 * RATE);
     const pitches = pitchOf(later, RATE);
     expect(pitches.every((hz) => hz > 0)).toBe(true);
@@ -191,71 +139,8 @@ describe('a voice with a pitch', () => {
 
   it('is silent where there is none', async () => {
     const models = await open(tinyContentvec(), tinyTone());
-    const out = await convert(start(models, 'my-voice'), noise(1, 0.05));
+    const out = await convertAll(start(models, 'my-voice'), noise(1, 0.05));
     expect(levelDb(out)).toBeLessThan(-60);
-  });
-});
-
-describe('a voice in the layout of RVC', () => {
-  const sound = vowel({ hz: 118, formants: VOWELS.a, seconds: 1 });
-  const spoken = async (options: Record<string, unknown>, layout: 'rvc' | 'w-okada') => {
-    const encoder = tinyContentvec500('contentvec_768');
-    const models = await open(encoder, tinyTone({ layout, width: 768, options: { speaker: 1, ...options } }));
-    const converter = start(models, 'my-voice');
-    return [await convert(converter, sound), await convert(converter, sound)];
-  };
-
-  it('gives the same bytes for the same sound, and without noise those of the other layout', async () => {
-    const [once, again] = await spoken({}, 'rvc');
-    expect(again).toEqual(once);
-    const [plain] = await spoken({ noise: 0 }, 'rvc');
-    expect(plain).not.toEqual(once);
-    expect([plain]).toEqual((await spoken({}, 'w-okada')).slice(0, 1));
-  });
-
-  it('finds its pitch by a model that hears the sound itself', async () => {
-    const models = await open(tinyContentvec(), tinyTone({ layout: 'rvc' }), tinyWaveformRmvpe());
-    // A level sound above the threshold is a pitch of 400 Hz for this model.
-    const voice = { ...speaking('my-voice'), transpose: -12 };
-    const converter = new RvcConverter({
-      sampleRate: 16_000,
-      voice,
-      models: models.of('my-voice'),
-      run: (name, feeds) => models.run(name, feeds, NEVER),
-    });
-    const out = await convert(converter, new Int16Array(32_000).fill(0.4 * 32_768), 320);
-    expect(median(pitchOf(out.subarray(16_000), 16_000)) / 200).toBeCloseTo(1, 2);
-  });
-});
-
-describe('a voice with an index', () => {
-  const sound = vowel({ hz: 118, formants: VOWELS.a, seconds: 0.6 });
-  const echoed = async (given: Partial<Voice>, index?: GivenModel['index']) => {
-    const models = await open(tinyContentvec(), { ...tinyEcho(), ...(index && { index }) });
-    const voice = { ...speaking('my-voice'), ...given };
-    const run = (name: string, feeds: Parameters<ModelVoices['run']>[1]) => models.run(name, feeds, NEVER);
-    return convert(new RvcConverter({ sampleRate: RATE, voice, models: models.of('my-voice'), run }), sound);
-  };
-
-  it('speaks what its index holds, as far as its rate says', async () => {
-    const silence = new Array<number>(256).fill(0);
-    const index = { bytes: ivfFlatFile({ width: 256, centroids: [silence], lists: [[silence]] }) };
-    const own = await echoed({});
-    expect(await echoed({ indexRate: 0 }, index)).toEqual(own);
-    // The only vector is silence: what it replaces is lost.
-    expect(levelDb(await echoed({ indexRate: 0.5 }, index)) - levelDb(own)).toBeCloseTo(
-      20 * Math.log10(0.5),
-      1,
-    );
-    expect(levelDb(await echoed({ indexRate: 1 }, index))).toBeLessThan(-80);
-  });
-
-  it('is not opened when the index has values that are none', async () => {
-    const faulty = new Array<number>(256).fill(Number.NaN);
-    const index = { bytes: ivfFlatFile({ width: 256, centroids: [faulty], lists: [[faulty]] }) };
-    await expect(echoed({}, index)).rejects.toThrow(
-      'the index of my-voice cannot be read: has values that are not finite numbers',
-    );
   });
 });
 
@@ -268,7 +153,7 @@ describe('which engine converts', () => {
     expect([...models.names]).toEqual(['ada', 'bob']);
     // Each was timed.
     for (const name of models.names) {
-      const line = said.find((each) => each.startsWith(`voice ${name}: `));
+      const line = rig.said.find((each) => each.startsWith(`voice ${name}: `));
       expect(line).toMatch(/: 100 ms of sound take \d+\.\d ms$/);
     }
     expect(models.carries).toBeGreaterThanOrEqual(0);
@@ -290,9 +175,9 @@ describe('which engine converts', () => {
 
   it('is none of a directory that has no voice, and a fault is named', async () => {
     const settings = { providers: ['cpu' as const], devices: [0], threads: 1, say: () => undefined };
-    const only = await rig.make([tinyContentvec()]);
+    const only = await rig.directories.make([tinyContentvec()]);
     expect(await openModelVoices({ ...settings, modelDir: only }, NEVER)).toBeUndefined();
-    const lacking = await rig.make([tinyEcho()]);
+    const lacking = await rig.directories.make([tinyEcho()]);
     await expect(openModelVoices({ ...settings, modelDir: lacking }, NEVER)).rejects.toThrow(
       'my-voice (my-voice.onnx): rvc_v1 needs a contentvec_256',
     );
