@@ -28,21 +28,34 @@ export async function blockTime(
       if (--running === 0) busy += now() - since;
     }
   };
-  const voice = { pitchHz: { low: 160, high: 225 } };
-  const converter = new RvcConverter({ sampleRate: SOURCE_RATE, voice, models, run: timed, contextMs });
-  const block = (SOURCE_RATE * BLOCK_MS) / 1_000;
   const times: number[] = [];
-  for (let i = 0; i < FIRST_BLOCKS + TIMED_BLOCKS; i++) {
-    busy = 0;
-    await converter.push(
-      Int16Array.from(
-        { length: block },
-        (_, k) => 8_000 * Math.sin((2 * Math.PI * 150 * (i * block + k)) / SOURCE_RATE),
-      ),
-    );
+  for await (const i of blocks(FIRST_BLOCKS + TIMED_BLOCKS, models, timed, contextMs)) {
     if (i >= FIRST_BLOCKS) times.push(busy);
+    busy = 0;
   }
   return times.sort((a, b) => a - b)[TIMED_BLOCKS >> 1] as number;
+}
+
+/** Runs the models of a voice once, so that its first session does not wait for memory and kernels. */
+export async function warmBlock(models: RvcModels, run: RunModel, contextMs: number): Promise<void> {
+  for await (const _ of blocks(1, models, run, contextMs));
+}
+
+/** Converts blocks of a tone. Yields the number of each when it is done. */
+async function* blocks(
+  count: number,
+  models: RvcModels,
+  run: RunModel,
+  contextMs: number,
+): AsyncGenerator<number> {
+  const voice = { pitchHz: { low: 160, high: 225 } };
+  const converter = new RvcConverter({ sampleRate: SOURCE_RATE, voice, models, run, contextMs });
+  const length = (SOURCE_RATE * BLOCK_MS) / 1_000;
+  const turn = (2 * Math.PI * 150) / SOURCE_RATE;
+  for (let i = 0; i < count; i++) {
+    await converter.push(Int16Array.from({ length }, (_, k) => 8_000 * Math.sin(turn * (i * length + k))));
+    yield i;
+  }
 }
 
 /** Returns how many streams devices carry, one run at a time on each. @param ms {@link blockTime} */

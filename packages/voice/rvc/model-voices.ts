@@ -5,9 +5,9 @@ import { type CheckedModel, ModelDirError, openModelDir } from '@semblance/engin
 import type { FloatTensor, FloatTensors, Provider } from '@semblance/engine-onnx/sessions/protocol';
 import { SessionPool } from '@semblance/engine-onnx/sessions/session-pool';
 import { type OpenModel, openModel } from '@semblance/engine-onnx/stages/models';
-import { blockTime, streamsCarried } from './block-time.ts';
+import { blockTime, streamsCarried, warmBlock } from './block-time.ts';
 import { BLOCK_MS, CONTEXT_MS } from './rvc-converter.ts';
-import type { RvcModels, VoiceIndex, VoiceModel } from './rvc-models.ts';
+import type { RunModel, RvcModels, VoiceIndex, VoiceModel } from './rvc-models.ts';
 
 export interface ModelVoicesOptions {
   /** Directory of the owner's models and their manifest. */
@@ -103,7 +103,7 @@ export async function openModelVoices(
   };
 }
 
-/** Times a block of each voice. @returns how many streams of the slowest are carried */
+/** Times a block of each kind of voice, and warms up the others. @returns how many streams of the slowest are carried */
 async function carried(
   voices: readonly (readonly [string, RvcModels])[],
   by: {
@@ -114,13 +114,20 @@ async function carried(
     readonly signal: AbortSignal;
   },
 ): Promise<number> {
-  const times: number[] = [];
+  const times = new Map<string, number>();
   for (const [name, models] of voices) {
-    const ms = await blockTime(models, (model, feeds) => by.run(model, feeds, by.signal), by.contextMs);
+    const run: RunModel = (model, feeds) => by.run(model, feeds, by.signal);
+    // Voices with the same content and rate are the same network with other weights.
+    const kind = `${models.content.name} ${models.voice.options.sample_rate}`;
+    if (times.has(kind)) {
+      await warmBlock(models, run, by.contextMs);
+      continue;
+    }
+    const ms = await blockTime(models, run, by.contextMs);
     by.say(`voice ${name}: ${BLOCK_MS} ms of sound take ${ms.toFixed(1)} ms`);
-    times.push(ms);
+    times.set(kind, ms);
   }
-  return streamsCarried(Math.max(...times), by.devices);
+  return streamsCarried(Math.max(...times.values()), by.devices);
 }
 
 async function indexOf({ name, index }: CheckedModel): Promise<VoiceIndex | undefined> {
