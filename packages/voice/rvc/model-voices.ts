@@ -119,10 +119,9 @@ async function carried(
     const run: RunModel = (model, feeds) => by.run(model, feeds, by.signal);
     // Voices with the same content and rate are the same network with other weights.
     const kind = `${models.content.name} ${models.voice.options.sample_rate}`;
-    if (times.has(kind)) {
-      await warmBlock(models, run, by.contextMs);
-      continue;
-    }
+    // As many at once as there are devices, so that each has one.
+    await Promise.all(Array.from({ length: by.devices }, () => warmBlock(models, run, by.contextMs)));
+    if (times.has(kind)) continue;
     const ms = await blockTime(models, run, by.contextMs);
     by.say(`voice ${name}: ${BLOCK_MS} ms of sound take ${ms.toFixed(1)} ms`);
     times.set(kind, ms);
