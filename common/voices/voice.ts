@@ -17,6 +17,9 @@ const timbrePoint = z.strictObject({
   db: z.number().min(-18).max(18),
 });
 
+/** Fields that only models use. */
+const OF_MODELS = ['transpose', 'index_rate', 'protect'] as const;
+
 const voiceFile = z
   .strictObject({
     /** Id by which callers name the voice. */
@@ -38,8 +41,14 @@ const voiceFile = z
       .string()
       .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, 'must be letters, digits, ".", "_" or "-", at most 64')
       .optional(),
+    /** With `model`: semitones by which it moves the pitch, instead of moving it into `pitch_hz`. */
+    transpose: z.number().min(-24).max(24).optional(),
+    /** With `model`: share that its index has in the content that is spoken. */
+    index_rate: z.number().min(0).max(1).optional(),
+    /** With `model`: how much of that share sounds without a pitch take, such as consonants; 0.5: all of it. */
+    protect: z.number().min(0).max(0.5).optional(),
   })
-  .superRefine(({ pitch_hz: { low, high }, timbre }, context) => {
+  .superRefine(({ pitch_hz: { low, high }, timbre, ...voice }, context) => {
     const fault = (path: PropertyKey[], message: string) =>
       context.addIssue({ code: 'custom', path, message });
     if (high < 1.05 * low) fault(['pitch_hz', 'high'], 'must be at least 1.05 times low');
@@ -49,9 +58,13 @@ const voiceFile = z
       if (before && point && point.hz <= before.hz)
         fault(['timbre', i, 'hz'], 'must be above the one before');
     }
+    for (const field of OF_MODELS)
+      if (voice[field] !== undefined && voice.model === undefined)
+        fault([field], 'needs a model: builtin has no use for it');
   })
-  .transform(({ pitch_hz, formant_shift, ...rest }) => ({
+  .transform(({ pitch_hz, formant_shift, index_rate, ...rest }) => ({
     ...rest,
+    ...(index_rate === undefined ? {} : { indexRate: index_rate }),
     pitchHz: pitch_hz,
     formantShift: formant_shift,
   }));
@@ -62,8 +75,8 @@ export type Voice = Readonly<z.output<typeof voiceFile>>;
 /** A voice in the form of its file, as it is stored, sent and shown. {@link readVoice} reads it. */
 export type VoiceDefinition = Readonly<z.input<typeof voiceFile>>;
 
-export function voiceDefinition({ pitchHz, formantShift, ...rest }: Voice): VoiceDefinition {
-  const { id, name, description, timbre, model } = rest;
+export function voiceDefinition({ pitchHz, formantShift, indexRate, ...rest }: Voice): VoiceDefinition {
+  const { id, name, description, timbre, model, transpose, protect } = rest;
   return {
     id,
     name,
@@ -72,6 +85,9 @@ export function voiceDefinition({ pitchHz, formantShift, ...rest }: Voice): Voic
     formant_shift: formantShift,
     timbre,
     ...(model === undefined ? {} : { model }),
+    ...(transpose === undefined ? {} : { transpose }),
+    ...(indexRate === undefined ? {} : { index_rate: indexRate }),
+    ...(protect === undefined ? {} : { protect }),
   };
 }
 

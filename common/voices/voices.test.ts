@@ -14,6 +14,9 @@ const good = {
   formant_shift: 1.1,
   timbre: [{ hz: 200, db: 2 }],
   model: 'my-rvc',
+  transpose: -5,
+  index_rate: 0.6,
+  protect: 0.2,
 };
 
 let directory = '';
@@ -75,6 +78,9 @@ describe('voices', () => {
       formantShift: 1.1,
       timbre: [{ hz: 200, db: 2 }],
       model: 'my-rvc',
+      transpose: -5,
+      indexRate: 0.6,
+      protect: 0.2,
     });
   });
 
@@ -132,6 +138,8 @@ describe('voices', () => {
       },
       'e.json': good,
       'f.json': good,
+      'h.json': { ...good, id: 'h', model: undefined },
+      'i.json': { ...good, id: 'i', transpose: 25, index_rate: 1.1, protect: 0.6 },
     });
     await mkdir(join(path, 'g.json'));
     const faults = await faultsOf(path);
@@ -144,6 +152,12 @@ describe('voices', () => {
       'd.json: timbre.1.hz: must be above the one before',
       'f.json: id: test-voice is that of e.json too',
       'g.json: is not a file',
+      'h.json: transpose: needs a model: builtin has no use for it',
+      'h.json: index_rate: needs a model: builtin has no use for it',
+      'h.json: protect: needs a model: builtin has no use for it',
+      expect.stringMatching(/^i\.json: transpose: /),
+      expect.stringMatching(/^i\.json: index_rate: /),
+      expect.stringMatching(/^i\.json: protect: /),
     ]);
   });
 

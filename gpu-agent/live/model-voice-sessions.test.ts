@@ -1,6 +1,7 @@
 import { voiceDefinition } from '@semblance/common/voices/voice';
+import { ivfFlatFile } from '@semblance/testkit/engine-onnx/faiss-file';
 import { ModelDirRig } from '@semblance/testkit/engine-onnx/model-dir-rig';
-import { tinyContentvec, tinyTone } from '@semblance/testkit/engine-onnx/tiny-voices';
+import { tinyContentvec, tinyEcho, tinyTone } from '@semblance/testkit/engine-onnx/tiny-voices';
 import { type LiveRig, SETTINGS, startLiveRig } from '@semblance/testkit/live/live-rig';
 import { shippedVoice } from '@semblance/testkit/live/voices';
 import { VOWELS, vowel } from '@semblance/testkit/voice/sounds';
@@ -67,6 +68,20 @@ describe('a voice that names a model', () => {
     expect(peak(expected.subarray(0, RATE * 0.1))).toBeGreaterThan(1_000);
     expect(peak(byModel)).toBeGreaterThan(100);
     expect(await through(by, await speakingBy('another'))).toEqual(expected);
+  });
+
+  it('is spoken with by its index, which its thread shares', async () => {
+    const silence = new Array<number>(256).fill(0);
+    const index = { bytes: ivfFlatFile({ width: 256, centroids: [silence], lists: [[silence]] }) };
+    const by = await start(await models.make([tinyContentvec(), { ...tinyEcho(), index }]));
+    const loudest = async (indexRate: number) => {
+      const { voice } = await shippedVoice('calm-alto');
+      const definition = voiceDefinition({ ...voice, model: 'my-voice', indexRate });
+      const out = await through(by, JSON.stringify(definition));
+      return out.reduce((most, one) => Math.max(most, Math.abs(one)), 0);
+    };
+    expect(await loudest(0)).toBeGreaterThan(1_000);
+    expect(await loudest(1)).toBe(0);
   });
 
   it('is spoken with by builtin on a node that has no models, and on one whose models have a fault', async () => {

@@ -1,5 +1,6 @@
+import { loadConfig } from '@semblance/common/config';
 import { describe, expect, it } from 'vitest';
-import { liveSettings } from './settings.ts';
+import { liveSettings, liveShape } from './settings.ts';
 
 const RATE = { SEMBLANCE_LIVE_VOICE_RATE: 48_000, SEMBLANCE_LIVE_VOICE_CHUNK_FRAMES: 960 };
 
@@ -12,7 +13,10 @@ describe('slots that nothing is said of', () => {
     [8, 64],
     [64, 64],
   ])('are, on %i cores, %i of voice: what one thread carries at most', (cores, voice) => {
-    expect(liveSettings(RATE, { ...SMALL, cores }).voiceSlots).toBe(voice);
+    expect(liveSettings(RATE, { ...SMALL, cores })).toMatchObject({
+      voiceSlots: voice,
+      voiceSlotsGiven: false,
+    });
   });
 
   it.each([
@@ -31,11 +35,25 @@ describe('slots that nothing is said of', () => {
 
 it('takes what is said, beyond that too', () => {
   const said = { ...RATE, SEMBLANCE_LIVE_VOICE_SLOTS: 200, SEMBLANCE_LIVE_VIDEO_SLOTS: 5 };
-  expect(liveSettings(said, SMALL)).toMatchObject({ voiceSlots: 200, videoSlots: 5 });
+  expect(liveSettings(said, SMALL)).toMatchObject({ voiceSlots: 200, voiceSlotsGiven: true, videoSlots: 5 });
   expect(liveSettings({ ...said, SEMBLANCE_LIVE_VIDEO_SLOTS: 0 }, SMALL).videoSlots).toBe(0);
 });
 
 it.each([191, 48_001])('refuses chunks of %i samples, by which clients would be cut off', (chunk) => {
   const asked = { ...RATE, SEMBLANCE_LIVE_VOICE_CHUNK_FRAMES: chunk };
   expect(() => liveSettings(asked, SMALL)).toThrow('must be from 192 to 48000');
+});
+
+describe('the context of voices by models', () => {
+  const asked = (SEMBLANCE_LIVE_VOICE_CONTEXT_MS: string) =>
+    liveSettings(loadConfig(liveShape, { SEMBLANCE_LIVE_VOICE_CONTEXT_MS }), SMALL).voiceContextMs;
+
+  it('is 0.64 s, or what is said', () => {
+    expect(liveSettings(loadConfig(liveShape, {}), SMALL).voiceContextMs).toBe(640);
+    expect([asked('640'), asked('2560')]).toEqual([640, 2_560]);
+  });
+
+  it.each(['639', '2880', '1000', 'long'])('is not %s', (ms) => {
+    expect(() => asked(ms)).toThrow(/SEMBLANCE_LIVE_VOICE_CONTEXT_MS: must be /);
+  });
 });

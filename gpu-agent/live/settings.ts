@@ -1,6 +1,7 @@
 import { ConfigError } from '@semblance/common/config';
 import { characterDirectories, characterShape } from '@semblance/engine-builtin/live-swap/characters';
 import { HIGHEST_RATE, LOWEST_RATE } from '@semblance/voice/converter';
+import { CONTEXT_MS, CONTEXT_STEP_MS, LONGEST_CONTEXT_MS } from '@semblance/voice/rvc/rvc-converter';
 import type { z } from 'zod';
 import { whole } from '../whole-number.ts';
 
@@ -25,7 +26,7 @@ const MAX_MESSAGES_A_SECOND = 250;
 /** Environment variables of live sessions. */
 export const liveShape = {
   ...characterShape,
-  /** Voice Swap sessions at once; 0 for none. Default: as many as the cores and one thread can carry. */
+  /** Voice Swap sessions at once; 0 for none. Default: as many as the cores, one thread and the models can carry. */
   SEMBLANCE_LIVE_VOICE_SLOTS: whole(0, MAX_SLOTS).optional(),
   /** Live Swap Pro sessions at once, each with a thread; 0 for none. Default: as many as cores and memory allow. */
   SEMBLANCE_LIVE_VIDEO_SLOTS: whole(0, MAX_SLOTS).optional(),
@@ -33,13 +34,20 @@ export const liveShape = {
   SEMBLANCE_LIVE_VOICE_RATE: whole(LOWEST_RATE, HIGHEST_RATE).default(48_000),
   /** Samples per message that clients are asked to send: at least 4 ms of sound, at most a second. */
   SEMBLANCE_LIVE_VOICE_CHUNK_FRAMES: whole(16, 48_000).default(960),
+  /** Length of the sound that the owner's models process for each block of a voice, in ms. */
+  SEMBLANCE_LIVE_VOICE_CONTEXT_MS: whole(CONTEXT_MS, LONGEST_CONTEXT_MS)
+    .refine((ms) => ms % CONTEXT_STEP_MS === 0, `must be a multiple of ${CONTEXT_STEP_MS}`)
+    .optional(),
 };
 
 export interface LiveSettings {
   readonly voiceSlots: number;
+  /** Whether the environment gives `voiceSlots`. Otherwise it is a limit, and fewer are offered if models carry fewer. */
+  readonly voiceSlotsGiven: boolean;
   readonly videoSlots: number;
   readonly voiceRate: number;
   readonly voiceChunkFrames: number;
+  readonly voiceContextMs: number;
   /** Directories of the faces of Live Swap Pro. */
   readonly characterDirectories: readonly string[];
 }
@@ -61,9 +69,11 @@ export function liveSettings(
   }
   return {
     voiceSlots: config.SEMBLANCE_LIVE_VOICE_SLOTS ?? Math.min(MAX_VOICE_SLOTS, VOICE_SLOTS_PER_CORE * cores),
+    voiceSlotsGiven: config.SEMBLANCE_LIVE_VOICE_SLOTS !== undefined,
     videoSlots: config.SEMBLANCE_LIVE_VIDEO_SLOTS ?? videoSlotsOf(cores, memoryMib),
     voiceRate: rate,
     voiceChunkFrames: chunk,
+    voiceContextMs: config.SEMBLANCE_LIVE_VOICE_CONTEXT_MS ?? CONTEXT_MS,
     characterDirectories: characterDirectories(config),
   };
 }

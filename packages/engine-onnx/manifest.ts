@@ -7,30 +7,35 @@ import { z } from 'zod';
 export const MANIFEST_NAMES = ['manifest.yaml', 'manifest.yml', 'manifest.json'] as const;
 const MAX_BYTES = 1024 * 1024;
 
+/** A path below the model directory. */
+const path = z
+  .string()
+  .min(1)
+  .max(512)
+  .refine(
+    (path) => !path.startsWith('/') && !/^[A-Za-z]:|\\|\0/.test(path),
+    'must be a path below the model directory',
+  )
+  .refine((path) => !path.split('/').includes('..'), 'must not leave the model directory');
+
+const sha256 = z
+  .string()
+  .regex(/^[0-9a-fA-F]{64}$/, 'must be 64 hexadecimal digits')
+  .transform((text) => text.toLowerCase());
+
+const url = z.url({ protocol: /^https?$/, error: 'must be an http or https address' }).max(2048);
+
 const entry = z.strictObject({
   /** Name of the model in job records and messages. */
   name: z
     .string()
     .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, 'must be letters, digits, ".", "_" or "-", at most 64'),
-  /** Path below the model directory. */
-  file: z
-    .string()
-    .min(1)
-    .max(512)
-    .refine(
-      (path) => !path.startsWith('/') && !/^[A-Za-z]:|\\|\0/.test(path),
-      'must be a path below the model directory',
-    )
-    .refine((path) => !path.split('/').includes('..'), 'must not leave the model directory'),
-  sha256: z
-    .string()
-    .regex(/^[0-9a-fA-F]{64}$/, 'must be 64 hexadecimal digits')
-    .transform((text) => text.toLowerCase()),
+  file: path,
+  sha256,
   /** Where `models fetch` gets the file. */
-  url: z
-    .url({ protocol: /^https?$/, error: 'must be an http or https address' })
-    .max(2048)
-    .optional(),
+  url: url.optional(),
+  /** Features of the training of a voice, a faiss IndexIVFFlat. */
+  index: z.strictObject({ file: path, sha256, url: url.optional() }).optional(),
   /** Licence under which the owner uses the weights, for readers of the manifest and of the check's output. */
   licence: z.string().trim().min(1, 'must say under which licence the weights are used').max(500),
   /** Whether the licence forbids commercial use; without it the words of `licence` decide. */

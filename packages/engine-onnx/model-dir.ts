@@ -6,6 +6,8 @@ import { pipeline } from 'node:stream/promises';
 import { CONTRACTS } from './contracts/catalog.ts';
 import type { Contract, Stage } from './contracts/contract.ts';
 import { type BoundTensor, bindTensors } from './contracts/fit.ts';
+import { VOICE } from './contracts/rvc.ts';
+import { checkIvfFlat, FaissIndexError } from './faiss-index.ts';
 import { type ManifestEntry, ManifestError, readManifest } from './manifest.ts';
 import { forbidsCommerce } from './models/known-models.ts';
 import { OnnxFileError } from './onnx-fields.ts';
@@ -29,6 +31,17 @@ export interface CheckedModel {
   /** The last initializer of the graph: the emap of an inswapper. */
   readonly lastInitializer: OnnxTensorInfo | undefined;
   readonly summary: OnnxSummary;
+  /** The features of a voice: a faiss IndexIVFFlat. */
+  readonly index:
+    | {
+        readonly file: string;
+        /** Path without symbolic links. */
+        readonly path: string;
+        readonly sha256: string;
+        /** Number of features. */
+        readonly count: number;
+      }
+    | undefined;
 }
 
 export interface ModelDir {
@@ -86,11 +99,9 @@ async function checkModel(
       ({ path, message }) => `options.${path.map(String).join('.')}: ${message}`,
     );
   }
-  const located = await locate(root, entry.file);
+  const located = await locate(root, entry, signal);
   if ('fault' in located) return [located.fault];
   const { path } = located;
-  const hash = await sha256(path, signal);
-  if (hash !== entry.sha256) return [`sha256: expected ${entry.sha256}, found ${hash}`];
   let summary: OnnxSummary;
   try {
     summary = readOnnxSummary(path);
@@ -109,11 +120,13 @@ async function checkModel(
   faults.push(...fitted.faults);
   if (contract.traits.identity === 'emap') faults.push(...checkEmap(summary.lastInitializer));
   if (faults.length > 0) return faults;
+  const index = await checkIndex(root, entry, contract, fitted.inputs, signal);
+  if (index && 'fault' in index) return [`index: ${index.fault}`];
   return {
     name: entry.name,
     file: entry.file,
     path,
-    sha256: hash,
+    sha256: entry.sha256,
     licence: entry.licence,
     contract,
     options: options.data,
@@ -122,6 +135,7 @@ async function checkModel(
     batch: [...fitted.inputs, ...fitted.outputs].every(({ batch }) => batch),
     lastInitializer: summary.lastInitializer,
     summary,
+    index,
   };
 }
 
@@ -136,7 +150,44 @@ export function unacceptedLicence({
   return `licence: "${licence}" forbids commercial use; if yours keeps to it, run "npm run models -- accept ${name} --by NAME", or set accepted_by`;
 }
 
-export async function locate(root: string, file: string): Promise<{ path: string } | { fault: string }> {
+/** Checks the index of a voice. @returns where it is; undefined without one */
+async function checkIndex(
+  root: string,
+  { index }: ManifestEntry,
+  { stage, name }: Contract,
+  inputs: readonly BoundTensor[],
+  signal: AbortSignal | undefined,
+): Promise<CheckedModel['index'] | { fault: string }> {
+  if (!index) return undefined;
+  if (stage !== VOICE) return { fault: `only a voice has one, and ${name} is none` };
+  const located = await locate(root, index, signal);
+  if ('fault' in located) return located;
+  const wanted = inputs.find(({ role }) => role === 'feats')?.dims.at(-1);
+  try {
+    const { width, count } = await checkIvfFlat(located.path);
+    if (width === wanted) return { ...index, path: located.path, count };
+    return { fault: `${index.file} has features of ${width} numbers, and ${name} needs ${wanted}` };
+  } catch (error) {
+    if (error instanceof FaissIndexError) return { fault: `${index.file} ${error.message}` };
+    throw error;
+  }
+}
+
+/** Finds a file of the manifest, and compares its hash. */
+export async function locate(
+  root: string,
+  { file, sha256: wanted }: { readonly file: string; readonly sha256: string },
+  signal?: AbortSignal,
+): Promise<{ path: string } | { fault: string }> {
+  const found = await findFile(root, file);
+  if ('fault' in found) return found;
+  const hash = await sha256(found.path, signal);
+  if (hash !== wanted) return { fault: `sha256: expected ${wanted}, found ${hash}` };
+  return found;
+}
+
+/** Finds a file below a directory, also behind links, and whatever it contains. */
+export async function findFile(root: string, file: string): Promise<{ path: string } | { fault: string }> {
   let path: string;
   try {
     path = await realpath(join(root, file));

@@ -35,10 +35,12 @@ export async function createLiveEngines(options: {
     engines.push(
       createVoiceEngine({
         slots: settings.voiceSlots,
+        slotsGiven: settings.voiceSlotsGiven,
         sampleRate: settings.voiceRate,
         chunkFrames: settings.voiceChunkFrames,
+        contextMs: settings.voiceContextMs,
         logger,
-        ...(onnx ? { openModels: modelOpener(onnx, logger) } : {}),
+        ...(onnx ? { openModels: modelOpener(onnx, settings, logger) } : {}),
         onChange,
         onCrash: () => onCrash('voice'),
       }),
@@ -76,13 +78,14 @@ export async function createLiveEngines(options: {
 /** @returns the loader of voice models; when a model has a fault, it logs that and uses none */
 function modelOpener(
   given: Readonly<Record<string, string>>,
+  { voiceContextMs: contextMs }: LiveSettings,
   logger: Logger,
 ): VoiceEngineOptions['openModels'] {
   return async (signal, onEnd) => {
     try {
       const settings = parseOnnxSettings(given);
       return await openModelVoices(
-        { ...settings, threads: 1, say: (line) => logger.info(line), onEnd },
+        { ...settings, threads: 1, contextMs, say: (line) => logger.info(line), onEnd },
         signal,
       );
     } catch (error) {

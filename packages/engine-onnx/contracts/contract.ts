@@ -42,6 +42,8 @@ export interface TensorSpec {
   readonly name: string;
   /** The model may use any name; the position in the list counts. */
   readonly free?: boolean;
+  /** Other names that a model may use. */
+  readonly aliases?: readonly string[];
   readonly types: readonly OnnxType[];
   readonly dims: readonly Dim[];
   /** Other accepted shapes, such as one without the batch. */

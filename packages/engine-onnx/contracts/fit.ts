@@ -38,10 +38,10 @@ export function bindTensors(
   const faults: string[] = [];
   const bind = (kind: 'input' | 'output', specs: readonly TensorSpec[], values: readonly OnnxValueInfo[]) =>
     specs.flatMap((spec, index) => {
-      const value = spec.free ? values[index] : values.find(({ name }) => name === spec.name);
+      const value = tensorOf(spec, index, values);
       if (!value) {
         if (spec.optional) return [];
-        const which = spec.free ? `${kind} ${index + 1}` : `${kind} "${spec.name}"`;
+        const which = spec.free ? `${kind} ${index + 1}` : `${kind} ${namesOf(spec).join(' or ')}`;
         faults.push(`${which}: expected ${describeSpec(spec)}, found ${list(values)}`);
         return [];
       }
@@ -56,14 +56,26 @@ export function bindTensors(
   };
   const known = new Set(bound.inputs.map(({ name }) => name));
   for (const value of found.inputs) {
-    const named = inputs.some((spec, index) =>
-      spec.free ? found.inputs[index] === value : spec.name === value.name,
-    );
+    const named = inputs.some((spec, index) => tensorOf(spec, index, found.inputs) === value);
     if (!named && !known.has(value.name)) {
       faults.push(`input "${value.name}": expected no such input, found ${describeValue(value)}`);
     }
   }
   return { ...bound, faults };
+}
+
+/** Returns the tensor of a model that a spec means. */
+function tensorOf(
+  { free, name, aliases = [] }: TensorSpec,
+  index: number,
+  values: readonly OnnxValueInfo[],
+): OnnxValueInfo | undefined {
+  if (free) return values[index];
+  return values.find((value) => value.name === name) ?? values.find((value) => aliases.includes(value.name));
+}
+
+function namesOf({ name, aliases = [] }: TensorSpec): string[] {
+  return [name, ...aliases].map((each) => `"${each}"`);
 }
 
 function bindTensor(spec: TensorSpec, value: OnnxValueInfo, output: boolean): BoundTensor | undefined {

@@ -2,9 +2,11 @@ import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { ivfFlatFile } from '@semblance/testkit/engine-onnx/faiss-file';
 import { GraphBuilder } from '@semblance/testkit/engine-onnx/graph';
 import { type GivenModel, ModelDirRig } from '@semblance/testkit/engine-onnx/model-dir-rig';
 import { tinyArcface, tinySwapper } from '@semblance/testkit/engine-onnx/tiny-models';
+import { tinyContentvec, tinyTone } from '@semblance/testkit/engine-onnx/tiny-voices';
 import { afterAll, describe, expect, it } from 'vitest';
 import { checkDirectory } from './check.ts';
 
@@ -27,6 +29,14 @@ describe('the check of a model directory', () => {
     expect(lines[1]).toBe('          licence: made for a test');
     expect(lines[2]).toMatch(/^DOES NOT {2}inswapper_128 \(inswapper_128\.onnx\): sha256: expected abab/);
     expect(lines[3]).toBe('ignored   stray.onnx: the manifest does not name it');
+  });
+
+  it('prints the index of a voice', async () => {
+    const vector = new Array<number>(256).fill(0.5);
+    const index = { bytes: ivfFlatFile({ width: 256, centroids: [vector], lists: [[vector, vector]] }) };
+    const { text, fits } = await checkDirectory(await rig.make([tinyContentvec(), { ...tinyTone(), index }]));
+    expect(fits).toBe(true);
+    expect(text).toContain('          index: 2 features (my-voice.index)\n');
   });
 
   it('runs what fits when it is given providers', async () => {

@@ -21,10 +21,11 @@ export async function checkDirectory(
     providers === undefined || models.length === 0 ? undefined : await run(directory, providers, models);
   const alone = new Set(ran?.runs.flatMap(({ model, alone: why }) => (why ? [model] : [])));
   const lines: string[] = [];
-  for (const { name, contract, licence, batch, file } of models) {
+  for (const { name, contract, licence, batch, file, index } of models) {
     const batches = batch && !alone.has(name) ? ', takes batches' : '';
     lines.push(`fits      ${name}: ${contract.stage}, ${contract.name}${batches} (${file})`);
     lines.push(`          licence: ${licence}`);
+    if (index) lines.push(`          index: ${index.count} features (${index.file})`);
   }
   for (const fault of faults) lines.push(`DOES NOT  ${fault}`);
   const named = new Set(models.map((model) => model.file));

@@ -14,6 +14,7 @@ const USAGE = `usage: npm run --silent models -- COMMAND [--dir DIRECTORY]
     --name NAME            what job records call the model; default: its contract
     --licence TEXT         of a file that is not a known public one
     --option KEY=VALUE     an option of the contract, such as sample_rate=40000
+    --index FILE           the faiss index of a voice
     --by NAME              who accepts a licence that forbids commercial use
   accept NAME… --by NAME accepts such licences later
   list                   the models of the manifest
@@ -37,6 +38,7 @@ const OPTIONS = {
   name: { type: 'string' },
   licence: { type: 'string' },
   option: { type: 'string', multiple: true },
+  index: { type: 'string' },
   by: { type: 'string' },
   'delete-files': { type: 'boolean' },
 } as const;
@@ -50,7 +52,7 @@ interface Command {
 }
 
 const COMMANDS: Readonly<Record<string, Command>> = {
-  add: { options: ['contract', 'name', 'licence', 'option', 'by'], run: add },
+  add: { options: ['contract', 'name', 'licence', 'option', 'index', 'by'], run: add },
   accept: { options: ['by'], run: accept },
   list: { options: [], run: list },
   check: { options: [], run: check },
@@ -102,15 +104,18 @@ function parse(words: readonly string[]) {
 
 async function add(files: readonly string[], values: Values, directory: string, say: Say): Promise<number> {
   if (files.length === 0) throw new UsageError('add: say at least one file');
-  const single = (['contract', 'name', 'option'] as const).find((option) => values[option] !== undefined);
+  const single = (['contract', 'name', 'option', 'index'] as const).find(
+    (option) => values[option] !== undefined,
+  );
   if (files.length > 1 && single)
     throw new UsageError(`--${single} is for one file; add the files one by one`);
   const options = optionsOf(values.option ?? []);
   const { contract, name, licence, by: acceptedBy } = values;
+  const index = values.index && resolve(values.index);
   let notes: readonly string[] = [];
   for (const file of files) {
     const added = await addModel({
-      ...{ directory, file: resolve(file), contract, name, licence, acceptedBy },
+      ...{ directory, file: resolve(file), contract, name, licence, index, acceptedBy },
       options,
       say,
     });

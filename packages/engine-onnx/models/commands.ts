@@ -4,7 +4,7 @@ import { describeError } from '@semblance/common/errors';
 import { CONTRACTS } from '../contracts/catalog.ts';
 import type { Contract } from '../contracts/contract.ts';
 import { bindTensors } from '../contracts/fit.ts';
-import { checkTogether, locate, openModelDir, sha256, unacceptedLicence } from '../model-dir.ts';
+import { checkTogether, findFile, openModelDir, sha256, unacceptedLicence } from '../model-dir.ts';
 import { OnnxFileError } from '../onnx-fields.ts';
 import { type OnnxSummary, readOnnxSummary } from '../onnx-file.ts';
 import { forbidsCommerce, knownLicence, knownModel } from './known-models.ts';
@@ -26,6 +26,8 @@ export interface AddOptions {
   /** Default: the published licence of a file whose hash is known. */
   readonly licence?: string | undefined;
   readonly options: Readonly<Record<string, number>>;
+  /** File with the faiss index of a voice. */
+  readonly index?: string | undefined;
   /** Who accepts a licence that forbids commercial use. */
   readonly acceptedBy?: string | undefined;
   readonly say: (line: string) => void;
@@ -45,6 +47,9 @@ export async function addModel(options: AddOptions): Promise<Added> {
   const { directory, file, say } = options;
   const facts = await stat(file).catch(() => undefined);
   if (!facts?.isFile()) throw new ModelsError(`${file}: there is no such file`);
+  const { index } = options;
+  if (index !== undefined && !(await stat(index).catch(() => undefined))?.isFile())
+    throw new ModelsError(`${index}: there is no such file`);
   await mkdir(directory, { recursive: true });
   const manifest = await ManifestFile.open(directory);
   say(`reading ${basename(file)}, ${Math.ceil(facts.size / 1024 ** 2)} MiB`);
@@ -57,7 +62,16 @@ export async function addModel(options: AddOptions): Promise<Added> {
   if (same) throw new ModelsError(`${file}: it is there already as ${same.name}`);
   if (entries.some(({ name }) => name === entry.name))
     throw new ModelsError(`there is a model ${entry.name} already; remove it first, or say --name`);
-  const placed = { ...entry, file: await place(directory, file, entries, say) };
+  const placed = {
+    ...entry,
+    file: await place(directory, file, entries, say),
+    ...(options.index && {
+      index: {
+        file: await place(directory, options.index, entries, say),
+        sha256: await sha256(options.index),
+      },
+    }),
+  };
   manifest.add(placed);
   await manifest.save();
   return { entry: placed, notes: checkTogether(manifest.entries) };
@@ -182,7 +196,7 @@ export async function removeModels(
   if (deleteFiles) {
     const root = await realpath(directory);
     for (const entry of removed) {
-      const found = entry && (await locate(root, entry.file));
+      const found = entry && (await findFile(root, entry.file));
       if (found && 'path' in found) await rm(found.path);
     }
   }

@@ -44,14 +44,27 @@ export async function fetchModels(options: FetchOptions): Promise<void> {
   await mkdir(directory, { recursive: true });
   await assertOurs(directory);
   const root = await realpath(directory);
-  for (const [index, entry] of entries.entries()) {
-    const of = `${entry.name} (${index + 1} of ${entries.length})`;
-    if (await isThere(root, entry)) say(`${of}: is there`);
-    else await fetchOne(root, entry, of, options);
+  const files = entries.flatMap(filesOf);
+  for (const [index, file] of files.entries()) {
+    const of = `${file.name} (${index + 1} of ${files.length})`;
+    if (await isThere(root, file)) say(`${of}: is there`);
+    else await fetchOne(root, file, of, options);
   }
   const text = `${HEADER}\n${stringify({ version: 1, models: entries })}`;
   await replaceFile(join(root, 'manifest.yaml'), text);
   say(`${entries.length} models are in ${directory}`);
+}
+
+/** A file of an entry: the model, or the index of a voice. */
+interface WantedFile {
+  readonly name: string;
+  readonly file: string;
+  readonly sha256: string;
+  readonly url?: string | undefined;
+}
+
+function filesOf(entry: ManifestEntry): readonly WantedFile[] {
+  return entry.index ? [entry, { ...entry.index, name: `index of ${entry.name}` }] : [entry];
 }
 
 async function readSet(path: string): Promise<readonly ManifestEntry[]> {
@@ -62,7 +75,7 @@ async function readSet(path: string): Promise<readonly ManifestEntry[]> {
     throw new ManifestError([`${path}: cannot be read: ${describeError(error)}`]);
   }
   const entries = checkManifest(document, path);
-  const without = entries.filter(({ url }) => url === undefined);
+  const without = entries.flatMap(filesOf).filter(({ url }) => url === undefined);
   if (without.length > 0)
     throw new ManifestError(without.map(({ name }) => `${path}: ${name}: has no url to fetch it from`));
   return entries;
@@ -90,17 +103,11 @@ async function assertOurs(directory: string): Promise<void> {
   }
 }
 
-async function isThere(root: string, { file, sha256: wanted }: ManifestEntry): Promise<boolean> {
-  const found = await locate(root, file);
-  return 'path' in found && (await sha256(found.path)) === wanted;
+async function isThere(root: string, wanted: WantedFile): Promise<boolean> {
+  return 'path' in (await locate(root, wanted));
 }
 
-async function fetchOne(
-  root: string,
-  entry: ManifestEntry,
-  of: string,
-  options: FetchOptions,
-): Promise<void> {
+async function fetchOne(root: string, entry: WantedFile, of: string, options: FetchOptions): Promise<void> {
   const { signal, say, firstPauseMs = FIRST_PAUSE_MS } = options;
   const target = join(root, entry.file);
   // The hash in the name keeps the rest of another version from being continued.
@@ -136,7 +143,7 @@ async function fetchOne(
 const SAY_EVERY = 5;
 
 async function downloadOnce(
-  { url = '' }: ManifestEntry,
+  { url = '' }: WantedFile,
   part: string,
   of: string,
   { authorization, signal, say }: FetchOptions,

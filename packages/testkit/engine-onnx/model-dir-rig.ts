@@ -12,6 +12,8 @@ export interface GivenModel {
   readonly sha256?: string;
   readonly licence?: string;
   readonly options?: Record<string, unknown>;
+  /** Features of a voice. */
+  readonly index?: { readonly bytes?: Uint8Array; readonly file?: string; readonly sha256?: string };
 }
 
 /** Model directories that `close` removes. */
@@ -27,15 +29,15 @@ export class ModelDirRig {
   async make(models: readonly GivenModel[]): Promise<string> {
     const directory = await this.directory();
     const entries = await Promise.all(
-      models.map(async ({ bytes, ...model }) => {
-        const file = model.file ?? `${model.name ?? model.contract}.onnx`;
-        if (bytes) await writeFile(join(directory, file), bytes);
-        const sha256 =
-          model.sha256 ??
-          createHash('sha256')
-            .update(bytes ?? '')
-            .digest('hex');
-        return { name: model.contract, licence: 'made for a test', ...model, file, sha256 };
+      models.map(async ({ bytes, index, ...model }) => {
+        const name = model.name ?? model.contract;
+        return {
+          name,
+          licence: 'made for a test',
+          ...model,
+          ...(await put(directory, `${name}.onnx`, { ...model, bytes })),
+          ...(index && { index: await put(directory, `${name}.index`, index) }),
+        };
       }),
     );
     await writeFile(join(directory, 'manifest.json'), JSON.stringify({ version: 1, models: entries }));
@@ -45,4 +47,15 @@ export class ModelDirRig {
   async close(): Promise<void> {
     for (const path of this.#made.splice(0)) await rm(path, { recursive: true, force: true });
   }
+}
+
+/** Writes a file of a manifest. @returns what the manifest says of it */
+async function put(
+  directory: string,
+  name: string,
+  { bytes, file = name, sha256 }: { readonly bytes?: Uint8Array | undefined; file?: string; sha256?: string },
+): Promise<{ file: string; sha256: string }> {
+  if (bytes) await writeFile(join(directory, file), bytes);
+  const hash = createHash('sha256').update(bytes ?? '');
+  return { file, sha256: sha256 ?? hash.digest('hex') };
 }

@@ -8,8 +8,10 @@ export const TONE_MODEL = 'my-voice';
 /** Creates models whose voice is a tone. @param before awaited before each run */
 export function toneModels(
   before: (model: string, signal: AbortSignal) => Promise<void> = async () => {},
+  carries = 64,
 ): ModelVoices {
   return {
+    carries,
     names: new Set([TONE_MODEL]),
     of: () => ({
       voice: {

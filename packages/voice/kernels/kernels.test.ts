@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { BEFORE, PHASES, sincTable, TAPS } from '../interpolation.ts';
 import { Ring } from '../ring.ts';
-import { Kernels } from './kernels.ts';
+import { Kernels, ROWS } from './kernels.ts';
 
 /** Returns a fixed sequence of numbers from -1 to 1. */
 function noise(count: number, seed = 1): Float32Array {
@@ -33,6 +33,31 @@ describe('filter', () => {
       kernel.reduce((sum, weight, k) => sum + weight * (input[i * step + k] as number), 0),
     );
     close(out, expected, 1e-5);
+    expect(Math.max(...expected.map(Math.abs))).toBeGreaterThan(0.5);
+  });
+});
+
+describe('dots', () => {
+  it.each([
+    [4, 1],
+    [256, 3],
+    // More than the memory of a converter's stream.
+    [768, 200],
+  ])('of width %i multiplies each row with each of %i vectors', (width, count) => {
+    const kernels = new Kernels(4 * (width * (ROWS + count) + ROWS * count));
+    const [rows, vectors] = [
+      kernels.floatsOf(noise(ROWS * width)),
+      kernels.floatsOf(noise(count * width, 2)),
+    ];
+    const out = kernels.floats(ROWS * count);
+    kernels.run.dots(rows.byteOffset, vectors.byteOffset, width, count, out.byteOffset);
+    const expected = Array.from({ length: ROWS * count }, (_, i) => {
+      const [row, vector] = [(i % ROWS) * width, Math.floor(i / ROWS) * width];
+      let sum = 0;
+      for (let k = 0; k < width; k++) sum += (rows[row + k] as number) * (vectors[vector + k] as number);
+      return sum;
+    });
+    close(out, expected, 1e-4);
     expect(Math.max(...expected.map(Math.abs))).toBeGreaterThan(0.5);
   });
 });

@@ -13,8 +13,9 @@ declare namespace WebAssembly {
 
 /** Exports of `assembly/kernels.ts`; pointers are byte offsets into its memory. */
 interface Exports {
-  readonly memory: { readonly buffer: ArrayBuffer };
+  readonly memory: { readonly buffer: ArrayBuffer; grow(pages: number): number };
   readonly heapBase: { readonly value: number };
+  dots(rows: number, vectors: number, width: number, count: number, out: number): void;
   filter(input: number, kernel: number, taps: number, out: number, count: number, step: number): void;
   likeness(
     samples: number,
@@ -45,6 +46,9 @@ interface Exports {
 }
 
 const ALIGNMENT = 16;
+const PAGE_BYTES = 65_536;
+/** Number of rows that `dots` multiplies with each vector. */
+export const ROWS = 8;
 const module = compile();
 
 /** The inner loops of one converter, with memory of its own that is freed with the converter. */
@@ -53,9 +57,11 @@ export class Kernels {
   readonly #memory: ArrayBuffer;
   #free: number;
 
-  constructor() {
+  /** @param extraBytes memory beyond what the streams of a converter need */
+  constructor(extraBytes = 0) {
     const { memory, heapBase, ...run } = new WebAssembly.Instance(module).exports as unknown as Exports;
     this.run = run;
+    if (extraBytes > 0) memory.grow(Math.ceil(extraBytes / PAGE_BYTES));
     this.#memory = memory.buffer;
     this.#free = heapBase.value;
   }

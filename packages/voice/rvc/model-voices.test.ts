@@ -1,68 +1,25 @@
-import { loadVoices } from '@semblance/common/voices/load-voices';
 import type { Voice } from '@semblance/common/voices/voice';
-import { type GivenModel, ModelDirRig } from '@semblance/testkit/engine-onnx/model-dir-rig';
 import { tinyContentvec, tinyEcho, tinyRmvpe, tinyTone } from '@semblance/testkit/engine-onnx/tiny-voices';
 import { levelDb, median, pitchOf } from '@semblance/testkit/voice/analysis';
+import { alto, convertAll, converterBy, ModelVoicesRig } from '@semblance/testkit/voice/model-voices-rig';
 import { joined, noise, VOWELS, vowel } from '@semblance/testkit/voice/sounds';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { engineFor } from '../engine-for.ts';
 import { CEILING } from '../limiter.ts';
 import { MEL_BANDS } from './log-mel.ts';
 import { type ModelVoices, openModelVoices } from './model-voices.ts';
-import { RvcConverter } from './rvc-converter.ts';
 
 const RATE = 48_000;
 const NEVER = new AbortController().signal;
-const shipped = await loadVoices();
-const alto = shipped.get('calm-alto') as Voice;
 const middle = ({ pitchHz: { low, high } }: Voice) => Math.sqrt(low * high);
-const rig = new ModelDirRig();
-const opened: ModelVoices[] = [];
-afterEach(async () => {
-  for (const models of opened.splice(0)) await models.close();
-});
-afterAll(() => rig.close());
+const rig = new ModelVoicesRig();
+const open = rig.open.bind(rig);
+afterEach(() => rig.closeModels());
+afterAll(() => rig.directories.close());
 
-async function open(...given: GivenModel[]): Promise<ModelVoices> {
-  const models = await openModelVoices(
-    {
-      modelDir: await rig.make(given),
-      providers: ['cpu'],
-      devices: [0],
-      threads: 1,
-      say: () => undefined,
-    },
-    AbortSignal.timeout(60_000),
-  );
-  if (!models) throw new Error('no model of a voice');
-  opened.push(models);
-  return models;
-}
-
-const speaking = (model: string, voice = alto): Voice => ({ ...voice, model });
+const speaking = (model: string): Voice => ({ ...alto, model });
 const start = (models: ModelVoices, model: string, sampleRate = RATE, signal = NEVER) =>
-  new RvcConverter({
-    sampleRate,
-    voice: speaking(model),
-    models: models.of(model),
-    run: (name, feeds) => models.run(name, feeds, signal),
-  });
-
-/** Converts a whole sound and returns it with the rest that the converter still held. */
-async function convert(
-  converter: ReturnType<typeof start>,
-  sound: Int16Array,
-  cut = RATE / 50,
-): Promise<Int16Array> {
-  const parts: Int16Array[] = [];
-  for (let at = 0; at < sound.length; at += cut) {
-    const chunk = sound.subarray(at, at + cut);
-    const part = await converter.push(chunk);
-    expect(part.length).toBe(chunk.length);
-    parts.push(part);
-  }
-  return joined([...parts, await converter.flush()]);
-}
+  converterBy(models, model, { sampleRate, signal });
 
 const sine = (hz: number, seconds: number, rate = RATE, level = 0.5) =>
   Int16Array.from({ length: seconds * rate }, (_, i) =>
@@ -89,7 +46,7 @@ describe('a voice of an echo', () => {
         const seconds = i / rate;
         return Math.round(12_000 * Math.sin(2 * Math.PI * (150 * seconds + 120 * seconds ** 2)));
       });
-      const out = await convert(converter, sweep, rate / 50);
+      const out = await convertAll(converter, sweep, rate / 50);
       expect(out.length).toBe(sweep.length + converter.latencySamples);
       expect(out.subarray(0, converter.latencySamples).every((sample) => sample === 0)).toBe(true);
       // The encoder holds every second sample, so the error is at most a quarter of a millisecond.
@@ -118,11 +75,11 @@ describe('a voice of an echo', () => {
     const models = await open(tinyContentvec(), tinyEcho());
     const sound = vowel({ hz: 120, formants: VOWELS.a, seconds: 0.7 });
     const converter = start(models, 'my-voice');
-    const whole = await convert(converter, sound, sound.length);
+    const whole = await convertAll(converter, sound, sound.length);
     expect(levelDb(whole)).toBeGreaterThan(levelDb(sound) - 3);
-    expect(await convert(converter, sound, 960)).toEqual(whole);
-    expect(await convert(start(models, 'my-voice'), sound, 1_237)).toEqual(whole);
-    expect(await convert(start(models, 'my-voice'), sound.subarray(0, 0))).toEqual(
+    expect(await convertAll(converter, sound, 960)).toEqual(whole);
+    expect(await convertAll(start(models, 'my-voice'), sound, 1_237)).toEqual(whole);
+    expect(await convertAll(start(models, 'my-voice'), sound.subarray(0, 0))).toEqual(
       new Int16Array(converter.latencySamples),
     );
   });
@@ -131,7 +88,7 @@ describe('a voice of an echo', () => {
     const models = await open(tinyContentvec(), tinyEcho());
     const loud = [sine(200, 0.5, rate, 1), sine(1_300, 0.5, rate, 4).map((x) => Math.sign(x) * 32_767)];
     for (const sound of [...loud, noise(0.2, 1)]) {
-      const out = await convert(start(models, 'my-voice', rate), sound);
+      const out = await convertAll(start(models, 'my-voice', rate), sound);
       const peak = out.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
       expect(peak).toBeLessThanOrEqual(CEILING);
       expect(peak).toBeGreaterThan(0.9 * CEILING);
@@ -142,7 +99,7 @@ describe('a voice of an echo', () => {
     const models = await open(tinyContentvec(), tinyEcho());
     const converter = start(models, 'my-voice', 16_000);
     const [loud, quiet] = [sine(200, 1, 16_000), new Int16Array(16_000)];
-    const out = await convert(converter, joined([loud, quiet, loud, quiet, loud]), 320);
+    const out = await convertAll(converter, joined([loud, quiet, loud, quiet, loud]), 320);
     const second = (at: number) => {
       const from = converter.latencySamples + Math.round((at + 0.2) * 16_000);
       return levelDb(out.subarray(from, from + 9_600));
@@ -165,7 +122,7 @@ describe('a voice with a pitch', () => {
     ['a model of RMVPE', [tinyRmvpe(binOf)], sine(centre(12), 2)],
   ])('by %s arrives in the middle of its range, without a seam', async (_how, trackers, sound) => {
     const models = await open(tinyContentvec(), tinyTone({ options: { speaker: 1 } }), ...trackers);
-    const out = await convert(start(models, 'my-voice'), sound);
+    const out = await convertAll(start(models, 'my-voice'), sound);
     const later = out.subarray(RATE, 2 * RATE);
     const pitches = pitchOf(later, RATE);
     expect(pitches.every((hz) => hz > 0)).toBe(true);
@@ -182,18 +139,26 @@ describe('a voice with a pitch', () => {
 
   it('is silent where there is none', async () => {
     const models = await open(tinyContentvec(), tinyTone());
-    const out = await convert(start(models, 'my-voice'), noise(1, 0.05));
+    const out = await convertAll(start(models, 'my-voice'), noise(1, 0.05));
     expect(levelDb(out)).toBeLessThan(-60);
   });
 });
 
 describe('which engine converts', () => {
   it('is the model that a voice names, where the node has it, else builtin', async () => {
+    rig.said.length = 0;
     const models = await open(
       ...[tinyContentvec(), tinyContentvec(768), tinyRmvpe(() => 0)],
-      ...[tinyEcho({ name: 'ada' }), tinyEcho({ name: 'bob', width: 768 })],
+      ...[tinyEcho({ name: 'ada' }), tinyEcho({ name: 'bob', width: 768 }), tinyEcho({ name: 'eve' })],
     );
-    expect([...models.names]).toEqual(['ada', 'bob']);
+    expect([...models.names]).toEqual(['ada', 'bob', 'eve']);
+    // One of each kind was timed.
+    expect(rig.said.filter((line) => line.startsWith('voice '))).toEqual(
+      ['ada', 'bob'].map((name) =>
+        expect.stringMatching(new RegExp(`^voice ${name}: 100 ms of sound take \\d+\\.\\d ms$`)),
+      ),
+    );
+    expect(models.carries).toBeGreaterThanOrEqual(0);
     const engine = (voice: Voice | undefined) => {
       const { engine, models: speaking } = engineFor(voice, models);
       return [engine, speaking?.content.name, speaking?.pitch?.name];
@@ -212,9 +177,9 @@ describe('which engine converts', () => {
 
   it('is none of a directory that has no voice, and a fault is named', async () => {
     const settings = { providers: ['cpu' as const], devices: [0], threads: 1, say: () => undefined };
-    const only = await rig.make([tinyContentvec()]);
+    const only = await rig.directories.make([tinyContentvec()]);
     expect(await openModelVoices({ ...settings, modelDir: only }, NEVER)).toBeUndefined();
-    const lacking = await rig.make([tinyEcho()]);
+    const lacking = await rig.directories.make([tinyEcho()]);
     await expect(openModelVoices({ ...settings, modelDir: lacking }, NEVER)).rejects.toThrow(
       'my-voice (my-voice.onnx): rvc_v1 needs a contentvec_256',
     );

@@ -1,8 +1,9 @@
+import { waveformLength } from '@semblance/engine-onnx/contracts/rvc';
 import { Kernels } from '../kernels/kernels.ts';
 import { PitchTracker } from '../pitch-tracker.ts';
 import { LogMel, MEL_BANDS, MEL_HOP } from './log-mel.ts';
 import { BINS, pitchOfSalience } from './pitch-classes.ts';
-import type { RunModel, RvcModels, VoiceModel } from './rvc-models.ts';
+import { assertLength, type RunModel, type RvcModels, type VoiceModel } from './rvc-models.ts';
 
 /** Sample rate of all models before a voice, in Hz. */
 export const SOURCE_RATE = 16_000;
@@ -22,11 +23,35 @@ export interface SourcePitch {
 /** Returns the pitch finder of a stream; undefined when its voice uses no pitch. */
 export function sourcePitch({ voice, pitch }: RvcModels, run: RunModel): SourcePitch | undefined {
   if (!voice.inputs.some(({ role }) => role === 'pitchf')) return undefined;
-  return pitch ? modelPitch(pitch, run) : trackedPitch();
+  if (!pitch) return trackedPitch();
+  const hears = pitch.inputs.some(({ role }) => role === 'waveform');
+  return hears ? waveformPitch(pitch, run) : salientPitch(pitch, run);
 }
 
-function modelPitch({ name, inputs, options }: VoiceModel, run: RunModel): SourcePitch {
-  const threshold = options.threshold ?? 0;
+/** Least strengths of a pitch that RVC asks of a salience and w-okada's voice changer of a `waveform` model. */
+const SALIENT = 0.03;
+const SURE = 0.3;
+
+/** Uses a model with spectrogram and decoder in its graph. */
+function waveformPitch({ name, inputs, options }: VoiceModel, run: RunModel): SourcePitch {
+  const threshold = Float32Array.of(options.threshold ?? SURE);
+  const dims = inputs.find(({ role }) => role === 'threshold')?.dims ?? [1];
+  return {
+    hear() {},
+    async of(window, frames) {
+      const sound = Float32Array.from(window.subarray(0, waveformLength(frames)));
+      const { data } = await run(name, {
+        waveform: { data: sound, dims: [1, sound.length] },
+        threshold: { data: threshold.slice(), dims },
+      });
+      assertLength('pitch', data.length, frames);
+      return Float64Array.from(data);
+    },
+  };
+}
+
+function salientPitch({ name, inputs, options }: VoiceModel, run: RunModel): SourcePitch {
+  const threshold = options.threshold ?? SALIENT;
   const mel = new LogMel();
   /** Samples heard since the last window. */
   let moved = 0;
@@ -38,6 +63,7 @@ function modelPitch({ name, inputs, options }: VoiceModel, run: RunModel): Sourc
       const feed = { data: mel.next(window, frames, moved), dims: [1, MEL_BANDS, frames] };
       moved = 0;
       const { data } = await run(name, { [inputs[0]?.role ?? '']: feed });
+      assertLength('salience', data.length, frames * BINS);
       return Float64Array.from({ length: frames }, (_, i) =>
         pitchOfSalience(data.subarray(i * BINS, (i + 1) * BINS), threshold),
       );

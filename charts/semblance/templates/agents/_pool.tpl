@@ -39,6 +39,10 @@
 - name: SEMBLANCE_LIVE_VIDEO_SLOTS
   value: {{ $pool.live.videoSlots | int | quote }}
 {{- end }}
+{{- if not (kindIs "invalid" $pool.live.voiceContextMs) }}
+- name: SEMBLANCE_LIVE_VOICE_CONTEXT_MS
+  value: {{ $pool.live.voiceContextMs | int | quote }}
+{{- end }}
 {{- if not (kindIs "invalid" $pool.swapLikeness) }}
 - name: SEMBLANCE_SWAP_LIKENESS
   value: {{ $pool.swapLikeness | quote }}

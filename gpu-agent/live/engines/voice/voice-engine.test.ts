@@ -9,8 +9,8 @@ import { VOWELS, vowel } from '@semblance/testkit/voice/sounds';
 import { createVoiceConverter } from '@semblance/voice/converter';
 import type { ModelVoices } from '@semblance/voice/rvc/model-voices';
 import { RvcConverter } from '@semblance/voice/rvc/rvc-converter';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createVoiceEngine, type VoiceEngine } from './voice-engine.ts';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { createVoiceEngine, type VoiceEngine, type VoiceEngineOptions } from './voice-engine.ts';
 
 const RATE = 48_000;
 const NEVER = new AbortController().signal;
@@ -31,7 +31,7 @@ beforeEach(async () => {
 });
 afterEach(() => engine.close());
 
-function create(hungMs = 60_000, openModels?: () => Promise<ModelVoices>): void {
+function create({ hungMs = 60_000, ...more }: { hungMs?: number } & Partial<VoiceEngineOptions> = {}): void {
   engine = createVoiceEngine({
     slots: 4,
     sampleRate: RATE,
@@ -39,13 +39,13 @@ function create(hungMs = 60_000, openModels?: () => Promise<ModelVoices>): void 
     logger: silentLogger(),
     onChange() {},
     onCrash: () => crashes++,
-    ...(openModels ? { openModels } : {}),
+    ...more,
     threads: { hungMs },
   });
 }
 
 async function start(hungMs?: number): Promise<void> {
-  create(hungMs, async () => models);
+  create({ openModels: async () => models, ...(hungMs === undefined ? {} : { hungMs }) });
   await engine.warmUp(NEVER);
 }
 
@@ -105,6 +105,28 @@ describe('an agent without models', () => {
   });
 });
 
+describe('slots with models', () => {
+  it.each([
+    [64, false, 4, []],
+    [3, false, 3, []],
+    [0, false, 1, [/^the voice models take so long/]],
+    [3, true, 4, [/^SEMBLANCE_LIVE_VOICE_SLOTS is above what the voice models carry/]],
+    [4, true, 4, []],
+  ])(
+    'that carry %i streams, given by the owner: %s, are %i',
+    async (carries, slotsGiven, slots, warnings) => {
+      const logger = silentLogger();
+      const warn = vi.spyOn(logger, 'warn');
+      create({ openModels: async () => toneModels(async () => {}, carries), logger, slotsGiven });
+      await engine.warmUp(NEVER);
+      expect(engine.slots).toBe(slots);
+      expect(warn.mock.calls.map((call) => call.at(-1))).toEqual(
+        warnings.map((text) => expect.stringMatching(text)),
+      );
+    },
+  );
+});
+
 describe('a session of a voice that is spoken with by models', () => {
   it('is carried by a voice thread, as any other, and sounds as its converter does', async () => {
     await start();
@@ -118,6 +140,20 @@ describe('a session of a voice that is spoken with by models', () => {
     expect(Math.max(...expected)).toBeGreaterThan(10_000);
     await stream.close();
     expect(engine.streams).toBe(0);
+  });
+
+  it('says so where its voice asks for an index that its model has not', async () => {
+    const logger = silentLogger();
+    const warn = vi.spyOn(logger, 'warn');
+    create({ openModels: async () => models, logger });
+    await engine.warmUp(NEVER);
+    await open({ ...voice, indexRate: 0 });
+    expect(warn).not.toHaveBeenCalled();
+    await open({ ...voice, indexRate: 0.5 });
+    expect(warn).toHaveBeenCalledExactlyOnceWith(
+      { voice: 'calm-alto', model: TONE_MODEL },
+      expect.stringMatching(/^a voice asks for an index, and its model has none/),
+    );
   });
 
   it('waits for models that take their time, which is not taken for a thread that hangs', async () => {

@@ -10,6 +10,7 @@ import {
 import { createVoiceConverter, type VoiceConverter } from '@semblance/voice/converter';
 import { engineFor } from '@semblance/voice/engine-for';
 import type { ModelVoices } from '@semblance/voice/rvc/model-voices';
+import { CONTEXT_MS } from '@semblance/voice/rvc/rvc-converter';
 import { type VoiceThreadStream, VoiceThreads, type VoiceThreadsOptions } from './voice-threads.ts';
 import { warmUpConversion } from './warm-up.ts';
 
@@ -22,9 +23,13 @@ const SAMPLE_BYTES = Int16Array.BYTES_PER_ELEMENT;
 export interface VoiceEngineOptions {
   /** Most sessions at once. */
   readonly slots: number;
+  /** Whether the owner gave `slots`. Otherwise there are fewer if the models carry fewer. */
+  readonly slotsGiven?: boolean;
   readonly sampleRate: number;
   /** Samples that clients are asked to send in one message. */
   readonly chunkFrames: number;
+  /** Length of the sound that models process for each block, in ms; default: the shortest. */
+  readonly contextMs?: number;
   readonly logger: Logger;
   /**
    * Loads the owner's models that speak with voices; default: none. `onEnd` is called when the models can run no
@@ -56,7 +61,8 @@ export interface VoiceEngine extends LiveEngine {
  * `builtin` takes 0.1 ms per message and converts in the thread that receives it, because waking another thread takes longer. The work beside a model takes ten times as long, so it has threads.
  */
 export function createVoiceEngine(options: VoiceEngineOptions): VoiceEngine {
-  const { slots, sampleRate, chunkFrames, logger } = options;
+  const { sampleRate, chunkFrames, logger } = options;
+  let { slots } = options;
   let models: ModelVoices | undefined;
   /** Created when the models are loaded. */
   let threads: VoiceThreads | undefined;
@@ -92,7 +98,10 @@ export function createVoiceEngine(options: VoiceEngineOptions): VoiceEngine {
       };
       models = await options.openModels?.(signal, onEnd);
       await warmUpConversion(signal);
-      if (models) threads = startThreads(options);
+      if (models) {
+        slots = slotsWith(models.carries, options);
+        threads = startThreads({ ...options, slots });
+      }
       converts = true;
       options.onChange();
       await threads?.warmUp(signal);
@@ -106,10 +115,16 @@ export function createVoiceEngine(options: VoiceEngineOptions): VoiceEngine {
       const { engine, models: speaking } = engineFor(voice, models);
       if (voice.model !== undefined)
         logger.info({ voice: voice.id, model: voice.model, engine }, 'a voice that names a model');
+      if (speaking && !speaking.index && (voice.indexRate ?? 0) > 0)
+        logger.warn(
+          { voice: voice.id, model: voice.model },
+          'a voice asks for an index, and its model has none in the manifest: it is spoken without',
+        );
       if (!threads || !speaking)
         return { ...common, ...converting(createVoiceConverter({ sampleRate, voice }), mostSamples) };
       const needs = { mostSamples, onEnd: onFailed, run: models?.run };
-      const stream = await threads.open({ sampleRate, voice, models: speaking }, needs);
+      const conversion = { sampleRate, voice, models: speaking, contextMs: options.contextMs ?? CONTEXT_MS };
+      const stream = await threads.open(conversion, needs);
       if (signal.aborted) {
         stream.close();
         throw signal.reason;
@@ -121,6 +136,19 @@ export function createVoiceEngine(options: VoiceEngineOptions): VoiceEngine {
       await models?.close();
     },
   };
+}
+
+/** Returns the slots that voices of models leave, and tells the owner where they are too many. */
+function slotsWith(carries: number, { slots, slotsGiven, logger }: VoiceEngineOptions): number {
+  if (carries < 1)
+    logger.warn('the voice models take so long for a block that even one session may fall behind');
+  if (slots <= carries) return slots;
+  if (!slotsGiven) return Math.max(1, carries);
+  logger.warn(
+    { slots, carries },
+    'SEMBLANCE_LIVE_VOICE_SLOTS is above what the voice models carry: sessions fall behind when all are taken',
+  );
+  return slots;
 }
 
 function startThreads({ slots, logger, onChange, onCrash, threads }: VoiceEngineOptions): VoiceThreads {

@@ -1,5 +1,5 @@
 /**
- * The inner loops of the voice converter in AssemblyScript, with four samples at once (WebAssembly SIMD), which
+ * The inner loops of the voice converters in AssemblyScript, with four samples at once (WebAssembly SIMD), which
  * JavaScript lacks. Pointers are byte offsets into the module's own memory, whose layout the caller sets
  * (kernels.ts). Counts are in samples. Sound has 32 bits; sums over a window and positions between samples have 64
  * bits. Nothing is checked here.
@@ -17,6 +17,40 @@ const BEFORE: i32 = 7;
 function sumOf(v: v128): f32 {
   const pairs = f32x4.add(v, v128.shuffle<f32>(v, v, 2, 3, 0, 1));
   return f32x4.extract_lane(pairs, 0) + f32x4.extract_lane(pairs, 1);
+}
+
+/** Number of rows of `dots`. */
+const ROWS: i32 = 8;
+
+/**
+ * Multiplies eight rows with each of many vectors (dot products).
+ * @param width numbers of a row and of a vector, a multiple of 4
+ * @param out eight products for each of the `count` vectors
+ */
+export function dots(rows: usize, vectors: usize, width: i32, count: i32, out: usize): void {
+  const bytes = (<usize>width) << 2;
+  for (let i = 0; i < count; i++) {
+    for (let row = 0; row < ROWS; row += 4) {
+      const first = rows + <usize>row * bytes;
+      let a = f32x4.splat(0);
+      let b = f32x4.splat(0);
+      let c = f32x4.splat(0);
+      let d = f32x4.splat(0);
+      for (let k: usize = 0; k < bytes; k += 16) {
+        const values = v128.load(vectors + k);
+        a = f32x4.add(a, f32x4.mul(values, v128.load(first + k)));
+        b = f32x4.add(b, f32x4.mul(values, v128.load(first + bytes + k)));
+        c = f32x4.add(c, f32x4.mul(values, v128.load(first + 2 * bytes + k)));
+        d = f32x4.add(d, f32x4.mul(values, v128.load(first + 3 * bytes + k)));
+      }
+      store<f32>(out, sumOf(a));
+      store<f32>(out, sumOf(b), 4);
+      store<f32>(out, sumOf(c), 8);
+      store<f32>(out, sumOf(d), 12);
+      out += 16;
+    }
+    vectors += bytes;
+  }
 }
 
 /**
