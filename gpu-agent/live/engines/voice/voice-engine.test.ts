@@ -10,7 +10,7 @@ import { createVoiceConverter } from '@semblance/voice/converter';
 import type { ModelVoices } from '@semblance/voice/rvc/model-voices';
 import { RvcConverter } from '@semblance/voice/rvc/rvc-converter';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createVoiceEngine, type VoiceEngine } from './voice-engine.ts';
+import { createVoiceEngine, type VoiceEngine, type VoiceEngineOptions } from './voice-engine.ts';
 
 const RATE = 48_000;
 const NEVER = new AbortController().signal;
@@ -31,7 +31,7 @@ beforeEach(async () => {
 });
 afterEach(() => engine.close());
 
-function create(hungMs = 60_000, openModels?: () => Promise<ModelVoices>): void {
+function create(hungMs = 60_000, openModels?: VoiceEngineOptions['openModels']): void {
   engine = createVoiceEngine({
     slots: 4,
     sampleRate: RATE,
@@ -41,6 +41,7 @@ function create(hungMs = 60_000, openModels?: () => Promise<ModelVoices>): void 
     onCrash: () => crashes++,
     ...(openModels ? { openModels } : {}),
     threads: { hungMs },
+    reloadMs: 5,
   });
 }
 
@@ -56,6 +57,43 @@ const open = (by: Voice) =>
     signal: NEVER,
     onFailed() {},
   });
+
+describe('models on a device that is full for a moment', () => {
+  const full = 'Failed to allocate memory for requested buffer of size 13111296';
+
+  it('are used once they can be loaded, and voices without models are converted before', async () => {
+    let tries = 0;
+    const free = Promise.withResolvers<void>();
+    create(undefined, async () => {
+      if (tries++ === 0) throw new Error(full);
+      await free.promise;
+      return models;
+    });
+    await engine.warmUp(NEVER);
+    expect([engine.slots, engine.warming, engine.threadIds]).toEqual([4, false, []]);
+    free.resolve();
+    await until(() => engine.threadIds.length > 0 && !engine.warming, 'threads for the models');
+    await (await open(voice)).close();
+    expect(tries).toBe(2);
+  });
+
+  it('are closed, which frees their memory, and loaded again', async () => {
+    let ends: ((reason: string) => void) | undefined;
+    let [loads, closes] = [0, 0];
+    create(undefined, async (_signal, onEnd) => {
+      ends = onEnd;
+      loads++;
+      return { ...models, close: async () => void closes++ };
+    });
+    await engine.warmUp(NEVER);
+    for (const _run of [1, 2]) ends?.(full);
+    await until(() => loads === 2, 'the models are loaded again');
+    expect(closes).toBe(1);
+    const stream = await open(voice);
+    await until(() => engine.streams === 1, 'a stream through the models');
+    await stream.close();
+  });
+});
 
 describe('an agent without models', () => {
   it('has its slots once conversion is warm, and no threads', async () => {
