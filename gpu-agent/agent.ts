@@ -16,7 +16,7 @@ import { VERSION } from '@semblance/common/version';
 import type { LiveEngine } from '@semblance/engine-api/live-engine';
 import { createProvenance, type Provenance } from '@semblance/provenance/provenance';
 import type { EngineSource } from './engines/registry.ts';
-import { startEngines } from './engines/start-engines.ts';
+import { type StartEnginesOptions, startEngines } from './engines/start-engines.ts';
 import { createInspections } from './inspections/inspections.ts';
 import { createLive } from './live/live.ts';
 import { type AgentMetrics, createAgentMetrics } from './metrics.ts';
@@ -28,6 +28,8 @@ import type { AgentSettings } from './settings.ts';
 
 /** Time for the operator to record the last results before the process ends, in ms. */
 const ACKNOWLEDGE_MS = 3_000;
+/** Most cards in the statement. */
+const MAX_CARDS = 16;
 
 export interface AgentOptions {
   readonly settings: AgentSettings;
@@ -45,6 +47,8 @@ export interface AgentOptions {
   readonly transferLimits?: TransferLimits;
   /** Time for a cancelled render to end before its process is killed, in ms. Default: that of the engine contract. */
   readonly cancelGraceMs?: number | undefined;
+  /** How the memory of the cards is read. */
+  readonly cards?: StartEnginesOptions['cards'];
   /** Default: those to which the settings give slots. */
   readonly liveEngines?: readonly LiveEngine[];
 }
@@ -128,7 +132,7 @@ async function startParts(
     },
   });
 
-  const { engines, measure, tried, firstReady } = await startEngines({
+  const { engines, measure, cards, tried, firstReady } = await startEngines({
     ...options,
     tempDir: workDir.engines,
     started,
@@ -209,6 +213,7 @@ async function startParts(
     node: settings.node,
     version: VERSION,
     memoryMib: settings.memoryMib,
+    cards: (cards?.statement ?? []).slice(0, MAX_CARDS),
     ...workStatement({ engines, live, ending }),
     contentCheck: contentChecks.statement,
     provenance: provenance.statement,

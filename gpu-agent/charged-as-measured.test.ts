@@ -34,6 +34,7 @@ beforeAll(async () => {
     capability,
     slots: 1,
     memoryMib: 64,
+    vramMib: 0,
     limits: undefined,
   }));
   sidecar = await startScriptedSidecar(socket, { info: { ...GOOD_INFO, capabilities: offers } });

@@ -74,16 +74,34 @@ describe('an agent whose device is gone', () => {
   it.each([
     ['a device that is gone', 'CUDA failure 100: no CUDA-capable device is detected ; GPU=-1', STOPPED],
     ['one that failed at the work', 'CUDA failure 719: unspecified launch failure ; GPU=0', INTERRUPTED],
-  ])('is told by the errors of its engine: %s', async (_, message, state) => {
-    const watch = agent.watch();
-    const request = agent.request('fail-with');
-    request.parameters = { ...request.parameters, message };
-    await agent.start(request);
-    const ended = await watch.ended(request.ref);
-    expect(ended.state).toBe(state);
-    // Callers must not see the text of a driver.
-    expect(ended.failure?.message).not.toContain('CUDA');
-    await agent.acknowledge(request.ref);
-    watch.cancel();
-  });
+    ['one that is full', 'Failed to allocate memory for requested buffer of size 13111296', INTERRUPTED],
+    ['one that is full for a library', 'CUBLAS failure 3: CUBLAS_STATUS_ALLOC_FAILED ; GPU=0', INTERRUPTED],
+  ])(
+    'is told by the errors of its engine, whose process ends and comes back: %s',
+    async (_, message, state) => {
+      await until(async () => (await agent.resource())?.status?.slots === 2, 'two slots');
+      const crashed = (await agent.figures())('engine_restarts_total') || 0;
+      const watch = agent.watch();
+      const request = agent.request('fail-with');
+      request.parameters = { ...request.parameters, message };
+      await agent.start(request);
+      const ended = await watch.ended(request.ref);
+      expect(ended.state).toBe(state);
+      // Callers must not see the text of a driver.
+      expect(ended.failure?.message).not.toMatch(/CUDA|CUBLAS|allocate/);
+      await agent.acknowledge(request.ref);
+      // Nothing is offered until a new process, with memory of its own, is warm.
+      await until(async () => (await agent.figures())('engine_restarts_total') === crashed + 1, 'a restart');
+      const again = agent.request('ok');
+      const taken = () =>
+        agent.start(again).then(
+          () => true,
+          () => false,
+        );
+      await until(taken, 'work is taken again');
+      expect((await watch.ended(again.ref)).state).toBe(SUCCEEDED);
+      await agent.acknowledge(again.ref);
+      watch.cancel();
+    },
+  );
 });

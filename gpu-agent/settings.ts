@@ -40,6 +40,8 @@ export const agentShape = {
   SEMBLANCE_AGENT_SLOTS: whole(1, 1024).optional(),
   /** Memory for all renders, in MiB, by which the operator places them. */
   SEMBLANCE_AGENT_MEMORY_MIB: whole(1, 16_777_216).optional(),
+  /** Memory on the cards, in MiB, beyond which the process of the engine `onnx` ends between renders. */
+  SEMBLANCE_ONNX_VRAM_CEILING_MIB: whole(1, 16_777_216).optional(),
   /** Nice value of engine processes and of decoders beside them; the agent and its live sessions have 0. */
   SEMBLANCE_AGENT_RENDER_NICE: whole(0, 19).default(ENGINE_NICE),
   SEMBLANCE_AGENT_WORK_DIR: z.string().refine(isAbsolute, 'must be an absolute path').optional(),
@@ -136,6 +138,10 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
     },
     /** Device files that the engine `onnx` needs. */
     deviceFiles: deviceFiles(config.SEMBLANCE_ONNX_DEVICE_FILES, config.SEMBLANCE_ONNX_PROVIDERS),
+    vramCeilingMib: config.SEMBLANCE_ONNX_VRAM_CEILING_MIB,
+    /** Whether an engine of this agent's own processes uses a GPU. */
+    usesCards:
+      config.SEMBLANCE_AGENT_ENGINES.includes('onnx') && /cuda/.test(config.SEMBLANCE_ONNX_PROVIDERS),
     sidecars: config.SEMBLANCE_SIDECAR_SOCKETS,
     contentCheck: contentCheckSettings(config),
     signer: certificateFile && keyFile ? { certificateFile, keyFile } : undefined,

@@ -79,6 +79,20 @@ describe('priorityClassName', () => {
   });
 });
 
+it('the memory of a card that two agents share keeps a job waiting, with the figures', async () => {
+  const card = { uuid: 'GPU-1', totalMib: 10_000, heldMib: 2_000, renderMib: 5_000 };
+  for (const name of ['one', 'two'])
+    await harness.agent({ name, slots: 4, card, script: (run) => void runs.push(run) });
+  await harness.operator();
+  await harness.job('first');
+  await harness.job('second');
+  await expect.poll(begun, { timeout: 40_000 }).toHaveLength(1);
+  const waiting = begun()[0] === 'first' ? 'second' : 'first';
+  const told = await harness.until(waiting, waits('CardsBusy', 1));
+  expect(ready(told)?.message).toContain('1000 of 10000 MiB left, it takes 5000');
+  await until(2);
+}, 120_000);
+
 it('memory beside slots keeps a job waiting, with the figures', async () => {
   await harness.agent({
     name: 'small',

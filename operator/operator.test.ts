@@ -165,6 +165,20 @@ describe('a job', () => {
     expect([first?.ref?.attempt, second?.ref?.attempt]).toEqual([1, 2]);
   });
 
+  it('goes elsewhere after an interruption, and comes back when no other agent has room', async () => {
+    const full = "The memory of the engine's device was full.";
+    const interrupting = { slots: 4, script: (run: Run) => run.interrupt(full) };
+    const first = await harness.agent({ name: 'a-full', ...interrupting });
+    await harness.operator();
+    await harness.job('moved', { backoffLimit: 2 });
+    // With one agent there is no other choice, and one that comes later is taken although it has fewer slots.
+    await expect.poll(() => first.starts.length, { timeout: 30_000 }).toBe(2);
+    const second = await harness.agent({ name: 'b-free', slots: 1, script: (run) => run.succeed() });
+    const done = await harness.until('moved', phase('Succeeded'));
+    expect(done.status).toMatchObject({ attempt: 3, agent: 'b-free', interruptions: 2 });
+    expect([first.starts.length, second.starts.length]).toEqual([2, 1]);
+  });
+
   it('goes elsewhere when an agent will not take it on', async () => {
     const refusing = await harness.agent({ name: 'a-refusing', slots: 4, script: forever });
     refusing.refuseWith = status.FAILED_PRECONDITION;

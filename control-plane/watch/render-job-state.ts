@@ -5,6 +5,7 @@ import type { JobProgress, JobQueue } from '@semblance/proto/semblance/control/v
 const WAITING: Readonly<Record<string, string>> = {
   SlotsBusy: 'busy',
   MemoryBusy: 'busy',
+  CardsBusy: 'busy',
   AccountShare: 'busy',
   PriorityClassUnknown: 'busy',
   NoAgents: 'no_agent',

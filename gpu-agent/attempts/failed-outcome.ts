@@ -7,7 +7,7 @@ import { SigningCredentialError } from '@semblance/provenance/signer';
 import { AssetError } from '../assets/errors.ts';
 import { ContentCheckError } from '../content-check/check.ts';
 import { EngineUnavailableError } from '../engines/host/engine-pool.ts';
-import { EngineCrashedError } from '../engines/host/engine-process.ts';
+import { EngineCrashedError } from '../engines/host/failures.ts';
 import type { Outcome } from './attempt-table.ts';
 import { AttemptEnded } from './endings.ts';
 

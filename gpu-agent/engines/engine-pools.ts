@@ -1,4 +1,5 @@
 import type { Logger } from '@semblance/common/logging';
+import type { EngineMemory } from '../cards/cards.ts';
 import { createEnginePool, type EnginePool } from './host/engine-pool.ts';
 import type { EngineSource } from './registry.ts';
 
@@ -14,6 +15,7 @@ export function createEnginePools(options: {
   readonly nice: number;
   /** Time for a cancelled render to end, in ms. Default: that of the pools. */
   readonly cancelGraceMs?: number | undefined;
+  readonly memory: EngineMemory | undefined;
   readonly logger: Logger;
   readonly onChange: () => void;
   readonly onCrash: (engine: string) => void;
@@ -37,6 +39,8 @@ export function createEnginePools(options: {
       tempDir,
       nice: options.nice,
       ...(cancelGraceMs === undefined ? {} : { cancelGraceMs }),
+      // Others would be taken for the process that comes to the card while they start.
+      memory: source.usesCards ? options.memory : undefined,
       logger,
       onChange,
       onCrash: () => options.onCrash(source.name),

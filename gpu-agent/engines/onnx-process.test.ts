@@ -10,11 +10,17 @@ import { engineConformance } from '@semblance/testkit/conformance/vitest';
 import type { GivenModel } from '@semblance/testkit/engine-onnx/model-dir-rig';
 import { useOnnxRig } from '@semblance/testkit/engine-onnx/onnx-rig';
 import { tinyLivePortrait } from '@semblance/testkit/engine-onnx/tiny-live-portrait';
-import { tinyArcface, tinySwapper, tinyWav2lip } from '@semblance/testkit/engine-onnx/tiny-models';
+import {
+  failingArcface,
+  tinyArcface,
+  tinySwapper,
+  tinyWav2lip,
+} from '@semblance/testkit/engine-onnx/tiny-models';
 import { portraits } from '@semblance/testkit/gpu-agent/portraits';
 import { TEST_ENGINE } from '@semblance/testkit/gpu-agent/test-engine';
 import sharp from 'sharp';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { failedOutcome } from '../attempts/failed-outcome.ts';
 import { loadSettings } from '../settings.ts';
 import { createEngineSet } from './engine-set.ts';
 import { createEnginePool, type EnginePool } from './host/engine-pool.ts';
@@ -130,6 +136,36 @@ it('ends a cancelled render while a large picture is encoded, and its process go
 });
 
 it(
+  'interrupts the work that a full device ended, and goes on in a new process with memory of its own',
+  async () => {
+    const message = 'Failed to allocate memory for requested buffer of size 13111296';
+    const bytes = failingArcface('bright', message);
+    const onnx = startOnnx(
+      await rig.modelDir([{ contract: 'arcface_w600k_r50', bytes }, models[1] as GivenModel]),
+    );
+    await onnx.firstReady();
+    const pid = onnx.warm[0]?.pid;
+    // The brightest sample of a crop of this picture is white, and the recogniser's run fails.
+    const work = {
+      capability: 'face-swap-image' as const,
+      inputs: {
+        image: rig.image,
+        face: await rig.file('bright.png', sharp(rig.face).linear(1.6).png().toBuffer()),
+      },
+      parameters: {},
+      outputDir: await rig.outputDir(),
+    };
+    const options = { signal: AbortSignal.timeout(PROCESSES_MS), onProgress: () => undefined };
+    const error = await onnx.render(work, options).catch((reason: unknown) => reason);
+    expect(failedOutcome(error, silentLogger())).toMatchObject({ state: 'interrupted' });
+    while (onnx.warm[0]?.pid === pid || onnx.warm.length === 0) await delay(20);
+    expect(onnx.deviceTrouble).toBeUndefined();
+    expect(onnx.engine).toBeDefined();
+  },
+  PROCESSES_MS,
+);
+
+it(
   'leaves the work to the next engine while its models do not fit, and says why',
   async () => {
     const wrong = [models[0] as GivenModel, { ...(models[1] as GivenModel), sha256: 'cd'.repeat(32) }];
@@ -151,7 +187,12 @@ it('asks for its settings when it is named', () => {
   expect(() => settings({})).toThrow(/SEMBLANCE_MODEL_DIR: must say where the models are/);
   expect(() => settings({ SEMBLANCE_MODEL_DIR: 'models' })).toThrow(/must be an absolute path/);
   const dir = { SEMBLANCE_MODEL_DIR: '/models' };
-  expect(() => settings({ ...dir, SEMBLANCE_ONNX_PROVIDERS: 'cuda,magic' })).toThrow(/cuda, tensorrt, cpu/);
+  expect(() => settings({ ...dir, SEMBLANCE_ONNX_PROVIDERS: 'cuda,magic' })).toThrow(
+    /must be a list of: cuda, cpu/,
+  );
+  expect(() => settings({ ...dir, SEMBLANCE_ONNX_PROVIDERS: 'tensorrt,cuda' })).toThrow(
+    /tensorrt is no provider any more; use cuda/,
+  );
   expect(() => settings({ ...dir, SEMBLANCE_ONNX_PROVIDERS: 'cpu,cpu' })).toThrow(/must be a list/);
   expect(() => settings({ ...dir, SEMBLANCE_ONNX_DEVICES: '0,0' })).toThrow(/none twice/);
   const { engineSettings, engines } = settings({

@@ -90,6 +90,13 @@ describe('Python', () => {
       );
     });
 
+    it('interrupts the render that finds the card full, in a process that ends with it', async () => {
+      const full = await render('full').catch((error: unknown) => error);
+      expect(full).toMatchObject({ name: 'EngineInterruptedError' });
+      const rendered = await Promise.all([render('ok'), render('ok')]);
+      expect(rendered.map(({ contentType }) => contentType)).toEqual(['image/png', 'image/png']);
+    });
+
     it('renders although its processes died while they had nothing to do', async () => {
       const rendered = await Promise.all([render('ok'), render('ok')]);
       const pids = new Set(rendered.map(({ details }) => Number(details?.pid)));

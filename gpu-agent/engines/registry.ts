@@ -16,6 +16,10 @@ export interface EngineSource {
   readonly shared?: boolean;
   /** Device files that the engine needs. While one is missing, the process is ended or not started. */
   readonly devices?: readonly string[];
+  /** Whether its processes use a GPU, so that their memory there is told. */
+  readonly usesCards?: boolean;
+  /** Memory on the cards, in MiB, beyond which a process of the engine ends between renders. */
+  readonly vramCeilingMib?: number;
 }
 
 const SOURCES: readonly EngineSource[] = [

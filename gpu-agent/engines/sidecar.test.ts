@@ -12,6 +12,8 @@ import { sidecarSource } from './registry.ts';
 const idle = new AbortController().signal;
 const { dir, socket, atEnd, sidecar, warmEngine, work, leftovers } = useSidecarRig();
 
+const OFFER = { capability: 'face-swap-image', slots: 1, memoryMib: 1, vramMib: 0, limits: undefined };
+
 describe('a sidecar', () => {
   it('says what it is and renders, with progress, from files it was given to files of its own', async () => {
     await sidecar();
@@ -33,6 +35,18 @@ describe('a sidecar', () => {
       expect.stringMatching(/^work\/[0-9a-f-]{36}\/in\/image$/),
     ]);
     expect(await leftovers()).toEqual([]);
+  });
+
+  it('says what it takes of the card, or nothing', async () => {
+    await sidecar();
+    const quiet = await warmEngine();
+    expect(quiet.vramMib).toBeUndefined();
+    expect(quiet.capabilities[0]).not.toHaveProperty('vramMib');
+    await quiet.close();
+    await sidecar({ info: { ...GOOD_INFO, vramMib: 6_000, capabilities: [{ ...OFFER, vramMib: 3_000 }] } });
+    const engine = await warmEngine();
+    expect(engine.vramMib).toBe(6_000);
+    expect(engine.capabilities).toMatchObject([{ capability: 'face-swap-image', vramMib: 3_000 }]);
   });
 
   it('is warmed up once more when asked once more', async () => {
@@ -138,14 +152,20 @@ describe('a sidecar', () => {
     ['nothing to offer', { capabilities: [] }, 'it offers no capability'],
     [
       'an unknown capability',
-      { capabilities: [{ capability: 'face-paint', slots: 1, memoryMib: 1, limits: undefined }] },
+      { capabilities: [{ capability: 'face-paint', slots: 1, memoryMib: 1, vramMib: 0, limits: undefined }] },
       '"face-paint", which is no capability',
     ],
     ...['voice', 'full-live-swap'].map((capability): [string, Partial<GetInfoResponse>, string] => [
       `the live capability ${capability}`,
-      { capabilities: [{ capability, slots: 1, memoryMib: 1, limits: undefined }] },
+      { capabilities: [{ capability, slots: 1, memoryMib: 1, vramMib: 0, limits: undefined }] },
       `it offers ${capability}, which is no work for an engine`,
     ]),
+    ['a negative memory on the card', { vramMib: -1 }, 'it holds -1 MiB on the card'],
+    [
+      'a render of negative memory on the card',
+      { capabilities: [{ ...OFFER, vramMib: -1 }] },
+      'face-swap-image takes -1 MiB on the card',
+    ],
     [
       'the same capability twice',
       { capabilities: [...GOOD_INFO.capabilities, ...GOOD_INFO.capabilities] },
@@ -159,6 +179,7 @@ describe('a sidecar', () => {
             capability: 'face-swap-image',
             slots: 1,
             memoryMib: 1,
+            vramMib: 0,
             limits: { maxInputBytes: 0n, maxPixels: -1n, maxSeconds: 0 },
           },
         ],

@@ -1,6 +1,8 @@
 import type { Logger } from '@semblance/common/logging';
+import { findOnPath } from '@semblance/common/process/find-on-path';
 import { createMedia, findMediaTools } from '@semblance/media/media';
 import { isMeasurable, type VideoMeter } from '../attempts/measured-units.ts';
+import { type Cards, type CardsOptions, createCards } from '../cards/cards.ts';
 import type { AgentSettings } from '../settings.ts';
 import { createEnginePools } from './engine-pools.ts';
 import { createEngineSet, type EngineSet } from './engine-set.ts';
@@ -14,6 +16,8 @@ export interface StartedEngines {
   firstReady(): Promise<unknown>;
   /** Measures videos; undefined without ffmpeg. */
   readonly measure: VideoMeter | undefined;
+  /** The memory of the cards; undefined when nothing tells it. */
+  readonly cards: Pick<Cards, 'statement'> | undefined;
 }
 
 export interface StartEnginesOptions {
@@ -22,6 +26,8 @@ export interface StartEnginesOptions {
   /** Default: those named in the settings. */
   readonly engines?: readonly EngineSource[] | undefined;
   readonly cancelGraceMs?: number | undefined;
+  /** How the memory of the cards is read. Default: by nvidia-smi, where an engine uses a GPU and it is found. */
+  readonly cards?: Pick<CardsOptions, 'program' | 'everyMs'> | undefined;
   /** Existing private directory. */
   readonly tempDir: string;
   /** Receives a function that ends each started part. */
@@ -42,15 +48,17 @@ export async function startEngines(options: StartEnginesOptions): Promise<Starte
     ...settings.sidecars.map(sidecarSource),
     ...settings.engines.map((name) => ({
       ...engineSource(name, settings.engineSettings),
-      ...(name === 'onnx' ? { devices: settings.deviceFiles } : {}),
+      ...(name === 'onnx' ? onCards(settings) : {}),
     })),
   ];
+  const cards = openCards(options);
   const pools = createEnginePools({
     sources,
     slots: settings.slots,
     tempDir: options.tempDir,
     nice: settings.renderNice,
     cancelGraceMs: options.cancelGraceMs,
+    memory: cards,
     logger,
     onChange: options.onChange,
     onCrash: options.onCrash,
@@ -69,5 +77,29 @@ export async function startEngines(options: StartEnginesOptions): Promise<Starte
     tried: Promise.all(pools.filter((_, i) => !sources[i]?.remote).map((pool) => pool.tried)),
     firstReady: () => Promise.any(pools.map((pool) => pool.firstReady())),
     measure: media?.measure,
+    cards,
   };
+}
+
+function onCards({ deviceFiles, usesCards, vramCeilingMib }: AgentSettings): Partial<EngineSource> {
+  return { devices: deviceFiles, usesCards, ...(vramCeilingMib === undefined ? {} : { vramCeilingMib }) };
+}
+
+function openCards(options: StartEnginesOptions): Cards | undefined {
+  const { settings, logger, started, onChange } = options;
+  if (settings.vramCeilingMib !== undefined && !settings.usesCards)
+    logger.error('SEMBLANCE_ONNX_VRAM_CEILING_MIB has no effect: the engine onnx uses no GPU');
+  // A sidecar may use a card that this container shows too.
+  if (!options.cards && !settings.usesCards && settings.sidecars.length === 0) return undefined;
+  const { everyMs, program = findOnPath('nvidia-smi') } = options.cards ?? {};
+  if (program === undefined) {
+    const why = 'the memory of the cards is not known: nvidia-smi is not on the PATH';
+    if (settings.vramCeilingMib === undefined) {
+      if (settings.usesCards) logger.warn(why);
+    } else logger.error(`${why}, and the ceiling has no effect`);
+    return undefined;
+  }
+  const cards = createCards({ program, logger, onChange, ...(everyMs === undefined ? {} : { everyMs }) });
+  started.push(() => cards.close());
+  return cards;
 }

@@ -24,10 +24,12 @@ export function engineStatement(
         ? {
             name: ownName(pool.engine.name),
             version: pool.engine.version,
+            ...(pool.vramMib === undefined ? {} : { vramMib: pool.vramMib }),
             capabilities: engines.offers(pool).map((offer) => ({
               name: offer.capability,
               slots: engines.slotsOf(pool, offer),
               memoryMib: Math.max(0, Math.round(offer.memoryMib)),
+              ...(offer.vramMib === undefined ? {} : { vramMib: Math.max(0, Math.round(offer.vramMib)) }),
             })),
           }
         : [],

@@ -19,6 +19,7 @@ export type AgentStatement = Required<
     | 'version'
     | 'slots'
     | 'memoryMib'
+    | 'cards'
     | 'draining'
     | 'engines'
     | 'live'

@@ -216,7 +216,9 @@ function isSame(a: ViewOptions, b: ViewOptions): boolean {
 
 /** Returns equal texts for views between which no listener sees a difference. */
 function signOf(view: AgentView, uid: string | undefined, fate: AgentFate): string {
-  const { incarnation, slots, costs, memory, memoryMib, live, address, readiness } = view;
-  const maps = [[...costs], [...(memory ?? [])], [...live]];
-  return JSON.stringify([incarnation, slots, maps, memoryMib, address, readiness, uid, fate]);
+  const { incarnation, slots, costs, memory, memoryMib, vram, cards, vramHeldMib } = view;
+  const { live, address, readiness } = view;
+  const maps = [[...costs], [...(memory ?? [])], [...(vram ?? [])], [...live]];
+  const onCards = [cards, vramHeldMib];
+  return JSON.stringify([incarnation, slots, maps, memoryMib, onCards, address, readiness, uid, fate]);
 }

@@ -20,6 +20,12 @@ export interface AgentView {
   readonly memory?: ReadonlyMap<string, number>;
   /** Memory for all renders together, in MiB. Undefined: the agent does not say. */
   readonly memoryMib?: number | undefined;
+  /** Cards that the agent sees. */
+  readonly cards?: readonly { readonly uuid: string; readonly totalMib: number }[];
+  /** Memory that its engines hold on them with their models, in MiB. */
+  readonly vramHeldMib?: number;
+  /** Most memory that one render takes on them beside that, in MiB, by capability. */
+  readonly vram?: ReadonlyMap<string, number>;
   /** Live sessions that the agent can hold at once, by capability. */
   readonly live: ReadonlyMap<string, LiveSlots>;
   /** host:port of its gRPC service. */
@@ -71,16 +77,19 @@ export function viewOf(options: ViewOptions): AgentView {
     slots = 0,
     engines = [],
     live = [],
+    cards = [],
     memoryMib,
   } = agent.status ?? {};
   const costs = new Map<string, number>();
   const memory = new Map<string, number>();
+  const vram = new Map<string, number>();
   for (const { capabilities } of engines) {
     for (const capability of capabilities) {
       // The first engine that offers a capability is the one the agent uses.
       if (costs.has(capability.name)) continue;
       costs.set(capability.name, capability.slots);
       if (capability.memoryMib !== undefined) memory.set(capability.name, capability.memoryMib);
+      if (capability.vramMib !== undefined) vram.set(capability.name, capability.vramMib);
     }
   }
   return {
@@ -91,6 +100,9 @@ export function viewOf(options: ViewOptions): AgentView {
     costs,
     memory,
     memoryMib,
+    cards: cards.map(({ uuid, totalMib }) => ({ uuid, totalMib })),
+    vramHeldMib: engines.reduce((sum, { vramMib = 0 }) => sum + vramMib, 0),
+    vram,
     live: new Map(live.map((each) => [each.name, { slots: each.slots, warming: each.warming ?? false }])),
     readiness: readinessOf(options),
   };

@@ -48,6 +48,14 @@ export function retryAt(job: RenderJob): number {
   return Date.parse(job.status?.retryTime ?? '') || 0;
 }
 
+/**
+ * Returns the agent of the last attempt if interruptions have ended any of the job. What interrupted it, such as a
+ * full device, may still be so there.
+ */
+export function interruptedOn(job: RenderJob): string | undefined {
+  return (job.status?.interruptions ?? 0) > 0 ? job.status?.agent : undefined;
+}
+
 export interface StatusChange {
   readonly phase: Phase;
   /** Reason and message of the condition `Ready`. */

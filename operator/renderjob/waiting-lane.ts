@@ -28,7 +28,12 @@ const SOON_MS = FRONT_REFRESH_MS;
 /** Least age of the places that give the pace, in ms; they are at most twice as old. */
 const PACE_MS = 2_000;
 /** Reasons that require no action. The end of any job may change one into another. */
-const IN_TURN: ReadonlySet<string | undefined> = new Set(['SlotsBusy', 'MemoryBusy', 'AccountShare']);
+const IN_TURN: ReadonlySet<string | undefined> = new Set([
+  'SlotsBusy',
+  'MemoryBusy',
+  'CardsBusy',
+  'AccountShare',
+]);
 
 export interface WaitingLaneOptions {
   readonly find: (uid: string) => RenderJob | undefined;

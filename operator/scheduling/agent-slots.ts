@@ -6,7 +6,7 @@ import { isTerminal } from '../renderjob/attempt-state.ts';
 import type { FactStore } from '../renderjob/facts.ts';
 import { attemptOf } from '../renderjob/status.ts';
 import type { AssumedPlacements } from './assumed.ts';
-import type { ScheduledAgent } from './free-slots.ts';
+import type { ScheduledAgent } from './scheduled-agent.ts';
 
 /** Interval at which all agents are read anew, whatever was reported, in ms. */
 const LOOK_MS = 1_000;
@@ -18,6 +18,14 @@ export interface AgentSlotsOptions {
   readonly assumed: AssumedPlacements;
 }
 
+/** What work takes on an agent; memory in MiB. */
+interface Taken {
+  readonly slots: number;
+  readonly memoryMib: number;
+  /** On its cards, beside what its engines hold. */
+  readonly vramMib: number;
+}
+
 /** Counts the slots and the memory that are taken on each agent. */
 export interface AgentSlots {
   /** Must be called when the slots or the work of the agent may have changed. */
@@ -26,8 +34,8 @@ export interface AgentSlots {
   look(): readonly ScheduledAgent[];
   /** Returns the slots of a render on the agent; 1 when it is unknown. */
   costOn(agent: string, capability: string): number;
-  /** Returns the slots and the memory in MiB that are taken, with assumed placements. */
-  takenOn(view: AgentView): { readonly slots: number; readonly memoryMib: number };
+  /** Returns what is taken, with assumed placements. */
+  takenOn(view: AgentView): Taken;
 }
 
 export function createAgentSlots({ jobs, fleet, facts, assumed }: AgentSlotsOptions): AgentSlots {
@@ -35,14 +43,16 @@ export function createAgentSlots({ jobs, fleet, facts, assumed }: AgentSlotsOpti
   const changed = new Set<string>();
   let lookedAt = Number.NEGATIVE_INFINITY;
 
-  function takenOn(view: AgentView): { slots: number; memoryMib: number } {
-    const { name, incarnation, costs, memory } = view;
+  function takenOn(view: AgentView): Taken {
+    const { name, incarnation, costs, memory, vram } = view;
     let slots = 0;
     let memoryMib = 0;
+    let vramMib = 0;
     const bound = new Set<string>();
     const take = (capability: string) => {
       slots += costs.get(capability) ?? 1;
       memoryMib += memory?.get(capability) ?? 0;
+      vramMib += vram?.get(capability) ?? 0;
     };
     for (const job of jobs.byIndex('agent', name)) {
       const { uid = '' } = job.metadata;
@@ -61,15 +71,16 @@ export function createAgentSlots({ jobs, fleet, facts, assumed }: AgentSlotsOpti
     for (const { uid, attempt } of facts.runningOn(name, incarnation)) {
       if (!bound.has(`${uid}/${attempt}`)) slots++;
     }
-    return { slots, memoryMib };
+    return { slots, memoryMib, vramMib };
   }
 
   function counted(view: AgentView): ScheduledAgent {
-    const { slots: used, memoryMib: memoryUsed } = takenOn(view);
+    const { slots: used, memoryMib: memoryUsed, vramMib: vramUsed } = takenOn(view);
     return {
       ...view,
       used,
       memoryUsed,
+      vramUsed,
       get paused() {
         return fleet.isPaused(view.name);
       },

@@ -1,9 +1,12 @@
 import type { WaitingReason } from '../renderjob/types.ts';
 import type { FairShare } from './fair-share.ts';
-import type { ScheduledAgent } from './free-slots.ts';
 import { createHeap } from './heap.ts';
 import { type Obstacle, obstacleTo, type PoolWord, waitingReason } from './reasons.ts';
+import type { ScheduledAgent } from './scheduled-agent.ts';
 import { type AccountQueue, byAge, type WaitingJob, type WaitingQueue } from './waiting-queue.ts';
+
+/** Reasons of jobs whose turn will come, so that the order matters. */
+const BUSY: ReadonlySet<string> = new Set(['SlotsBusy', 'MemoryBusy', 'CardsBusy']);
 
 export interface ExplainOptions {
   readonly queue: WaitingQueue;
@@ -80,7 +83,7 @@ function obstacleOf(
     const message = `PriorityClass ${job.unknownClass} is not known, so it has priority 0; ${common.message}`;
     return { reason: 'PriorityClassUnknown', message };
   }
-  if (!overtaken || (common.reason !== 'SlotsBusy' && common.reason !== 'MemoryBusy')) return common;
+  if (!overtaken || !BUSY.has(common.reason)) return common;
   const account = job.account ?? '';
   const known = overtakenOf.get(account);
   if (known) return known;

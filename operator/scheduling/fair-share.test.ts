@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { explain } from './explain.ts';
 import { createFairShare, type FairShare } from './fair-share.ts';
-import type { ScheduledAgent } from './free-slots.ts';
 import { place } from './schedule.ts';
+import type { ScheduledAgent } from './scheduled-agent.ts';
 import { createWaitingQueue, type WaitingJob } from './waiting-queue.ts';
 
 const START = Date.parse('2026-01-01T00:00:00Z');

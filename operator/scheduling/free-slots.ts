@@ -1,14 +1,5 @@
-import type { AgentView } from '../agents/view.ts';
-
-/** An agent as the scheduler counts on it. */
-export interface ScheduledAgent extends Omit<AgentView, 'live' | 'address'> {
-  /** Slots taken by work bound to the agent. */
-  readonly used: number;
-  /** Most memory that this work takes, in MiB. Default 0. */
-  readonly memoryUsed?: number;
-  /** The agent refused work a moment ago; nothing new before the pause is over. */
-  readonly paused?: boolean;
-}
+import { createCardMemory } from './card-memory.ts';
+import type { ScheduledAgent } from './scheduled-agent.ts';
 
 /**
  * `spread`: the agent with the most free slots, so that work gets the most of a machine. `pack`: the one with the fewest.
@@ -17,8 +8,11 @@ export type Packing = 'spread' | 'pack';
 
 /** What is free during one pass over the queue. */
 export interface FreeSlots {
-  /** Returns the agent for a job of the capability, if one has room. */
-  best(capability: string): ScheduledAgent | undefined;
+  /**
+   * Returns the agent for a job of the capability, if one has room.
+   * @param avoided name of an agent that is chosen only if no other has room
+   */
+  best(capability: string, avoided?: string): ScheduledAgent | undefined;
   take(agent: ScheduledAgent, capability: string): void;
   /** Keeps the agent nearest to having enough slots, so that small jobs cannot starve one that takes several. */
   reserve(capability: string): void;
@@ -42,6 +36,7 @@ export function createFreeSlots(agents: readonly ScheduledAgent[], packing: Pack
       empty: used === 0,
     };
   });
+  const cards = createCardMemory(agents);
   const ofAgent = new Map(all.map((free) => [free.agent, free]));
   const able = new Map<string, Free[]>();
   const sign = packing === 'pack' ? -1 : 1;
@@ -57,23 +52,26 @@ export function createFreeSlots(agents: readonly ScheduledAgent[], packing: Pack
     return found;
   }
 
-  function best(capability: string): Free | undefined {
+  function best(capability: string, avoided?: string): Free | undefined {
     let chosen: Free | undefined;
+    let last: Free | undefined;
     for (const free of ableTo(capability)) {
       if (free.slots < (free.agent.costs.get(capability) ?? 0) || !fits(free, capability)) continue;
-      if (chosen && sign * (free.slots - chosen.slots) <= 0) continue;
-      if (!free.agent.paused) chosen = free;
+      if (free.agent.paused || !cards.fits(free.agent, capability)) continue;
+      if (free.agent.name === avoided) last = free;
+      else if (!chosen || sign * (free.slots - chosen.slots) > 0) chosen = free;
     }
-    return chosen;
+    return chosen ?? last;
   }
 
   return {
-    best: (capability) => best(capability)?.agent,
+    best: (capability, avoided) => best(capability, avoided)?.agent,
     take(agent, capability) {
       const free = ofAgent.get(agent);
       if (!free) return;
       free.slots -= agent.costs.get(capability) ?? 0;
       if (free.memory !== undefined) free.memory -= agent.memory?.get(capability) ?? 0;
+      cards.take(agent, capability);
       free.empty = false;
     },
     reserve(capability) {
@@ -92,11 +90,16 @@ function fits({ agent, memory, empty }: Free, capability: string): boolean {
   return memory === undefined || empty || (agent.memory?.get(capability) ?? 0) <= memory;
 }
 
+/** Returns whether the agent is ready and slots are free for the capability. */
+export function hasSlots({ costs, readiness, slots, used }: ScheduledAgent, capability: string): boolean {
+  const cost = costs.get(capability);
+  return cost !== undefined && readiness.ready && slots - used >= cost;
+}
+
 /** Returns whether slots are free for the capability and only memory is short. */
 export function lacksOnlyMemory(agent: ScheduledAgent, capability: string): boolean {
   const { slots, used, memoryMib, memoryUsed = 0 } = agent;
-  const cost = agent.costs.get(capability);
-  if (cost === undefined || !agent.readiness.ready || slots - used < cost) return false;
+  if (!hasSlots(agent, capability)) return false;
   const memory = memoryMib === undefined ? undefined : memoryMib - memoryUsed;
   return !fits({ agent, slots: slots - used, memory, empty: used === 0 }, capability);
 }

@@ -1,6 +1,8 @@
 import { isDraining } from '../agents/view.ts';
 import type { WaitingReason } from '../renderjob/types.ts';
-import { lacksOnlyMemory, type ScheduledAgent } from './free-slots.ts';
+import { createCardMemory } from './card-memory.ts';
+import { hasSlots, lacksOnlyMemory } from './free-slots.ts';
+import type { ScheduledAgent } from './scheduled-agent.ts';
 
 /** Why all jobs of a capability wait. */
 export interface Obstacle {
@@ -43,7 +45,7 @@ export type PoolWord = (capability: string, others: Obstacle) => Obstacle | unde
 /**
  * Returns why jobs of a capability wait, in words a person can act on. The reasons, from the most to the least
  * action required: `NoAgents`, `NoAgentForCapability`, `SlotsTooFew`, `AgentsNotReady`, `AgentsDraining`,
- * `MemoryBusy`, `SlotsBusy`; or that of a pool. A single job may also have `PriorityClassUnknown` or `AccountShare`
+ * `MemoryBusy`, `CardsBusy`, `SlotsBusy`; or that of a pool. A single job may also have `PriorityClassUnknown` or `AccountShare`
  * (explain.ts).
  */
 export function obstacleTo(
@@ -95,6 +97,17 @@ function obstacleOf(capability: string, agents: readonly ScheduledAgent[]): Obst
         `${name}: ${Math.max(0, memoryMib - memoryUsed)} of ${memoryMib} MiB left, it takes ${memory?.get(capability) ?? 0}`,
     );
     return because('MemoryBusy', `slots are free, but not the memory beside what runs (${listed(left)}).`);
+  }
+  const cards = createCardMemory(agents);
+  const crowded = ready.filter(
+    (agent) => hasSlots(agent, capability) && !cards.fits(agent, capability) && !agent.paused,
+  );
+  if (crowded.length > 0) {
+    const left = crowded.map((agent) => {
+      const { freeMib, totalMib } = cards.left(agent);
+      return `${agent.name}: ${freeMib} of ${totalMib} MiB left, it takes ${agent.vram?.get(capability) ?? 0}`;
+    });
+    return because('CardsBusy', `slots are free, but not the memory of their cards (${listed(left)}).`);
   }
   const slots = ready.reduce((sum, agent) => sum + agent.slots, 0);
   const used = ready.reduce((sum, agent) => sum + Math.min(agent.used, agent.slots), 0);

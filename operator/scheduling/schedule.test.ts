@@ -68,6 +68,20 @@ describe('placing', () => {
     expect(placed(jobs('1', '2', '3', '4', '5'), agents)).toEqual(['1@b', '2@b', '3@a', '4@b']);
   });
 
+  it.each(['spread', 'pack'] as const)(
+    'gives an interrupted job to another agent if one has room: %s',
+    (packing) => {
+      const interrupted = [job('1', { interruptedOn: 'a' })];
+      const on = (...agents: ScheduledAgent[]) =>
+        schedule(interrupted, agents, packing).placements.get('1')?.agent;
+      expect(on(agent('a', { slots: 4 }), agent('b', { used: 1 }), agent('c', { slots: 1 }))).not.toBe('a');
+      expect(on(agent('a', { used: 1 }), agent('b', { slots: 4 }))).toBe('b');
+      // It never waits for another one.
+      expect(on(agent('a'), agent('b', { used: 2 }), agent('c', { paused: true }))).toBe('a');
+      expect(on(agent('a', { paused: true }))).toBeUndefined();
+    },
+  );
+
   it('uses no agent that is not ready, paused, full, or without the engine', () => {
     const agents = [
       agent('late', { unready: 'HeartbeatLost' }),
@@ -124,6 +138,52 @@ describe('memory', () => {
     expect(reasonOf(jobs('1'), agents, '1')).toMatchObject({
       reason: 'MemoryBusy',
       message: expect.stringMatching(/a: 500 of 2500 MiB left, it takes 1000\)/),
+    });
+  });
+});
+
+describe('the memory of cards', () => {
+  const CARD = { uuid: 'GPU-1', totalMib: 10_000 };
+  const onCard = (name: string, more: Partial<ScheduledAgent> = {}) =>
+    agent(name, {
+      slots: 4,
+      cards: [CARD],
+      vramHeldMib: 2_000,
+      vram: new Map([['photo', 3_000]]),
+      ...more,
+    });
+
+  it('is counted beside slots, with what engines hold', () => {
+    expect(placed(jobs('1', '2', '3'), [onCard('a')])).toEqual(['1@a', '2@a']);
+    expect(placed(jobs('1', '2'), [onCard('a', { used: 1, vramUsed: 3_000 })])).toEqual(['1@a']);
+  });
+
+  it('is counted once for all agents of a card', () => {
+    // Two engines hold 4,000 of 10,000 MiB, and two renders of 3,000 fit.
+    const both = [onCard('a'), onCard('b')];
+    expect(placed(jobs('1', '2', '3'), both)).toHaveLength(2);
+    const [a, b] = [onCard('a', { used: 2, vramUsed: 6_000 }), onCard('b')];
+    expect(placed(jobs('1'), [a, b])).toEqual([]);
+    const elsewhere = onCard('b', { cards: [{ ...CARD, uuid: 'GPU-2' }] });
+    expect(placed(jobs('1'), [a, elsewhere])).toEqual(['1@b']);
+    // A process that is gone holds nothing.
+    expect(placed(jobs('1'), [{ ...a, ...agent('a', { unready: 'HeartbeatLost' }) }, b])).toEqual(['1@b']);
+  });
+
+  it('is not counted where an agent shows no card, or the engine takes nothing of it', () => {
+    expect(placed(jobs('1', '2', '3', '4'), [onCard('a', { cards: [] })])).toHaveLength(4);
+    expect(placed(jobs('1', '2', '3', '4'), [onCard('a', { vram: new Map() })])).toHaveLength(4);
+  });
+
+  it('never keeps a job from a card on which nothing renders', () => {
+    expect(placed(jobs('1', '2'), [onCard('a', { vramHeldMib: 9_000 })])).toEqual(['1@a']);
+  });
+
+  it('is the reason to wait where slots are free', () => {
+    const agents = [onCard('a', { used: 2, vramUsed: 6_000 })];
+    expect(reasonOf(jobs('1'), agents, '1')).toMatchObject({
+      reason: 'CardsBusy',
+      message: expect.stringMatching(/memory of their cards \(a: 2000 of 10000 MiB left, it takes 3000\)/),
     });
   });
 });

@@ -1,10 +1,11 @@
 import type { Placement } from '../renderjob/types.ts';
 import type { FairShare } from './fair-share.ts';
-import { createFreeSlots, type FreeSlots, type Packing, type ScheduledAgent } from './free-slots.ts';
+import { createFreeSlots, type FreeSlots, type Packing } from './free-slots.ts';
 import { createHeap } from './heap.ts';
+import type { ScheduledAgent } from './scheduled-agent.ts';
 import { type AccountQueue, byAge, type WaitingJob, type WaitingQueue } from './waiting-queue.ts';
 
-export type { ScheduledAgent } from './free-slots.ts';
+export type { ScheduledAgent } from './scheduled-agent.ts';
 export type { WaitingJob } from './waiting-queue.ts';
 
 export interface Placed extends Placement {
@@ -43,7 +44,7 @@ export function place({ queue, agents, shares, now, packing }: PlaceOptions): Pl
       // The capability may have been closed, or the queue have moved on, since the candidate was built.
       const job = oldestOf(next.queue, open);
       if (!job) continue;
-      const agent = free.best(job.capability);
+      const agent = free.best(job.capability, job.interruptedOn);
       if (agent) {
         const slots = agent.costs.get(job.capability) ?? 1;
         const { uid, capability } = job;

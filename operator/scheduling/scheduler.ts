@@ -4,7 +4,7 @@ import type { RenderJob } from '@semblance/crds/gen/renderjobs';
 import type { Fleet } from '../agents/fleet.ts';
 import type { AgentView } from '../agents/view.ts';
 import type { FactStore } from '../renderjob/facts.ts';
-import { isActive, isFinished, isWaiting, retryAt } from '../renderjob/status.ts';
+import { interruptedOn, isActive, isFinished, isWaiting, retryAt } from '../renderjob/status.ts';
 import type { Placement, WaitingReason } from '../renderjob/types.ts';
 import { createAgentSlots } from './agent-slots.ts';
 import { createAssumedPlacements } from './assumed.ts';
@@ -104,7 +104,15 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
     }
     delayed.delete(uid);
     if (!queue.has(account)) shares.joined(account, now);
-    queue.put({ uid, name, capability, account, createdAt, ...priorityOf(job) });
+    queue.put({
+      uid,
+      name,
+      capability,
+      account,
+      createdAt,
+      interruptedOn: interruptedOn(job),
+      ...priorityOf(job),
+    });
   }
 
   function heldBy(job: RenderJob, now: number): { slots: number; since: number } {

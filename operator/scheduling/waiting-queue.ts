@@ -10,6 +10,8 @@ export interface WaitingJob {
   readonly createdAt: string;
   /** PriorityClass of the job if that is not known: it counts as priority 0. */
   readonly unknownClass?: string | undefined;
+  /** Agent of the last attempt, if interruptions have ended any: another one is preferred. */
+  readonly interruptedOn?: string | undefined;
 }
 
 /** Compares by age, older first, then by name. */
@@ -113,6 +115,7 @@ function isSame(a: WaitingJob, b: WaitingJob): boolean {
     a.capability === b.capability &&
     (a.account ?? '') === (b.account ?? '') &&
     a.unknownClass === b.unknownClass &&
+    a.interruptedOn === b.interruptedOn &&
     byAge(a, b) === 0
   );
 }

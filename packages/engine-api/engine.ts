@@ -23,6 +23,8 @@ export interface EngineCapability {
   readonly slots: number;
   /** Peak resident memory of one render, in MiB. */
   readonly memoryMib: number;
+  /** Peak memory of one render on the card, beside what the engine holds there, in MiB; absent: none. */
+  readonly vramMib?: number;
   readonly limits?: EngineLimits;
 }
 
@@ -94,6 +96,8 @@ export interface Engine {
   readonly unavailable?: readonly UnavailableCapability[];
   /** Number of renders that it runs at once; absent: as many as it is given. Known after the warm-up. */
   readonly concurrency?: number;
+  /** Memory on the card that it holds with its models, in MiB, if it knows. Known after the warm-up. */
+  readonly vramMib?: number;
   /** Resolves with the reason when the engine can never render again; its process ends and another one is started. */
   readonly ended?: Promise<string>;
   /** Loads models and runs each once, so that the first render is as fast as the next. Idempotent. */

@@ -22,6 +22,10 @@ export const onnxShape = {
   SEMBLANCE_ONNX_PROVIDERS: z
     .string()
     .default('cpu')
+    .refine((text) => !/\btensorrt\b/.test(text), {
+      message: 'tensorrt is no provider any more; use cuda',
+      abort: true,
+    })
     .refine((text) => providers.safeParse(text).success, {
       message: `must be a list of: ${PROVIDERS.join(', ')}`,
     }),
@@ -40,7 +44,7 @@ export const onnxShape = {
 
 /** @param providers SEMBLANCE_ONNX_PROVIDERS */
 export function deviceFiles(given: readonly string[] | undefined, providers: string): readonly string[] {
-  return given ?? (/cuda|tensorrt/.test(providers) ? nvidiaDevices() : []);
+  return given ?? (/cuda/.test(providers) ? nvidiaDevices() : []);
 }
 
 const settings = z.object({

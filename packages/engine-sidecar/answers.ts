@@ -36,6 +36,8 @@ export interface SidecarInfo {
   readonly version: string;
   readonly capabilities: readonly EngineCapability[];
   readonly concurrency: number;
+  /** Memory on the card that it holds with its models, in MiB; undefined: it does not say. */
+  readonly vramMib: number | undefined;
   /** Whether it looks at pictures before a render. */
   readonly inspects: boolean;
 }
@@ -48,7 +50,9 @@ export function checkedInfo(info: GetInfoResponse): SidecarInfo {
   if (concurrency < 1 || concurrency > 1_024) broken(`its concurrency is ${concurrency}, not 1 to 1024`);
   if (info.capabilities.length === 0) broken('it offers no capability');
   const seen = new Set<string>();
-  const capabilities = info.capabilities.map(({ capability, slots, memoryMib, limits }): EngineCapability => {
+  if (info.vramMib < 0 || info.vramMib > MAX.memoryMib) broken(`it holds ${info.vramMib} MiB on the card`);
+  const capabilities = info.capabilities.map((offered): EngineCapability => {
+    const { capability, slots, memoryMib, vramMib, limits } = offered;
     if (!isCapability(capability)) broken(`it offers ${quoted(capability)}, which is no capability`);
     // An offered capability is switched on for all accounts, and no sidecar carries live media.
     if (CAPABILITIES[capability].shape !== 'job')
@@ -57,9 +61,17 @@ export function checkedInfo(info: GetInfoResponse): SidecarInfo {
     seen.add(capability);
     if (slots < 0 || slots > 1_024) broken(`${capability} takes ${slots} slots, not 1 to 1024`);
     if (memoryMib < 0 || memoryMib > MAX.memoryMib) broken(`${capability} takes ${memoryMib} MiB of memory`);
-    return { capability, slots: slots || 1, memoryMib, ...checkedLimits(capability, limits) };
+    if (vramMib < 0 || vramMib > MAX.memoryMib) broken(`${capability} takes ${vramMib} MiB on the card`);
+    return {
+      capability,
+      slots: slots || 1,
+      memoryMib,
+      ...(vramMib > 0 ? { vramMib } : {}),
+      ...checkedLimits(capability, limits),
+    };
   });
-  return { name, version, capabilities, concurrency, inspects };
+  const vramMib = info.vramMib || undefined;
+  return { name, version, capabilities, concurrency, vramMib, inspects };
 }
 
 function checkedLimits(

@@ -58,6 +58,9 @@ export function createSidecarEngine(
     get concurrency() {
       return known().concurrency;
     },
+    get vramMib() {
+      return known().vramMib;
+    },
     ended,
     async warmUp(signal) {
       const either = AbortSignal.any([signal, closing.signal]);

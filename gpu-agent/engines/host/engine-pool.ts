@@ -8,9 +8,11 @@ import { DeviceGoneError, deviceFaultOf } from '@semblance/engine-api/device-fau
 import type { RenderResult } from '@semblance/engine-api/engine';
 import type { Findings } from '@semblance/engine-api/findings';
 import type { InspectWork, RenderWork } from '@semblance/engine-api/render-work';
+import type { EngineMemory } from '../../cards/cards.ts';
 import { createDeviceWatch } from './device-watch.ts';
 import { type EngineProcess, type RenderOptions, startEngineProcess } from './engine-process.ts';
 import type { EngineInfo, EngineSetup } from './protocol.ts';
+import { keepBelowCeiling } from './vram-ceiling.ts';
 import { createWaitingRenders } from './waiting-renders.ts';
 
 /** No process of the engine became free in time, because they keep restarting. */
@@ -41,6 +43,8 @@ export interface EnginePoolOptions {
   readonly cancelGraceMs?: number;
   /** Nice value of the processes. */
   readonly nice?: number;
+  /** Tells the memory of the processes on the cards; undefined: nothing does. */
+  readonly memory?: EngineMemory | undefined;
   /** Longest wait of a render for a restarting process, in ms. */
   readonly waitMs?: number;
   readonly restartDelayMs?: (failures: number) => number;
@@ -61,6 +65,8 @@ export interface EnginePool {
   readonly capacity: number;
   /** The warm processes, for inspection. */
   readonly warm: readonly Pick<EngineProcess, 'pid' | 'busy'>[];
+  /** Memory that the processes hold on the cards with their models, in MiB; undefined: not known. */
+  readonly vramMib: number | undefined;
   /** Why no process is warm; undefined when one is. */
   readonly trouble: string | undefined;
   /**
@@ -107,10 +113,14 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
   const { name } = setup.source;
   const closing = new AbortController();
   const warm = new Set<EngineProcess>();
+  /** Memory of each on the cards after its warm-up, in MiB. */
+  const held = new Map<EngineProcess, number | undefined>();
   const first = Promise.withResolvers<EngineInfo>();
   const tried = Promise.withResolvers<void>();
   let engine: EngineInfo | undefined;
   let trouble: string | undefined = 'warming up';
+  /** A process was retired, and no other is warm: nothing is offered, because that wait may be long. */
+  let renewing = false;
 
   const placesOf = (of: EngineInfo) =>
     Math.max(1, Math.min(rendersPerProcess, of.concurrency ?? rendersPerProcess));
@@ -162,10 +172,14 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
     if (index > 0) await first.promise;
     while (!signal.aborted) {
       try {
+        const measured = await options.memory?.starting();
         const process = await startOne(index);
+        await measured?.(process.pid);
+        held.set(process, options.memory?.vramOf(process.pid) ?? process.engine.vramMib);
         // The newest statement counts: an engine that is a separate program may come back as another version.
         engine = process.engine;
         trouble = undefined;
+        renewing = false;
         if (device.restored()) logger.info({ engine: name }, 'the device of the engine works again');
         warm.add(process);
         const since = performance.now();
@@ -173,8 +187,18 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
         tried.resolve();
         options.onChange?.();
         waiting.handOut();
+        const unwatch = watchCeiling(process);
         const reason = await process.exited;
+        unwatch();
+        options.memory?.ended(process.pid);
         warm.delete(process);
+        held.delete(process);
+        if (process.retired !== undefined && !signal.aborted) {
+          if (warm.size === 0) trouble = `the engine is being started anew: ${process.retired}`;
+          renewing = warm.size === 0;
+          options.onChange?.();
+          continue;
+        }
         if (performance.now() - since > HEALTHY_AFTER_MS) failures = 0;
         if (!signal.aborted) {
           if (warm.size === 0) trouble = `the engine process ended (${reason})`;
@@ -200,12 +224,20 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
     }
   }
 
+  function watchCeiling(process: EngineProcess): () => void {
+    const { vramCeilingMib: ceilingMib } = setup.source;
+    if (ceilingMib === undefined || !options.memory) return () => {};
+    const onRetire = () => options.onChange?.();
+    return keepBelowCeiling({ memory: options.memory, ceilingMib, process, logger, onRetire });
+  }
+
   const kept = Array.from({ length: processes }, (_, index) => keepOne(index));
   first.promise.catch(() => {});
 
   return {
     get engine() {
-      if (device.trouble !== undefined) return undefined;
+      if (device.trouble !== undefined || renewing) return undefined;
+      if (warm.size > 0 && [...warm].every(({ retired }) => retired !== undefined)) return undefined;
       return warm.size > 0 || options.offeredWhileDown !== false ? engine : undefined;
     },
     get known() {
@@ -215,7 +247,12 @@ export function createEnginePool(options: EnginePoolOptions): EnginePool {
       return engine ? processes * placesOf(engine) : 0;
     },
     get capacity() {
-      return [...warm].reduce((sum, process) => sum + placesOf(process.engine), 0);
+      const taking = [...warm].filter(({ retired }) => retired === undefined);
+      return taking.reduce((sum, process) => sum + placesOf(process.engine), 0);
+    },
+    get vramMib() {
+      const known = [...held.values()].filter((each) => each !== undefined);
+      return known.length > 0 ? known.reduce((sum, each) => sum + each, 0) : undefined;
     },
     get warm() {
       return [...warm];

@@ -4,15 +4,11 @@ import type { Readable } from 'node:stream';
 import type { Logger } from '@semblance/common/logging';
 import { lowerPriority } from '@semblance/common/process/lower-priority';
 import { DeviceGoneError, deviceFaultOf } from '@semblance/engine-api/device-fault';
-import {
-  EngineInterruptedError,
-  type OnProgress,
-  RenderError,
-  type RenderResult,
-} from '@semblance/engine-api/engine';
+import type { OnProgress, RenderResult } from '@semblance/engine-api/engine';
 import type { Findings } from '@semblance/engine-api/findings';
 import type { InspectWork, RenderWork } from '@semblance/engine-api/render-work';
 import { NO_TELEMETRY } from '@semblance/vision/models/no-telemetry';
+import { EngineCrashedError, EngineStartError, isSpent, renderFailure } from './failures.ts';
 import type { EngineInfo, EngineSetup, FromEngine, ToEngine } from './protocol.ts';
 
 /** Environment variables of the agent that an engine process gets. Credentials are not among them. */
@@ -20,27 +16,6 @@ const PASSED_ON = /^(PATH|HOME|LANG|LC_.*|TZ|XDG_CACHE_HOME|LD_LIBRARY_PATH|(CUD
 
 /** Default nice value: half the weight of a process of normal priority on the same core. */
 export const ENGINE_NICE = 3;
-
-/** The engine's process died, or was killed, during the render. Another process may succeed. */
-export class EngineCrashedError extends Error {
-  override readonly name = 'EngineCrashedError';
-  readonly code = 'engine_crashed';
-  readonly retryable = true;
-}
-
-/** The engine did not start or did not warm up. */
-class EngineStartError extends Error {
-  override readonly name = 'EngineStartError';
-  readonly code = 'engine_start_failed';
-  readonly retryable = true;
-}
-
-/** An error inside the engine that is not a RenderError. Its message is for the log, not for the owner of the job. */
-class EngineFaultError extends Error {
-  override readonly name = 'EngineFaultError';
-  readonly code = 'engine_fault';
-  readonly retryable = false;
-}
 
 export interface EngineProcessOptions {
   readonly setup: EngineSetup;
@@ -73,6 +48,10 @@ export interface EngineProcess {
   inspect(work: InspectWork, signal: AbortSignal): Promise<Findings>;
   /** Kills the process, because its device is gone with all memory on it. */
   deviceGone(reason: string): void;
+  /** Gives the process no more work, and ends it when what it holds is done. */
+  retire(reason: string): void;
+  /** Why the process was retired; undefined if it was not. */
+  readonly retired: string | undefined;
   /** Asks the process to end, and kills it after `graceMs`. */
   close(graceMs?: number): Promise<void>;
 }
@@ -117,6 +96,7 @@ export async function startEngineProcess(options: EngineProcessOptions): Promise
   let lastWords: string | undefined;
   /** Why the process was killed because of its device. */
   let gone: string | undefined;
+  let retired: string | undefined;
   const exited = new Promise<string>((resolve) => {
     const end = (reason: string) => {
       if (dead !== undefined) return;
@@ -146,9 +126,22 @@ export async function startEngineProcess(options: EngineProcessOptions): Promise
     if (message.type === 'progress')
       held.get(message.id)?.onProgress(message.fraction, message.stage, message.secondsLeft);
     else if (message.type === 'result') held.get(message.id)?.settle({ result: message.result });
-    else if (message.type === 'error') held.get(message.id)?.settle({ error: renderFailure(message) });
-    else if (message.type === 'ended') lastWords = message.reason.slice(0, 1_000);
+    else if (message.type === 'error') {
+      held.get(message.id)?.settle({ error: renderFailure(message) });
+      if (isSpent(message)) endSpent(message.message);
+    } else if (message.type === 'ended') lastWords = message.reason.slice(0, 1_000);
   });
+
+  /**
+   * Ends a process after a fault of its device: it computes nothing more, or nothing correct, and memory that was
+   * full stays full until it ends. An engine that ends by itself does so in the same moment.
+   */
+  function endSpent(reason: string): void {
+    // Of a client, only the program at the other end could be at fault.
+    if (setup.source.remote) return;
+    lastWords ??= reason.slice(0, 1_000);
+    child.kill('SIGKILL');
+  }
 
   let lastId = 0;
   /** Sends a piece of work, and returns its result. */
@@ -157,7 +150,7 @@ export async function startEngineProcess(options: EngineProcessOptions): Promise
     { signal: cancelled, onProgress }: RenderOptions,
   ): Promise<RenderResult | Findings> {
     cancelled.throwIfAborted();
-    const ended = dead ?? lastWords;
+    const ended = dead ?? lastWords ?? retired;
     if (ended !== undefined) throw new EngineCrashedError(`the engine process has ended (${ended})`);
     const id = ++lastId;
     let killTimer: NodeJS.Timeout | undefined;
@@ -172,6 +165,7 @@ export async function startEngineProcess(options: EngineProcessOptions): Promise
       return await new Promise((resolve, reject) => {
         const settle: Held['settle'] = (outcome) => {
           held.delete(id);
+          if (retired !== undefined && held.size === 0) void close();
           if (cancelled.aborted) reject(cancelled.reason);
           else if ('error' in outcome) reject(outcome.error);
           else resolve(outcome.result);
@@ -190,8 +184,11 @@ export async function startEngineProcess(options: EngineProcessOptions): Promise
     pid: child.pid ?? 0,
     engine,
     get alive() {
-      // An engine that announced its end accepts no new work, although its process still runs.
-      return dead === undefined && lastWords === undefined;
+      // An engine that announced its end, or must end, accepts no new work, although its process still runs.
+      return dead === undefined && lastWords === undefined && retired === undefined;
+    },
+    get retired() {
+      return retired;
     },
     get busy() {
       return held.size;
@@ -208,13 +205,19 @@ export async function startEngineProcess(options: EngineProcessOptions): Promise
       gone ??= reason;
       child.kill('SIGKILL');
     },
-    async close(graceMs = 2_000) {
-      tell(child, { type: 'close' });
-      const timer = setTimeout(() => child.kill('SIGKILL'), graceMs);
-      await exited;
-      clearTimeout(timer);
+    retire(reason) {
+      retired ??= reason;
+      if (held.size === 0) void close();
     },
+    close,
   };
+
+  async function close(graceMs = 2_000): Promise<void> {
+    tell(child, { type: 'close' });
+    const timer = setTimeout(() => child.kill('SIGKILL'), graceMs);
+    await exited;
+    clearTimeout(timer);
+  }
 }
 
 async function warmedUp(
@@ -261,19 +264,6 @@ async function warmedUp(
 function tell(child: ChildProcess, message: ToEngine): void {
   // After the channel has closed, the process exits, and its exit settles all waiting calls.
   if (child.connected) child.send(message, () => {});
-}
-
-function renderFailure(message: Extract<FromEngine, { type: 'error' }>): Error {
-  if (!message.code) {
-    // Only the engine's own text tells whether the device had the fault. If it had none, the input can be the
-    // cause.
-    const fault = deviceFaultOf(message.message);
-    if (fault === 'gone') return new DeviceGoneError(message.message);
-    if (fault === 'broken') return new EngineInterruptedError('The device of the engine failed.');
-    return new EngineFaultError(message.message);
-  }
-  if (message.code === 'engine_interrupted') return new EngineInterruptedError(message.message);
-  return new RenderError(message.code, message.message, { findings: message.findings });
 }
 
 function logLines(stream: Readable | null, write: (line: string) => void): void {

@@ -60,7 +60,7 @@ async function start(setup: EngineSetup): Promise<void> {
   if (typeof factory !== 'function') throw new Error(`the module exports no ${setup.source.factory}`);
   engine = await (factory as (options: EngineOptions) => Engine | Promise<Engine>)(setup.options);
   await engine.warmUp(new AbortController().signal);
-  const { name, version, capabilities, unavailable = [], concurrency } = engine;
+  const { name, version, capabilities, unavailable = [], concurrency, vramMib } = engine;
   send({
     type: 'ready',
     engine: {
@@ -69,6 +69,7 @@ async function start(setup: EngineSetup): Promise<void> {
       capabilities,
       unavailable,
       ...(concurrency === undefined ? {} : { concurrency }),
+      ...(vramMib === undefined ? {} : { vramMib }),
       inspects: engine.inspect !== undefined,
     },
     warmUpMs: Math.round(performance.now() - began),

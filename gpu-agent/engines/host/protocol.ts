@@ -23,6 +23,8 @@ export interface EngineInfo {
   readonly unavailable?: readonly UnavailableCapability[];
   /** Renders that one process does at once; undefined: as many as it is given. */
   readonly concurrency?: number;
+  /** Memory on the card that it holds with its models, in MiB, as it states. */
+  readonly vramMib?: number;
   /** Whether it looks at pictures before a render. */
   readonly inspects?: boolean;
 }

@@ -1,5 +1,6 @@
 import { describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
+import { deviceFaultOf } from '@semblance/engine-api/device-fault';
 import type { LiveCapability, LiveEngine } from '@semblance/engine-api/live-engine';
 import { CharacterError, loadCharacters } from '@semblance/engine-builtin/live-swap/characters';
 import { createLiveVideo } from '@semblance/engine-builtin/live-swap/live-video';
@@ -75,7 +76,10 @@ export async function createLiveEngines(options: {
   return { engines, unavailable };
 }
 
-/** @returns the loader of voice models; when a model has a fault, it logs that and uses none */
+/**
+ * @returns the loader of voice models. When a model has a fault, it logs that and uses none; when the device has one,
+ * such as being full, it rejects.
+ */
 function modelOpener(
   given: Readonly<Record<string, string>>,
   { voiceContextMs: contextMs }: LiveSettings,
@@ -90,6 +94,7 @@ function modelOpener(
       );
     } catch (error) {
       signal.throwIfAborted();
+      if (deviceFaultOf(describeError(error))) throw error;
       logger.error(`cannot load voice models: ${describeError(error)}`);
       return undefined;
     }

@@ -1,7 +1,7 @@
 import type { OnnxType } from '@semblance/vision/models/onnx-types';
 import type { Gated } from '@semblance/vision/models/thread-gate';
 
-export const PROVIDERS = ['cuda', 'tensorrt', 'cpu'] as const;
+export const PROVIDERS = ['cuda', 'cpu'] as const;
 export type Provider = (typeof PROVIDERS)[number];
 
 /** A model as a session thread needs it. */
@@ -31,6 +31,11 @@ export interface ThreadOptions extends Gated {
   readonly device: number;
   /** Number of threads of one run on the CPU. */
   readonly threads: number;
+  /**
+   * Numbers of items that runs may have, ascending from 1, for models that accept several. Default: fixed ones on a
+   * GPU, any on the CPU, where padding would only cost time.
+   */
+  readonly sizes?: readonly number[];
 }
 
 /** Values in the form of the pipelines, whatever element type the model uses. */
@@ -53,6 +58,10 @@ export interface FirstRun {
   readonly shapes: Readonly<Record<string, readonly number[]>>;
   /** Why the model gets one item at a time although its file leaves their number open. */
   readonly alone?: string;
+  /** Numbers of items that have been run, ascending from 1, if no others may be. */
+  readonly sizes?: readonly number[];
+  /** Why larger runs of the model are not made: the device was full. */
+  readonly full?: string;
 }
 
 export type FromSession =

@@ -4,11 +4,8 @@ import { deviceFaultOf } from '@semblance/engine-api/device-fault';
 import { createThreadGate, endThread, type ThreadGate } from '@semblance/vision/models/thread-gate';
 import { misfit } from '../contracts/fit.ts';
 import type { CheckedModel } from '../model-dir.ts';
-import { itemsOf, join, split } from './batch.ts';
+import { itemsOf, itemsOfRun, join, pad, paddedSize, split } from './batch.ts';
 import type { FirstRun, FloatTensors, FromSession, Provider, ThreadOptions, ToSession } from './protocol.ts';
-
-/** Largest number of items in one run of a model that accepts several. */
-const MAX_BATCH = 8;
 
 export interface SessionPoolOptions {
   readonly models: readonly CheckedModel[];
@@ -17,7 +14,8 @@ export interface SessionPoolOptions {
   readonly devices: readonly number[];
   /** Number of threads of one run on the CPU. */
   readonly threads: number;
-  readonly maxBatch?: number;
+  /** As in {@link ThreadOptions}. */
+  readonly sizes?: readonly number[];
   /**
    * Called when nothing can run any more although nobody closed the pool: no thread is left, or a device has a
    * fault.
@@ -42,6 +40,8 @@ interface Device {
   readonly gate: ThreadGate;
   /** The running requests; several when they were combined. */
   running: readonly Request[];
+  /** Number of items of the run that nobody asked for. */
+  padding: number;
 }
 
 /**
@@ -53,8 +53,8 @@ export class SessionPool {
   readonly #models: ReadonlyMap<string, CheckedModel>;
   readonly #devices: Device[] = [];
   readonly #queue: Request[] = [];
-  /** Models that a device runs one item at a time, although their files leave the number open. */
-  readonly #alone = new Set<string>();
+  /** Numbers of items that runs of a model have, ascending from 1; any for models that are not here. */
+  readonly #sizes = new Map<string, readonly number[]>();
   #closed = false;
   /** Number of runs, and of the requests that they answered, for diagnosis. */
   readonly counts = { runs: 0, requests: 0 };
@@ -65,8 +65,8 @@ export class SessionPool {
   }
 
   /**
-   * Loads every model on every device and runs it once; with two items as well where its file leaves the number
-   * open.
+   * Loads every model on every device and runs it once; where its file leaves the number of items open, with each
+   * number that runs will have.
    * @returns the pool, the provider of each model, and messages for the owner
    * @throws SessionError, or the signal's reason
    */
@@ -89,8 +89,8 @@ export class SessionPool {
       const [first] = opened;
       if (!first) throw new SessionError('no device is configured');
       pool.#checkShapes(first.runs);
-      const alone = pool.#keepAlone(opened.flatMap(({ runs }) => runs));
-      return { pool, runs: first.runs, notes: [...first.notes, ...alone] };
+      const limits = pool.#limit(opened.flatMap(({ runs }) => runs));
+      return { pool, runs: first.runs, notes: [...first.notes, ...limits] };
     } catch (error) {
       await pool.close();
       throw error;
@@ -125,7 +125,7 @@ export class SessionPool {
     device: number,
     signal: AbortSignal,
   ): Promise<{ runs: readonly FirstRun[]; notes: readonly string[] }> {
-    const { models, providers, threads } = this.#options;
+    const { models, providers, threads, sizes } = this.#options;
     const gate = createThreadGate();
     const workerData: ThreadOptions = {
       gate,
@@ -139,9 +139,10 @@ export class SessionPool {
       providers,
       device,
       threads,
+      ...(sizes ? { sizes } : {}),
     };
     const worker = new Worker(new URL('./session-thread.ts', import.meta.url), { workerData });
-    const entry: Device = { worker, gate, running: [] };
+    const entry: Device = { worker, gate, running: [], padding: 0 };
     this.#devices.push(entry);
     const { promise, resolve, reject } = Promise.withResolvers<{
       runs: readonly FirstRun[];
@@ -187,17 +188,26 @@ export class SessionPool {
       throw new SessionError(`models do not do what their contract says:\n  ${faults.join('\n  ')}`);
   }
 
-  /** @returns messages about models that turned out not to accept several items */
-  #keepAlone(runs: readonly FirstRun[]): string[] {
-    const notes: string[] = [];
-    for (const { model, alone } of runs) {
-      if (!alone || this.#alone.has(model)) continue;
-      this.#alone.add(model);
-      notes.push(
-        `${model} is given one item at a time: its file leaves their number open, but with two it failed: ${alone}`,
-      );
+  /** Keeps to the numbers of items that all devices ran. @returns messages about models that run fewer */
+  #limit(runs: readonly FirstRun[]): string[] {
+    const notes = new Map<string, string>();
+    for (const { model, alone, sizes: ran, full } of runs) {
+      const sizes = alone === undefined ? ran : [1];
+      if (!sizes) continue;
+      const before = this.#sizes.get(model);
+      this.#sizes.set(model, before ? sizes.filter((size) => before.includes(size)) : sizes);
+      if (alone !== undefined)
+        notes.set(
+          model,
+          `${model} is given one item at a time: its file leaves their number open, but with several it failed: ${alone}`,
+        );
+      else if (full !== undefined)
+        notes.set(
+          model,
+          `${model} is given at most ${sizes.at(-1)} at a time: with more, the device was full: ${full}`,
+        );
     }
-    return notes;
+    return [...notes.values()];
   }
 
   #dispatch(): void {
@@ -212,18 +222,17 @@ export class SessionPool {
 
   /** Takes the requests from the queue that fit into the same run. */
   #companions(first: Request): Request[] {
-    const model = this.#models.get(first.model);
-    const most = this.#options.maxBatch ?? MAX_BATCH;
     const companions: Request[] = [];
-    if (!model?.batch || this.#alone.has(first.model)) return companions;
+    if (!this.#models.get(first.model)?.batch) return companions;
+    const rest = this.#queue.filter(({ model }) => model === first.model);
     let items = itemsOf(first.feeds);
-    for (let i = 0; i < this.#queue.length && items < most; ) {
-      const other = this.#queue[i] as Request;
-      if (other.model === first.model && items + itemsOf(other.feeds) <= most) {
-        this.#queue.splice(i, 1);
-        companions.push(other);
-        items += itemsOf(other.feeds);
-      } else i++;
+    const waiting = rest.reduce((sum, { feeds }) => sum + itemsOf(feeds), items);
+    const most = itemsOfRun(waiting, this.#sizes.get(first.model));
+    for (const other of rest) {
+      if (items + itemsOf(other.feeds) > most) break;
+      this.#queue.splice(this.#queue.indexOf(other), 1);
+      companions.push(other);
+      items += itemsOf(other.feeds);
     }
     return companions;
   }
@@ -234,7 +243,10 @@ export class SessionPool {
     device.running = requests;
     this.counts.runs++;
     this.counts.requests += requests.length;
-    const feeds = requests.length === 1 ? first.feeds : join(requests.map((request) => request.feeds));
+    const joined = requests.length === 1 ? first.feeds : join(requests.map((request) => request.feeds));
+    const items = itemsOf(joined);
+    device.padding = requests.length === 1 ? 0 : paddedSize(items, this.#sizes.get(first.model)) - items;
+    const feeds = pad(joined, items + device.padding);
     device.worker.ref();
     const message: ToSession = { id: 0, model: first.model, feeds };
     device.worker.postMessage(
@@ -260,6 +272,7 @@ export class SessionPool {
         const parts = split(
           message.outputs,
           requests.map(({ feeds }) => itemsOf(feeds)),
+          device.padding,
         );
         for (const [i, request] of requests.entries()) request.resolve(parts[i] as FloatTensors);
       } catch (error) {

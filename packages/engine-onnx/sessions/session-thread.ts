@@ -7,6 +7,7 @@ import { describeError } from '@semblance/common/errors';
 import { deviceFaultOf } from '@semblance/engine-api/device-fault';
 import { threadStarted, throughGate } from '@semblance/vision/models/thread-gate';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
+import { FIXED_SIZES } from './batch.ts';
 import type {
   FirstRun,
   FloatTensor,
@@ -18,6 +19,7 @@ import type {
   ThreadTensor,
   ToSession,
 } from './protocol.ts';
+import { isMissing, sessionOptions } from './session-options.ts';
 
 const port = parentPort;
 if (!port) throw new Error('session-thread.ts runs in a worker thread only');
@@ -39,18 +41,20 @@ function hideFloat16Array(): void {
 }
 
 /**
- * Opens the sessions. A provider that cannot load the first model counts as missing (its library, driver or device)
- * and is skipped for good. After it has loaded one model, a failure to load another is a fault.
+ * Opens the sessions. A provider that is missing is skipped for good. After it has loaded one model, a failure to
+ * load another is a fault.
  */
 async function open(): Promise<void> {
   const missing = new Map<Provider, string>();
-  const runs: FirstRun[] = [];
+  const singles: { model: ThreadModel; single: FirstRun }[] = [];
   for (const model of options.models) {
-    const provider = await load(model, missing, runs.length === 0);
-    const shapes = await firstRun(model, 1);
-    const alone = model.batch ? await whyAlone(model, shapes) : undefined;
-    runs.push({ model: model.name, provider, shapes, ...(alone && { alone }) });
+    const provider = await load(model, missing, singles.length === 0);
+    singles.push({ model, single: { model: model.name, provider, shapes: await firstRun(model, 1) } });
   }
+  // Larger runs come last, so that they never take the memory that another model needs to run at all.
+  const runs: FirstRun[] = [];
+  for (const { model, single } of singles)
+    runs.push(model.batch ? { ...single, ...(await largerRuns(model, single)) } : single);
   const notes = [...missing].map(
     ([provider, reason]) => `the execution provider ${provider} is not available: ${reason}`,
   );
@@ -65,7 +69,7 @@ async function load(model: ThreadModel, missing: Map<Provider, string>, first: b
       return provider;
     } catch (error) {
       const reason = describeError(error);
-      if (provider === 'cpu' || !first) {
+      if (!isMissing(provider, reason, first)) {
         throw new Error(`${model.name} cannot be loaded (${provider}): ${reason}`);
       }
       missing.set(provider, reason);
@@ -78,15 +82,7 @@ async function load(model: ThreadModel, missing: Map<Provider, string>, first: b
 }
 
 function create(model: ThreadModel, provider: Provider): Promise<InferenceSession> {
-  const { device, threads } = options;
-  const settings: InferenceSession.SessionOptions = {
-    executionProviders: [provider === 'cpu' ? 'cpu' : { name: provider, deviceId: device }],
-    intraOpNumThreads: threads,
-    interOpNumThreads: 1,
-    executionMode: 'sequential',
-    graphOptimizationLevel: 'all',
-    logSeverityLevel: 4,
-  };
+  const settings = sessionOptions(provider, options.device, options.threads);
   return throughGate(() => InferenceSession.create(model.path, settings));
 }
 
@@ -108,20 +104,42 @@ async function firstRun(model: ThreadModel, items: number): Promise<Shapes> {
 }
 
 /**
- * Returns why a model fails with two items; undefined if it works. The file alone does not tell: a model exported
- * with an open size may have a fixed one inside.
+ * Runs a model with each number of items that its runs will have. The file alone does not tell whether it can: a
+ * model exported with an open size may have a fixed one inside, and a large run may not fit on the device.
  */
-async function whyAlone(model: ThreadModel, single: Shapes): Promise<string | undefined> {
-  let shapes: Shapes;
-  try {
-    shapes = await firstRun(model, 2);
-  } catch (error) {
-    const reason = describeError(error);
-    if (deviceFaultOf(reason)) throw error;
-    return reason;
+async function largerRuns(
+  model: ThreadModel,
+  { provider, shapes: single }: FirstRun,
+): Promise<Pick<FirstRun, 'alone' | 'sizes' | 'full'>> {
+  const fixed = options.sizes ?? (provider === 'cpu' ? undefined : FIXED_SIZES);
+  const done = [1];
+  for (const items of fixed?.slice(1) ?? [2]) {
+    try {
+      const wrong = wrongShape(model, await firstRun(model, items), single, items);
+      if (wrong !== undefined) return { alone: wrong };
+      done.push(items);
+    } catch (error) {
+      const reason = describeError(error);
+      const fault = deviceFaultOf(reason);
+      if (fault === undefined) return { alone: reason };
+      if (fault !== 'full') throw error;
+      await reopen(model, provider, done);
+      return { sizes: done, full: reason };
+    }
   }
+  return fixed ? { sizes: done } : {};
+}
+
+/** Opens a session anew, because only its end frees what a run took that did not fit, and warms it up again. */
+async function reopen(model: ThreadModel, provider: Provider, sizes: readonly number[]): Promise<void> {
+  await sessions.get(model.name)?.session.release();
+  sessions.set(model.name, { session: await create(model, provider), model });
+  for (const items of sizes) await firstRun(model, items);
+}
+
+function wrongShape(model: ThreadModel, shapes: Shapes, single: Shapes, items: number): string | undefined {
   for (const { role, name } of model.outputs) {
-    const wanted = [2, ...(single[role] ?? []).slice(1)].join(', ');
+    const wanted = [items, ...(single[role] ?? []).slice(1)].join(', ');
     const found = (shapes[role] ?? []).join(', ');
     if (found !== wanted) return `output "${name}" is [${found}], not [${wanted}]`;
   }

@@ -19,8 +19,14 @@ export class GraphBuilder {
     return name;
   }
 
-  op(opType: string, inputs: readonly string[], attributes: Record<string, OnnxAttribute> = {}): string {
-    const output = `${opType.toLowerCase()}_${this.#count++}`;
+  /** @param name of the operation, which errors of the runtime contain, and of its output */
+  op(
+    opType: string,
+    inputs: readonly string[],
+    attributes: Record<string, OnnxAttribute> = {},
+    name?: string,
+  ): string {
+    const output = name ?? `${opType.toLowerCase()}_${this.#count++}`;
     this.#nodes.push({ opType, inputs, outputs: [output], attributes });
     return output;
   }

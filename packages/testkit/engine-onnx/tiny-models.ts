@@ -28,6 +28,29 @@ export function tinyArcface(batch: number | string = 'batch'): Uint8Array<ArrayB
   return graph.build();
 }
 
+/**
+ * As {@link tinyArcface}, but a run fails with `message` in its error.
+ * @param when `items`: with 8 items or more; `bright`: with a sample of 1 or more
+ */
+export function failingArcface(when: 'items' | 'bright', message: string): Uint8Array<ArrayBuffer> {
+  const graph = new GraphBuilder();
+  const input = graph.input('input.1', ['batch', 3, 112, 112]);
+  const flat = graph.op('Flatten', [graph.op('GlobalAveragePool', [input])], { axis: 1 });
+  const product = graph.op('MatMul', [flat, graph.weight(EMBEDDING_WEIGHTS, [3, LENGTH])]);
+  const sum = graph.op('Add', [product, graph.weight(EMBEDDING_OFFSET, [LENGTH])]);
+  const index =
+    when === 'items'
+      ? graph.op('Div', [
+          graph.op('Gather', [graph.op('Shape', [input]), graph.integers([0])]),
+          graph.integers([8]),
+        ])
+      : graph.op('Cast', [graph.op('ReduceMax', [input], { keepdims: 0 })], { to: 7 });
+  // The index is outside of the one value.
+  const nothing = graph.op('Gather', [graph.weight([0], [1]), index], {}, message);
+  graph.output(graph.op('Add', [sum, nothing]), '683', ['batch', LENGTH]);
+  return graph.build();
+}
+
 export const COLOUR_WEIGHTS = noise(LENGTH * 3, 13).map((value) => 0.1 * value);
 export const EMAP = noise(LENGTH * LENGTH, 14);
 /** Share of the colour in the swapper's output; the rest is the target. */

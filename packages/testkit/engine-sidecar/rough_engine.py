@@ -32,6 +32,8 @@ class RoughEngine(Engine):
             file.write(image.read())
         if mode == "die":
             os.kill(os.getpid(), signal.SIGKILL)
+        if mode == "full":
+            raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 7.7 GiB")
         if mode in ("child", "orphan"):
             child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
             job.progress(0.2, f"child {child.pid}")

@@ -23,8 +23,9 @@ type Call = ServerWritableStream<RenderRequest, RenderResponse>;
 export const GOOD_INFO: GetInfoResponse = {
   name: 'scripted',
   version: '1.0',
-  capabilities: [{ capability: 'face-swap-image', slots: 1, memoryMib: 64, limits: undefined }],
+  capabilities: [{ capability: 'face-swap-image', slots: 1, memoryMib: 64, vramMib: 0, limits: undefined }],
   concurrency: 2,
+  vramMib: 0,
   inspects: false,
 };
 

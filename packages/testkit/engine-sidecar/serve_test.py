@@ -214,6 +214,8 @@ class Words(Served):
             ({"capabilities": []}, "Own.capabilities is [], not a list"),
             ({"capabilities": ["avatar"]}, "Own.capabilities[0] is 'avatar', not a Capability("),
             ({"capabilities": [good, Capability("x")]}, "Own.capabilities[1].memory_mib is 0, not a whole"),
+            ({"vram_mib": -1}, "Own.vram_mib is -1, not a whole number from 0"),
+            ({"capabilities": [Capability("x", 1, vram_mib=0.5)]}, "Own.capabilities[0].vram_mib is 0.5, not a whole"),
             ({"capabilities": [Capability("x", 1.5)]}, "Own.capabilities[0].memory_mib is 1.5, not a whole"),
             ({"capabilities": [Capability("x", 1, True)]}, "Own.capabilities[0].slots is True, not a whole"),
             ({"capabilities": [Capability("", 1)]}, "Own.capabilities[0].name is '', not the name"),

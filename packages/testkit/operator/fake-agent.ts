@@ -50,6 +50,13 @@ export interface FakeAgentOptions {
   /** Memory that the agent states, and that a render takes, in MiB. */
   readonly memoryMib?: number;
   readonly renderMemoryMib?: number;
+  /** The card that it states, what its engine holds there, and what a render takes, in MiB. */
+  readonly card?: {
+    readonly uuid: string;
+    readonly totalMib: number;
+    readonly heldMib: number;
+    readonly renderMib: number;
+  };
   /** Slots for live sessions, by capability. */
   readonly live?: Readonly<Record<string, number>>;
   readonly slotLedger?: SlotLedger;
@@ -284,11 +291,12 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
   async function register(by: KubeClient): Promise<void> {
     const metadata = { name, namespace };
     await by.apply(GPUAGENT_RESOURCE, { metadata, spec: {} });
-    const { memoryMib, renderMemoryMib } = options;
+    const { memoryMib, renderMemoryMib, card } = options;
     const capabilities = (options.capabilities ?? [CAPABILITY]).map((each) => ({
       name: each,
       slots: 1,
       ...(renderMemoryMib !== undefined && { memoryMib: renderMemoryMib }),
+      ...(card && { vramMib: card.renderMib }),
     }));
     const own = {
       incarnation,
@@ -297,7 +305,8 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
       version: '1',
       slots,
       draining,
-      engines: [{ name: 'scripted', version: '1', capabilities }],
+      engines: [{ name: 'scripted', version: '1', capabilities, ...(card && { vramMib: card.heldMib }) }],
+      ...(card && { cards: [{ uuid: card.uuid, totalMib: card.totalMib, usedMib: card.heldMib }] }),
       ...(memoryMib !== undefined && { memoryMib }),
       ...(saidLive.length > 0 && { live: saidLive }),
     };

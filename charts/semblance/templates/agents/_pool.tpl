@@ -51,6 +51,10 @@
 - name: SEMBLANCE_ONNX_PROVIDERS
   value: {{ join "," . }}
 {{- end }}
+{{- if not (kindIs "invalid" $pool.onnxVramCeilingMib) }}
+- name: SEMBLANCE_ONNX_VRAM_CEILING_MIB
+  value: {{ $pool.onnxVramCeilingMib | int | quote }}
+{{- end }}
 {{- if $pool.models.existingClaim }}
 - name: SEMBLANCE_MODEL_DIR
   value: {{ $pool.models.mountPath }}

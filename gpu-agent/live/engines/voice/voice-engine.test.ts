@@ -41,6 +41,7 @@ function create({ hungMs = 60_000, ...more }: { hungMs?: number } & Partial<Voic
     onCrash: () => crashes++,
     ...more,
     threads: { hungMs },
+    reloadMs: 5,
   });
 }
 
@@ -56,6 +57,47 @@ const open = (by: Voice) =>
     signal: NEVER,
     onFailed() {},
   });
+
+describe('models on a device that is full for a moment', () => {
+  const full = 'Failed to allocate memory for requested buffer of size 13111296';
+
+  it('are used once they can be loaded, and voices without models are converted before', async () => {
+    let tries = 0;
+    const free = Promise.withResolvers<void>();
+    create({
+      openModels: async () => {
+        if (tries++ === 0) throw new Error(full);
+        await free.promise;
+        return models;
+      },
+    });
+    await engine.warmUp(NEVER);
+    expect([engine.slots, engine.warming, engine.threadIds]).toEqual([4, false, []]);
+    free.resolve();
+    await until(() => engine.threadIds.length > 0 && !engine.warming, 'threads for the models');
+    await (await open(voice)).close();
+    expect(tries).toBe(2);
+  });
+
+  it('are closed, which frees their memory, and loaded again', async () => {
+    let ends: ((reason: string) => void) | undefined;
+    let [loads, closes] = [0, 0];
+    create({
+      openModels: async (_signal, onEnd) => {
+        ends = onEnd;
+        loads++;
+        return { ...models, close: async () => void closes++ };
+      },
+    });
+    await engine.warmUp(NEVER);
+    for (const _run of [1, 2]) ends?.(full);
+    await until(() => loads === 2, 'the models are loaded again');
+    expect(closes).toBe(1);
+    const stream = await open(voice);
+    await until(() => engine.streams === 1, 'a stream through the models');
+    await stream.close();
+  });
+});
 
 describe('an agent without models', () => {
   it('has its slots once conversion is warm, and no threads', async () => {

@@ -1,4 +1,6 @@
 import { setImmediate as otherWork } from 'node:timers/promises';
+import { createBackoff } from '@semblance/common/async/backoff';
+import { describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
 import { parseVoice, type Voice, VoiceError } from '@semblance/common/voices/voice';
 import {
@@ -18,6 +20,8 @@ import { warmUpConversion } from './warm-up.ts';
 export const STREAMS_PER_THREAD = 16;
 /** Larger messages are converted in pieces of 0.1 s, so that they do not block other streams of the thread. */
 const PIECES_PER_SECOND = 10;
+/** Longest pause before models are loaded again, in ms. */
+const RELOAD_MAX_MS = 30_000;
 const SAMPLE_BYTES = Int16Array.BYTES_PER_ELEMENT;
 
 export interface VoiceEngineOptions {
@@ -33,7 +37,7 @@ export interface VoiceEngineOptions {
   readonly logger: Logger;
   /**
    * Loads the owner's models that speak with voices; default: none. `onEnd` is called when the models can run no
-   * more.
+   * more. It rejects for a fault of the moment, such as a full device, and is then called again.
    */
   readonly openModels?: (
     signal: AbortSignal,
@@ -44,6 +48,8 @@ export interface VoiceEngineOptions {
   readonly onCrash: () => void;
   /** Overrides of the threads' entry file and timing, for tests. */
   readonly threads?: Partial<Pick<VoiceThreadsOptions, 'entry' | 'hungMs' | 'restartDelayMs'>>;
+  /** Pause before the models are loaded again, in ms; it doubles up to 30 s. Default 1,000. */
+  readonly reloadMs?: number;
 }
 
 export interface VoiceEngine extends LiveEngine {
@@ -67,6 +73,7 @@ export function createVoiceEngine(options: VoiceEngineOptions): VoiceEngine {
   /** Created when the models are loaded. */
   let threads: VoiceThreads | undefined;
   let converts = false;
+  const closing = new AbortController();
   const common = {
     firstFrame: JSON.stringify({ sample_rate: sampleRate, chunk_frames: chunkFrames }),
     format: { kind: 'voice', sampleRate, chunkFrames },
@@ -74,6 +81,48 @@ export function createVoiceEngine(options: VoiceEngineOptions): VoiceEngine {
     maxMessageBytes: sampleRate * SAMPLE_BYTES,
   } as const;
   const mostSamples = Math.ceil(sampleRate / PIECES_PER_SECOND);
+
+  async function load(signal: AbortSignal): Promise<void> {
+    const loaded = Promise.withResolvers<ModelVoices | undefined>();
+    let over = false;
+    const onEnd = async (reason: string) => {
+      // Each run that a device fails says so.
+      if (over) return;
+      over = true;
+      logger.error(`using no voice models until they are loaded again: ${reason}`);
+      models = undefined;
+      // What they hold of a full device is free only when they are closed.
+      await (await loaded.promise)?.close();
+      void loadAgain();
+    };
+    const opened = await options.openModels?.(signal, (reason) => void onEnd(reason));
+    loaded.resolve(opened);
+    if (closing.signal.aborted) await opened?.close();
+    else models = opened;
+  }
+
+  /** Loads the models until that works. Meanwhile voices are converted without them. */
+  async function loadAgain(): Promise<void> {
+    const { signal } = closing;
+    const backoff = createBackoff({ baseMs: options.reloadMs ?? 1_000, maxMs: RELOAD_MAX_MS });
+    for (let done = false; !done; ) {
+      await backoff.wait(signal);
+      if (signal.aborted) return;
+      done = await load(signal).then(
+        () => true,
+        (error: unknown) => {
+          if (!signal.aborted) logger.error(`cannot load voice models: ${describeError(error)}`);
+          return signal.aborted;
+        },
+      );
+    }
+    if (!models || signal.aborted) return;
+    logger.info('using voice models again');
+    threads ??= startThreads(options);
+    await threads.warmUp(signal).catch((error: unknown) => {
+      if (!signal.aborted) logger.error(`cannot start the threads of voices: ${describeError(error)}`);
+    });
+  }
 
   return {
     capability: 'voice',
@@ -92,11 +141,11 @@ export function createVoiceEngine(options: VoiceEngineOptions): VoiceEngine {
       return threads?.streams ?? 0;
     },
     async warmUp(signal) {
-      const onEnd = (reason: string) => {
-        models = undefined;
-        logger.error(`using no voice models from now on: ${reason}`);
-      };
-      models = await options.openModels?.(signal, onEnd);
+      await load(signal).catch((error: unknown) => {
+        signal.throwIfAborted();
+        logger.error(`using no voice models until they can be loaded: ${describeError(error)}`);
+        void loadAgain();
+      });
       await warmUpConversion(signal);
       if (models) {
         slots = slotsWith(models.carries, options);
@@ -132,6 +181,7 @@ export function createVoiceEngine(options: VoiceEngineOptions): VoiceEngine {
       return { ...common, ...convertingElsewhere(stream, mostSamples) };
     },
     async close() {
+      closing.abort(new Error('the engine is closing'));
       await threads?.close();
       await models?.close();
     },

@@ -17,6 +17,8 @@ def fault_of(engine_class) -> Optional[str]:
             return f"{of}.{field} is {value!r}, not a text of one character or more"
     if not _is_count(engine_class.concurrency):
         return f"{of}.concurrency is {engine_class.concurrency!r}, not a whole number from 1"
+    if not _is_size(engine_class.vram_mib):
+        return f"{of}.vram_mib is {engine_class.vram_mib!r}, not a whole number from 0"
     offers = engine_class.capabilities
     if not (isinstance(offers, (list, tuple)) and offers):
         return f"{of}.capabilities is {offers!r}, not a list of one Capability or more"
@@ -40,6 +42,8 @@ def _fault_of_offer(offer: Capability) -> Optional[str]:
     for field in ("memory_mib", "slots"):
         if not _is_count(getattr(offer, field)):
             return f"{field} is {getattr(offer, field)!r}, not a whole number from 1"
+    if not _is_size(offer.vram_mib):
+        return f"vram_mib is {offer.vram_mib!r}, not a whole number from 0"
     limits = offer.limits
     if not isinstance(limits, Limits):
         return f"limits is {limits!r}, not Limits(…)"
@@ -48,6 +52,10 @@ def _fault_of_offer(offer: Capability) -> Optional[str]:
         if not (isinstance(value, kind) and value >= 0):
             return f"limits.{field} is {value!r}, not a {'whole ' if kind is Integral else ''}number from 0"
     return None
+
+
+def _is_size(value: object) -> bool:
+    return _is_count(value) or (value == 0 and not isinstance(value, bool))
 
 
 def _is_count(value: object) -> bool:

@@ -80,6 +80,8 @@ class Capability:
     memory_mib: int = 0
     slots: int = 1
     limits: Limits = Limits()
+    # Peak memory of one render on the card, beside what the engine holds there, in MiB.
+    vram_mib: int = 0
 
 
 @dataclass(frozen=True)
@@ -155,6 +157,8 @@ class Engine:
     version: str = ""
     capabilities: Sequence[Capability] = ()
     concurrency: int = 1
+    # Memory on the card that all its processes hold with their models, in MiB; 0: not known.
+    vram_mib: int = 0
 
     def load(self) -> None:
         """Loads the model and runs it once, so that the first render is not slower than the next."""

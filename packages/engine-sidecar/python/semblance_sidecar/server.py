@@ -50,6 +50,7 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
                 capability=offer.name,
                 slots=offer.slots,
                 memory_mib=offer.memory_mib,
+                vram_mib=offer.vram_mib,
                 limits=pb.EngineLimits(
                     max_input_bytes=offer.limits.max_input_bytes,
                     max_pixels=offer.limits.max_pixels,
@@ -64,6 +65,7 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
             version=engine.version,
             capabilities=offers,
             concurrency=engine.concurrency,
+            vram_mib=engine.vram_mib,
             inspects=engine.inspect is not Engine.inspect,
         )
 

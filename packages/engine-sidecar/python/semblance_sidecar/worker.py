@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import threading
@@ -18,6 +19,15 @@ _context = multiprocessing.get_context("spawn")
 CANCEL_GRACE_S = 0.5
 # Time in which a process ends after its last message, in seconds.
 END_S = 1
+
+
+# Errors of CUDA, its libraries, PyTorch and onnxruntime for memory of the card that could not be had.
+_FULL = re.compile(
+    r"\bcuda.*\bout of memory\b|\bCUDA_ERROR_OUT_OF_MEMORY\b|\bCUDA failure 2\b|\bcudaErrorMemoryAllocation\b"
+    r"|\bCUBLAS_STATUS_ALLOC_FAILED\b|\bCUDNN_STATUS_(INTERNAL_ERROR_DEVICE_)?ALLOC(ATION)?_FAILED\b"
+    r"|\bFailed to allocate memory for requested buffer\b",
+    re.IGNORECASE,
+)
 
 
 class _Pipe:
@@ -78,8 +88,12 @@ def _answer(engine, work, pipe, cancelled):
         return ("cancelled",)
     except RenderError as error:
         return ("failure", error.code, limits.refusal(error.message), _told(error))
-    except BaseException:
+    except BaseException as error:
         traceback.print_exc()
+        if _FULL.search(f"{type(error).__name__}: {error}"):
+            # What the process took of the card is free only when it ends. The work is not the cause, and is repeated.
+            print("the device is full: the process ends, and another one is started", file=sys.stderr, flush=True)
+            _end()
         return ("fault", traceback.format_exc(limit=1).strip().splitlines()[-1])
 
 
