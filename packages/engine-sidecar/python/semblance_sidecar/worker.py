@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import Optional
 
 from . import limits
-from .contract import Cancelled, Findings, Job, RenderError, Result
+from .contract import Cancelled, Findings, Job, RenderError, RenderInterrupted, Result
 
 _context = multiprocessing.get_context("spawn")
 # Time after a cancel until a worker that goes on is killed, in seconds. A cancelled render must end within 1 s.
@@ -39,12 +39,13 @@ class _Pipe:
             _end()
 
 
-def _main(engine_class, pipe, cancelled) -> None:
+def _main(engine_class, number, pipe, cancelled) -> None:
     _lead()
     pipe = _Pipe(pipe)
     os.umask(0o007)
     threading.Thread(target=_die_with_parent, daemon=True).start()
     try:
+        engine_class.worker = number
         engine = engine_class()
         engine.load()
     except BaseException:
@@ -78,6 +79,9 @@ def _answer(engine, work, pipe, cancelled):
         return ("cancelled",)
     except RenderError as error:
         return ("failure", error.code, limits.refusal(error.message), _told(error))
+    except RenderInterrupted as error:
+        print(f"a render was interrupted: {error.message}", file=sys.stderr)
+        return ("interrupted", error.message, error.reload)
     except BaseException:
         traceback.print_exc()
         return ("fault", traceback.format_exc(limit=1).strip().splitlines()[-1])
@@ -151,8 +155,9 @@ def _how(exitcode: Optional[int]) -> str:
 class Worker:
     """One worker process. Only one thread may use it at a time; any thread may call `end`."""
 
-    def __init__(self, engine_class):
+    def __init__(self, engine_class, number: int = 0):
         self._engine_class = engine_class
+        self._number = number
         self._process = None
         self._pipe = None
         self._cancelled = None
@@ -169,7 +174,7 @@ class Worker:
         try:
             ours, theirs = _context.Pipe()
             cancelled = _context.Event()
-            process = _context.Process(target=_main, args=(self._engine_class, theirs, cancelled), daemon=True)
+            process = _context.Process(target=_main, args=(self._engine_class, self._number, theirs, cancelled), daemon=True)
             with self._lock:
                 if self._over:
                     raise RuntimeError("the engine is ending")
