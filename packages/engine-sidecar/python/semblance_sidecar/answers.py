@@ -7,11 +7,16 @@ from semblance.engine.v1 import engine_pb2 as pb
 from semblance.engine.v1 import findings_pb2
 
 
+def text_of(error: object) -> str:
+    """Returns the text of a call's end: HTTP/2 drops one that begins or ends with a space."""
+    return str(error)[:500].strip()
+
+
 def abort(answer, context) -> None:
     """Ends the call of an engine that has neither a result nor a refusal."""
     if answer[0] == "interrupted":
-        context.abort(grpc.StatusCode.ABORTED, str(answer[1])[:500])
-    context.abort(grpc.StatusCode.INTERNAL, str(answer[-1])[:500])
+        context.abort(grpc.StatusCode.ABORTED, text_of(answer[1]))
+    context.abort(grpc.StatusCode.INTERNAL, text_of(answer[-1]))
 
 
 def failure(answer) -> pb.RenderFailure:

@@ -15,7 +15,7 @@ from semblance.engine.v1 import engine_pb2 as pb
 from semblance.engine.v1 import engine_pb2_grpc
 
 from . import listen
-from .answers import abort, failure, findings_of
+from .answers import abort, failure, findings_of, text_of
 from .check import fault_of
 from .contract import Engine
 from .worker import Worker
@@ -77,7 +77,7 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
                         if self._closing.is_set():
                             context.abort(grpc.StatusCode.UNAVAILABLE, "the engine is ending")
                         print(f"the model cannot be loaded: {error}", file=sys.stderr)
-                        context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error)[-500:])
+                        context.abort(grpc.StatusCode.FAILED_PRECONDITION, text_of(str(error)[-500:]))
                 for worker in self._workers:
                     self._idle.put(worker)
                 self._warm = True

@@ -140,8 +140,8 @@ class ComfyUi(Engine):
                     await _within(5, server.post("/free", {"unload_models": True, "free_memory": True}))
                 raise
             finally:
-                if not work.cancelled() and work.done() and await _within(5, run.clean()):
-                    self.left.remove(run)
+                if work.done():
+                    await _within(5, self._clean(server))
             job.progress(0.97, "measure")
             return await self._result(job, recipe, path)
 

@@ -54,8 +54,12 @@ class Run:
             self.uploads.append(name)
             names[role] = await self.server.upload(inputs[role], name, role.replace("_", " "))
         prompt = workflow.fill(recipe, self._nodes, names, parameters)
-        listening = asyncio.ensure_future(self.server.listen(self._hear))
+        connected = asyncio.Event()
+        listening = asyncio.ensure_future(self.server.listen(self._hear, connected))
         try:
+            # The first messages come as soon as the prompt is queued. Without a socket it goes on all the same.
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(connected.wait(), POLL_S)
             self.stage, self.fraction = "queue", BEGUN
             outputs = await self._follow(prompt)
         finally:
@@ -139,7 +143,8 @@ class Run:
 
     def _hear(self, event: str, data: Mapping[str, Any]) -> None:
         """Takes a message of the socket. It only tells progress: the outcome is read from the history."""
-        if self.prompt_id is None or data.get("prompt_id") != self.prompt_id:
+        # A socket that is connected again is told the node that runs, without its prompt.
+        if self.prompt_id is None or data.get("prompt_id", self.prompt_id) != self.prompt_id:
             return
         if event in ENDS:
             self._ended.set()

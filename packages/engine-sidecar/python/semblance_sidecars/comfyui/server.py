@@ -129,12 +129,13 @@ class ComfyServer:
                         raise BadAnswer(f"{file['filename']} has more than {most} bytes (output_mib)")
                     out.write(chunk)
 
-    async def listen(self, hear: Callable[[str, Mapping[str, Any]], None]) -> None:
+    async def listen(self, hear: Callable[[str, Mapping[str, Any]], None], connected: asyncio.Event) -> None:
         """Passes messages on until it is cancelled. Connects again a second after each loss of the socket."""
         while True:
             try:
                 url = f"{self.url}/ws?clientId={self.client_id}"
                 async with self._session.ws_connect(url, max_msg_size=MESSAGE_BYTES, heartbeat=SILENCE_S) as socket:
+                    connected.set()
                     async for message in socket:
                         # Other messages are previews.
                         if message.type == aiohttp.WSMsgType.TEXT:
