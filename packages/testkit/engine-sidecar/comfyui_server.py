@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import uuid
+from contextlib import suppress
 
 from aiohttp import web
 
@@ -55,7 +56,8 @@ class Comfy:
     async def send(self, event, data, client):
         socket = self.sockets.get(client)
         if socket is not None and not socket.closed:
-            await socket.send_json({"type": event, "data": data})
+            with suppress(ConnectionError):
+                await socket.send_json({"type": event, "data": data})
 
     async def lose(self):
         for socket in [*self.sockets.values()]:

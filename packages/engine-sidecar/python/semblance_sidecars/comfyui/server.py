@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import sys
 from contextlib import suppress
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
@@ -70,10 +71,16 @@ class ComfyServer:
         folder = self._folders.get(kind)
         if folder is not None:
             path = os.path.normpath(os.path.join(folder, subfolder, name))
-            if os.path.commonpath([os.path.normpath(folder), path]) == os.path.normpath(folder):
-                with suppress(FileNotFoundError):
-                    os.unlink(path)
-            return
+            if os.path.commonpath([os.path.normpath(folder), path]) != os.path.normpath(folder):
+                return
+            try:
+                os.unlink(path)
+                return
+            except FileNotFoundError:
+                return
+            except OSError as error:
+                # The folder may belong to ComfyUI's user alone.
+                print(f"{path} cannot be removed, and is emptied: {error.strerror}", file=sys.stderr)
         form = aiohttp.FormData()
         form.add_field("image", b"", filename=name, content_type="application/octet-stream")
         for field, value in (("type", kind), ("subfolder", subfolder), ("overwrite", "true")):
