@@ -82,9 +82,9 @@ def _answer(engine, work, pipe, cancelled):
     except RenderInterrupted as error:
         print(f"a render was interrupted: {error.message}", file=sys.stderr)
         return ("interrupted", error.message, error.reload)
-    except BaseException:
+    except BaseException as error:
         traceback.print_exc()
-        return ("fault", traceback.format_exc(limit=1).strip().splitlines()[-1])
+        return ("fault", " ".join("".join(traceback.format_exception_only(type(error), error)).split()))
 
 
 def _told(error: RenderError):

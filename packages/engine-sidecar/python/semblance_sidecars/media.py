@@ -5,7 +5,7 @@ import json
 import os
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Optional
+from typing import Any, Mapping, Optional
 
 from semblance_sidecar import Limits, RenderError
 
@@ -59,12 +59,8 @@ class Media:
 async def look(path: str) -> Media:
     """Returns what a file holds. A picture is decoded, so that one that is cut off is refused. Raises NoMedia."""
     show = "format=format_name:stream=codec_type,codec_name,width,height,duration:packet=pts_time,duration_time"
-    said = json.loads(
-        await _run("ffprobe", *READER, "-select_streams", "V:0", "-show_packets", "-show_entries", show, "-of", "json", f"file:{path}")
-    )
-    sounds = json.loads(
-        await _run("ffprobe", *READER, "-select_streams", "a:0", "-show_entries", "format=format_name,duration:stream=duration", "-of", "json", f"file:{path}")
-    )
+    said = await _probe(path, "-select_streams", "V:0", "-show_packets", "-show_entries", show)
+    sounds = await _probe(path, "-select_streams", "a:0", "-show_entries", "format=format_name,duration:stream=duration")
     names = said.get("format", {}).get("format_name", "").split(",")
     suffix = next((SUFFIXES[name] for name in names if name in SUFFIXES), None)
     pictures, sound = said.get("streams", []), bool(sounds.get("streams"))
@@ -72,7 +68,7 @@ async def look(path: str) -> Media:
         raise NoMedia("no picture, video or sound")
     if not pictures:
         length = float(sounds["streams"][0].get("duration") or sounds.get("format", {}).get("duration") or 0)
-        return Media(suffix, seconds=length, sound=True)
+        return Media(".m4a" if suffix == ".mp4" else suffix, seconds=length, sound=True)
     stream = pictures[0]
     if suffix == ".mkv" and stream.get("codec_name") in ("vp8", "vp9", "av1"):
         suffix = ".webm"
@@ -80,6 +76,10 @@ async def look(path: str) -> Media:
         await _run("ffmpeg", *READER, "-xerror", "-i", f"file:{path}", "-frames:v", "1", "-f", "null", "-")
     seconds = 0 if suffix in PICTURES else _length(said.get("packets", []))
     return Media(suffix, int(stream.get("width", 0)), int(stream.get("height", 0)), seconds, sound)
+
+
+async def _probe(path: str, *words: str) -> Mapping[str, Any]:
+    return json.loads(await _run("ffprobe", *READER, *words, "-of", "json", f"file:{path}"))
 
 
 def _length(packets) -> float:

@@ -12,8 +12,9 @@ from semblance_sidecar import Engine, Job, RenderInterrupted, Result
 from semblance_sidecar.contract import Cancelled
 
 from ..media import check_output
+from ..momentary import MOMENTARY
 from . import workflow
-from .faults import MOMENTARY, WorkflowFault
+from .faults import WorkflowFault
 from .run import Run
 from .server import AWAY, BadAnswer, ComfyServer
 from .settings import Recipe, Server, read_settings
@@ -68,7 +69,8 @@ class ComfyUi(Engine):
                 raise WorkflowFault(f"{self.server.url} runs on {', '.join(devices)}, not on {self.server.device}")
             if not self.settings.allow_metadata and "--disable-metadata" not in system.get("argv", []):
                 raise WorkflowFault(
-                    f"{self.server.url} writes the whole workflow into every output: start ComfyUI with --disable-metadata, or set allow_metadata: true"
+                    f"{self.server.url} writes the whole workflow into every output: start ComfyUI with --disable-metadata,"
+                    " or set allow_metadata: true"
                 )
             for recipe in self.settings.recipes.values():
                 for said in recipe.workflow.values():

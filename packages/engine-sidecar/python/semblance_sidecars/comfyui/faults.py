@@ -1,20 +1,12 @@
 """Tells whose fault an error of ComfyUI is: of an input, of the owner's workflow, or of the moment."""
 
-import re
 import sys
 from typing import Any, Mapping
 
 from semblance_sidecar import RenderError, RenderInterrupted
 
+from ..momentary import MOMENTARY
 from .settings import Recipe
-
-# Texts of PyTorch, CUDA, ROCm and the system that name something that may be over at the next attempt.
-MOMENTARY = re.compile(
-    r"out of memory|OutOfMemoryError|Allocation on device|can't allocate memory|cannot allocate memory"
-    r"|CUDA error|CUDA driver error|CUBLAS_STATUS_|CUDNN_STATUS_|cuDNN error|CUSOLVER_STATUS_|HIP error|AcceleratorError"
-    r"|No space left on device|Too many open files",
-    re.IGNORECASE,
-)
 
 
 class WorkflowFault(Exception):

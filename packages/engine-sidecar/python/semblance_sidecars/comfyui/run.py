@@ -190,5 +190,6 @@ def _files(outputs: Any) -> List[Dict[str, str]]:
             for file in each if isinstance(each, list) else ():
                 if isinstance(file, dict) and file.get("filename"):
                     kind = file.get("type") or "output"
-                    found.append({"filename": os.path.basename(str(file["filename"])), "subfolder": str(file.get("subfolder") or ""), "type": str(kind)})
+                    name, folder = os.path.basename(str(file["filename"])), str(file.get("subfolder") or "")
+                    found.append({"filename": name, "subfolder": folder, "type": str(kind)})
     return found

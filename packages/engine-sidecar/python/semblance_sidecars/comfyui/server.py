@@ -108,7 +108,8 @@ class ComfyServer:
         lists: List[Dict[str, Any]] = []
         for name in ("queue_running", "queue_pending"):
             each = said.get(name)
-            lists.append({str(item[1]): item for item in each if isinstance(item, list) and len(item) > 3} if isinstance(each, list) else {})
+            items = each if isinstance(each, list) else []
+            lists.append({str(item[1]): item for item in items if isinstance(item, list) and len(item) > 3})
         return lists[0], lists[1]
 
     async def stop(self, prompt_id: str) -> bool:

@@ -168,9 +168,13 @@ def _workflow(file: str) -> Mapping[str, Any]:
     if isinstance(said, dict) and isinstance(said.get("nodes"), list):
         raise SettingsFault(f"{file} is not in API form: export it in ComfyUI with Workflow > Export (API)")
     nodes = said.values() if isinstance(said, dict) else [None]
-    if not said or not all(isinstance(n, dict) and isinstance(n.get("class_type"), str) and isinstance(n.get("inputs"), dict) for n in nodes):
+    if not said or not all(isinstance(node, dict) and _is_node(node) for node in nodes):
         raise SettingsFault(f"{file} is no workflow in API form: every node has class_type and inputs")
     return said
+
+
+def _is_node(said: Mapping[str, Any]) -> bool:
+    return isinstance(said.get("class_type"), str) and isinstance(said.get("inputs"), dict)
 
 
 def _slots(reader: Reader, name: str, workflow: Mapping[str, Any]) -> Dict[str, List[Slot]]:
