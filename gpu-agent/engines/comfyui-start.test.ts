@@ -242,6 +242,24 @@ describe('the sidecar for ComfyUI, when it starts and its server comes and goes'
     expect(error.stderr).toMatch(message);
   });
 
+  it('renders the sample at its start, and removes files where it reaches the folders of the server', async () => {
+    const server = await startComfyServer(join(dir, 'sample'));
+    try {
+      const subject = await open([server.url], (settings) => {
+        photo(settings).sample = { ...inputs, steps: 'few' };
+        const [input, output] = ['input', 'output'].map((kind) => join(dir, 'sample', kind));
+        settings.more.folders = { input, output };
+      });
+      await subject.close();
+      const prompts = (await server.requests()).filter(([asked]) => asked === 'POST /prompt');
+      expect(prompts).toHaveLength(1);
+      expect(await server.get('/history')).toEqual({});
+      expect(await server.left()).toEqual([]);
+    } finally {
+      await server.close();
+    }
+  });
+
   it('finds what a killed process left in the server', async () => {
     const server = await startComfyServer(join(dir, 'killed'));
     const socketDir = join(dir, 'killed-socket');

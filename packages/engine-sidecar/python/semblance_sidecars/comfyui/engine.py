@@ -23,6 +23,8 @@ from .settings import Recipe, Server, read_settings
 TICK_S = 0.1
 # Time for stopping a cancelled prompt, in seconds: half a second after its cancel a worker is killed.
 STOP_S = 0.35
+# Time for removing what a render left in the server, in seconds.
+CLEAN_S = 5
 # Time for the first render of the samples, in seconds.
 SAMPLE_S = 3000
 
@@ -132,18 +134,18 @@ class ComfyUi(Engine):
                 work.result()
             except Cancelled:
                 work.cancel()
+                # There is no time for more. The next render cleans up.
                 await _within(STOP_S, run.abandon())
                 raise
-            except BadAnswer as error:
-                raise WorkflowFault(f"workflow {recipe.name}: {error}") from None
-            except RenderInterrupted as error:
-                if MOMENTARY.search(error.message):
+            except BaseException as error:
+                await _within(CLEAN_S, self._clean(server))
+                if isinstance(error, BadAnswer):
+                    raise WorkflowFault(f"workflow {recipe.name}: {error}") from None
+                if isinstance(error, RenderInterrupted) and MOMENTARY.search(error.message):
                     # Models that stay loaded may be what leaves no memory for the next attempt.
-                    await _within(5, server.post("/free", {"unload_models": True, "free_memory": True}))
+                    await _within(CLEAN_S, server.post("/free", {"unload_models": True, "free_memory": True}))
                 raise
-            finally:
-                if work.done():
-                    await _within(5, self._clean(server))
+            await _within(CLEAN_S, self._clean(server))
             job.progress(0.97, "measure")
             return await self._result(job, recipe, path)
 
