@@ -54,7 +54,7 @@ class ComfyUi(Engine):
         except RenderInterrupted:
             raise
         except AWAY as error:
-            raise RenderInterrupted(f"{self.server.url} cannot be reached: {error!r}", reload=True) from None
+            raise RenderInterrupted(f"{self.server.url} cannot be reached: {str(error) or type(error).__name__}", reload=True) from None
 
     def _open(self) -> ComfyServer:
         return ComfyServer(self.server.url, self.client_id, self.settings.folders)

@@ -137,7 +137,7 @@ class Run:
                 answered = time.monotonic()
             except (*AWAY, aiohttp.ClientError) as error:
                 if time.monotonic() - answered > self._patience_s:
-                    raise RenderInterrupted(f"{self.server.url} went away: {error!r}", reload=True) from None
+                    raise RenderInterrupted(f"{self.server.url} went away: {str(error) or type(error).__name__}", reload=True) from None
             if self._ended.is_set():
                 await asyncio.sleep(SOON_S)
 
