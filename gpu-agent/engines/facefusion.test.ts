@@ -145,6 +145,26 @@ describe('the sidecar for FaceFusion', () => {
     expect(error).toMatchObject({ name, message: expect.stringMatching(message) });
   });
 
+  it('knows the texts of faults that may be over at the next attempt', async () => {
+    const momentary = [
+      'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB',
+      'torch.OutOfMemoryError: Allocation on device 0 would exceed allowed memory.',
+      'RuntimeError: CUDA error: an illegal memory access was encountered',
+      'RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED',
+      'RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`',
+      'CUDA failure 2: out of memory ; GPU=0',
+      'BFCArena::AllocateRawInternal: Failed to allocate memory for requested buffer of size 4294967296',
+      "RuntimeError: [enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory",
+      'OSError: [Errno 28] No space left on device',
+    ];
+    const final = ['RuntimeError: mat1 and mat2 shapes cannot be multiplied', 'ValueError: No face detected'];
+    const print = 'import json, sys; from semblance_sidecars.momentary import MOMENTARY';
+    const list = 'print(json.dumps([text for text in json.loads(sys.argv[1]) if MOMENTARY.search(text)]))';
+    const texts = JSON.stringify([...momentary, ...final]);
+    const { stdout } = await run(await pythonEnv(), ['-c', `${print}; ${list}`, texts]);
+    expect(JSON.parse(stdout)).toEqual(momentary);
+  });
+
   it('ends the program of a cancelled render, and what that started', async () => {
     const cancel = new AbortController();
     const onProgress = (_: number, stage: string) =>
