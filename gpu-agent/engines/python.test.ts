@@ -132,6 +132,23 @@ describe('Python', () => {
       await expect(render('ok')).resolves.toBeDefined();
     });
 
+    it('interrupts a render that an engine could not do this time, and loads the model again if asked', async () => {
+      const both = async () =>
+        (await Promise.all([render('ok'), render('ok')])).map(({ details }) => details);
+      const before = await both();
+      expect(before.map((details) => details?.worker).toSorted()).toEqual(['0', '1']);
+      const interrupted = {
+        name: 'EngineInterruptedError',
+        message: expect.stringContaining('the card is full'),
+      };
+      await expect(render('interrupt')).rejects.toMatchObject(interrupted);
+      const pids = async () => (await both()).map((details) => details?.pid).toSorted();
+      expect(await pids()).toEqual(before.map((details) => details?.pid).toSorted());
+      await expect(render('interrupt-and-reload')).rejects.toMatchObject(interrupted);
+      const kept = (await pids()).filter((pid) => before.some((details) => details?.pid === pid));
+      expect(kept).toHaveLength(1);
+    });
+
     it('says no more than the agent takes, whatever an engine says', async () => {
       const refused = (mode: string) => render(mode).catch((error: Error) => error);
       expect(await refused('refuse-silently')).toMatchObject({

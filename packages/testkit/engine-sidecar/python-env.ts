@@ -89,11 +89,14 @@ async function madeOnce(
 }
 
 function sources(): string[] {
-  const library = join(PACKAGE, 'semblance_sidecar');
-  const own = readdirSync(library).filter((name) => name.endsWith('.py'));
+  const own = ['semblance_sidecar', 'semblance_sidecars'].flatMap((library) =>
+    readdirSync(join(PACKAGE, library), { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.py'))
+      .map((name) => join(PACKAGE, library, name)),
+  );
   return [
     ...['pyproject.toml', 'setup.py'].map((name) => join(PACKAGE, name)),
-    ...own.toSorted().map((name) => join(library, name)),
+    ...own.toSorted(),
     ...['engine', 'findings'].map((name) => join(PROTO, `semblance/engine/v1/${name}.proto`)),
   ];
 }

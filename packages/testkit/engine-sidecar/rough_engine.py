@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-from semblance_sidecar import Capability, Engine, Findings, Hint, Model, RenderError, Result, serve
+from semblance_sidecar import Capability, Engine, Findings, Hint, Model, RenderError, RenderInterrupted, Result, serve
 
 
 class RoughEngine(Engine):
@@ -46,6 +46,8 @@ class RoughEngine(Engine):
             time.sleep(60)
         if mode == "raise":
             raise ValueError("private details of the engine")
+        if mode in ("interrupt", "interrupt-and-reload"):
+            raise RenderInterrupted("the card is full ", reload=mode == "interrupt-and-reload")
         if mode == "refuse":
             raise RenderError("content_rejected", "Not this one.")
         if mode == "refuse-with-findings":
@@ -70,7 +72,7 @@ class RoughEngine(Engine):
         for step in range(20):
             job.progress(0.1 + step / 25, "wait", (20 - step) / 20)
             time.sleep(0.05)
-        return Result("out.png", "image/png", images=1, details={"mode": mode, "pid": str(os.getpid())})
+        return Result("out.png", "image/png", images=1, details={"mode": mode, "pid": str(os.getpid()), "worker": self.worker})
 
     def inspect(self, job):
         mode = job.parameters["mode"]

@@ -1,6 +1,6 @@
 """Makes a Python model an engine of Semblance: subclass Engine, then call serve(). See docs/guide/engine-author/engines.md."""
 
-from .contract import Capability, Engine, Findings, Hint, Job, Limits, Model, RenderError, Result
+from .contract import Capability, Engine, Findings, Hint, Job, Limits, Model, RenderError, RenderInterrupted, Result
 from .server import serve
 
-__all__ = ["Capability", "Engine", "Findings", "Hint", "Job", "Limits", "Model", "RenderError", "Result", "serve"]
+__all__ = ["Capability", "Engine", "Findings", "Hint", "Job", "Limits", "Model", "RenderError", "RenderInterrupted", "Result", "serve"]

@@ -61,6 +61,19 @@ class RenderError(Exception):
         self.findings = findings
 
 
+class RenderInterrupted(Exception):
+    """The work could not be done this time, such as for lack of memory on the GPU. The agent repeats the attempt.
+
+    With `reload` the worker process ends and loads the model again before it gets more work. While it cannot, the
+    agent offers nothing of this engine. The message goes to the agent's log, not to the job's owner.
+    """
+
+    def __init__(self, message: str, reload: bool = False):
+        super().__init__(message)
+        self.message = message
+        self.reload = reload
+
+
 class Cancelled(BaseException):
     """Raised inside render() when the job was cancelled. Not an Exception, so that no handler swallows it."""
 
@@ -151,7 +164,11 @@ class Job:
 
 
 class Engine:
-    """Base class of an engine. `concurrency` processes have one instance each, which makes one render at a time."""
+    """Base class of an engine. `concurrency` processes have one instance each, which makes one render at a time.
+
+    `worker` is the number of the process, from 0 to `concurrency` - 1, such as to choose its GPU. It is set before
+    the instance is made.
+    """
 
     name: str = ""
     version: str = ""
@@ -159,6 +176,7 @@ class Engine:
     concurrency: int = 1
     # Memory on the card that all its processes hold with their models, in MiB; 0: not known.
     vram_mib: int = 0
+    worker: int = 0
 
     def load(self) -> None:
         """Loads the model and runs it once, so that the first render is not slower than the next."""

@@ -9,13 +9,13 @@ import threading
 import time
 from concurrent import futures
 from contextlib import closing
-from typing import Optional
 
 import grpc
 from semblance.engine.v1 import engine_pb2 as pb
-from semblance.engine.v1 import engine_pb2_grpc, findings_pb2
+from semblance.engine.v1 import engine_pb2_grpc
 
 from . import listen
+from .answers import abort, failure, findings_of, text_of
 from .check import fault_of
 from .contract import Engine
 from .worker import Worker
@@ -31,7 +31,7 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
     def __init__(self, engine_class, root: str):
         self._engine = engine_class
         self._root = root
-        self._workers = [Worker(engine_class) for _ in range(engine_class.concurrency)]
+        self._workers = [Worker(engine_class, number) for number in range(engine_class.concurrency)]
         self._idle: "queue.Queue[Worker]" = queue.Queue()
         self._dead: "queue.Queue[Worker]" = queue.Queue()
         self._lock = threading.Lock()
@@ -79,7 +79,7 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
                         if self._closing.is_set():
                             context.abort(grpc.StatusCode.UNAVAILABLE, "the engine is ending")
                         print(f"the model cannot be loaded: {error}", file=sys.stderr)
-                        context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error)[-500:])
+                        context.abort(grpc.StatusCode.FAILED_PRECONDITION, text_of(str(error)[-500:]))
                 for worker in self._workers:
                     self._idle.put(worker)
                 self._warm = True
@@ -112,10 +112,10 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
                 if not answer or answer[0] == "progress":
                     continue
                 if answer[0] == "failure":
-                    return pb.InspectResponse(failure=_failure(answer))
+                    return pb.InspectResponse(failure=failure(answer))
                 if answer[0] != "findings":
-                    context.abort(grpc.StatusCode.INTERNAL, str(answer[-1])[:500])
-                return pb.InspectResponse(findings=_findings(answer[1]))
+                    abort(answer, context)
+                return pb.InspectResponse(findings=findings_of(answer[1]))
         context.abort(grpc.StatusCode.CANCELLED, "nobody waits any more")
 
     def _answers(self, of, work, context):
@@ -135,6 +135,8 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
                     self._bury(worker, "the process that rendered has died")
                     context.abort(grpc.StatusCode.ABORTED, "the process that rendered has died")
                 busy = not answer or answer[0] == "progress"
+                if answer and answer[0] == "interrupted" and answer[2]:
+                    worker.kill()
                 yield answer
                 if not busy:
                     return
@@ -218,9 +220,9 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
     def _end(self, answer, context):
         kind = answer[0]
         if kind == "failure":
-            return pb.RenderResponse(failure=_failure(answer))
+            return pb.RenderResponse(failure=failure(answer))
         if kind != "result":
-            context.abort(grpc.StatusCode.INTERNAL, str(answer[-1])[:500])
+            abort(answer, context)
         _, file, content_type, (unit, milli_units), stages, details, findings = answer
         return pb.RenderResponse(
             result=pb.RenderResult(
@@ -229,7 +231,7 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
                 units=pb.Units(unit=unit, milli_units=milli_units),
                 stages=[pb.RenderStage(name=name, milliseconds=ms) for name, ms in stages.items()],
                 details=details,
-                findings=_findings(findings),
+                findings=findings_of(findings),
             )
         )
 
@@ -237,25 +239,6 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
         self._closing.set()
         for worker in self._workers:
             worker.end()
-
-
-def _failure(answer) -> pb.RenderFailure:
-    _, code, message, findings = answer
-    return pb.RenderFailure(code=code, message=message, findings=_findings(findings))
-
-
-def _findings(said) -> Optional[findings_pb2.Findings]:
-    if said is None:
-        return None
-    faces, hints, models = said
-    counts = None
-    if faces is not None:
-        found, changed, left = faces
-        reasons = [findings_pb2.LeftFaces(reason=reason, count=count) for reason, count in left]
-        counts = findings_pb2.FaceCounts(found=found, changed=changed, left=reasons)
-    told = [findings_pb2.Hint(code=code, message=message, input=of) for code, message, of in hints]
-    used = [findings_pb2.UsedModel(name=name, sha256=sha256, licence=licence) for name, sha256, licence in models]
-    return findings_pb2.Findings(faces=counts, hints=told, models=used)
 
 
 def _on_end():

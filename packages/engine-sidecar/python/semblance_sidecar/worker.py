@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import Optional
 
 from . import limits
-from .contract import Cancelled, Findings, Job, RenderError, Result
+from .contract import Cancelled, Findings, Job, RenderError, RenderInterrupted, Result
 
 _context = multiprocessing.get_context("spawn")
 # Time after a cancel until a worker that goes on is killed, in seconds. A cancelled render must end within 1 s.
@@ -49,12 +49,13 @@ class _Pipe:
             _end()
 
 
-def _main(engine_class, pipe, cancelled) -> None:
+def _main(engine_class, number, pipe, cancelled) -> None:
     _lead()
     pipe = _Pipe(pipe)
     os.umask(0o007)
     threading.Thread(target=_die_with_parent, daemon=True).start()
     try:
+        engine_class.worker = number
         engine = engine_class()
         engine.load()
     except BaseException:
@@ -88,13 +89,16 @@ def _answer(engine, work, pipe, cancelled):
         return ("cancelled",)
     except RenderError as error:
         return ("failure", error.code, limits.refusal(error.message), _told(error))
+    except RenderInterrupted as error:
+        print(f"a render was interrupted: {error.message}", file=sys.stderr)
+        return ("interrupted", error.message, error.reload)
     except BaseException as error:
         traceback.print_exc()
         if _FULL.search(f"{type(error).__name__}: {error}"):
             # What the process took of the card is free only when it ends. The work is not the cause, and is repeated.
             print("the device is full: the process ends, and another one is started", file=sys.stderr, flush=True)
             _end()
-        return ("fault", traceback.format_exc(limit=1).strip().splitlines()[-1])
+        return ("fault", " ".join("".join(traceback.format_exception_only(type(error), error)).split()))
 
 
 def _told(error: RenderError):
@@ -165,8 +169,9 @@ def _how(exitcode: Optional[int]) -> str:
 class Worker:
     """One worker process. Only one thread may use it at a time; any thread may call `end`."""
 
-    def __init__(self, engine_class):
+    def __init__(self, engine_class, number: int = 0):
         self._engine_class = engine_class
+        self._number = number
         self._process = None
         self._pipe = None
         self._cancelled = None
@@ -183,7 +188,7 @@ class Worker:
         try:
             ours, theirs = _context.Pipe()
             cancelled = _context.Event()
-            process = _context.Process(target=_main, args=(self._engine_class, theirs, cancelled), daemon=True)
+            process = _context.Process(target=_main, args=(self._engine_class, self._number, theirs, cancelled), daemon=True)
             with self._lock:
                 if self._over:
                     raise RuntimeError("the engine is ending")
