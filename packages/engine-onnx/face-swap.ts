@@ -9,7 +9,7 @@ import { type CropTransform, cropRgb, type RgbImage } from '@semblance/vision/pi
 import type { Plane } from '@semblance/vision/plane/plane';
 import type { TemplateName } from './contracts/contract.ts';
 import { FacePlaces, type PlacedFace, type SeenFaces } from './face-places.ts';
-import type { FloatTensors } from './sessions/protocol.ts';
+import { restoreFace } from './stages/enhancer.ts';
 import { embed, identityFor, readEmap } from './stages/identity.ts';
 import { occlusionField, parserField } from './stages/masks.ts';
 import type { Models, OpenModel, StageLog } from './stages/models.ts';
@@ -186,25 +186,14 @@ export class FaceSwap {
   ): Promise<void> {
     const enhancer = this.#models.get('enhancer');
     if (!enhancer) return;
-    const { template = 'ffhq_512', size = 512 } = enhancer.traits;
-    const { blend = 1, weight = 0.5 } = enhancer.options;
-    const weighted = enhancer.model.inputs.some(({ role }) => role === 'weight');
+    const { blend = 1 } = enhancer.options;
     const better = await log.onnx('enhancer', enhancer, () =>
-      Promise.all(
-        faces.map(async (face): Promise<[CropTransform, RgbImage]> => {
-          const transform = alignFace(face.five, template, size);
-          const input = toPlanes(cropRgb(picture, transform, size, size), enhancer.traits);
-          const feeds: FloatTensors = weighted
-            ? { input, weight: { data: Float32Array.of(weight), dims: [1] } }
-            : { input };
-          return [transform, fromPlanes(await enhancer.run(feeds, signal), enhancer.traits)];
-        }),
-      ),
+      Promise.all(faces.map(({ five }) => restoreFace(enhancer, picture, five, signal))),
     );
     await log.own('paste', () => {
-      for (const [i, [transform, crop]] of better.entries()) {
+      for (const [i, { transform, crop }] of better.entries()) {
         signal.throwIfAborted();
-        const mask = withinEdge(masks[i] as PasteMask, transform, size);
+        const mask = withinEdge(masks[i] as PasteMask, transform, crop.width);
         pasteBack(picture, crop, transform, mask, blend * (faces[i]?.opacity ?? 1));
       }
     });

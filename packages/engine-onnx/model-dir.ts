@@ -19,6 +19,8 @@ export interface CheckedModel {
   readonly licence: string;
   readonly contract: Contract;
   readonly options: Readonly<Record<string, number>>;
+  /** The options that are words. */
+  readonly choices: Readonly<Record<string, string>>;
   readonly inputs: readonly BoundTensor[];
   readonly outputs: readonly BoundTensor[];
   /** Whether all inputs and outputs accept several items at once. */
@@ -75,12 +77,13 @@ async function checkModel(
   const contract = CONTRACTS.get(entry.contract);
   if (!contract)
     return [`there is no contract ${entry.contract}; there are ${[...CONTRACTS.keys()].join(', ')}`];
-  const options = contract.options.safeParse(entry.options);
-  if (!options.success) {
-    return options.error.issues.map(
+  const parsed = contract.options.safeParse(entry.options);
+  if (!parsed.success) {
+    return parsed.error.issues.map(
       ({ path, message }) => `options.${path.map(String).join('.')}: ${message}`,
     );
   }
+  const { options, choices } = byKind(parsed.data);
   const located = await locate(root, entry.file);
   if ('fault' in located) return [located.fault];
   const { path } = located;
@@ -100,7 +103,7 @@ async function checkModel(
       `${names}: its data lie in another file, which the hash does not cover; save the model as one file`,
     );
   }
-  const fitted = bindTensors(contract, options.data, summary);
+  const fitted = bindTensors(contract, options, summary);
   faults.push(...fitted.faults);
   if (contract.traits.identity === 'emap') faults.push(...checkEmap(summary.lastInitializer));
   if (faults.length > 0) return faults;
@@ -110,13 +113,27 @@ async function checkModel(
     path,
     licence: entry.licence,
     contract,
-    options: options.data,
+    options,
+    choices,
     inputs: fitted.inputs,
     outputs: fitted.outputs,
     batch: [...fitted.inputs, ...fitted.outputs].every(({ batch }) => batch),
     lastInitializer: summary.lastInitializer,
     summary,
   };
+}
+
+/** Returns the numbers and the words among options. */
+function byKind(
+  values: Readonly<Record<string, number | string>>,
+): Pick<CheckedModel, 'options' | 'choices'> {
+  const options: Record<string, number> = {};
+  const choices: Record<string, string> = {};
+  for (const [name, value] of Object.entries(values)) {
+    if (typeof value === 'number') options[name] = value;
+    else choices[name] = value;
+  }
+  return { options, choices };
 }
 
 async function locate(root: string, file: string): Promise<{ path: string } | { fault: string }> {
@@ -155,7 +172,7 @@ function checkEmap(last: OnnxTensorInfo | undefined): string[] {
 function checkTogether(entries: readonly ManifestEntry[]): string[] {
   const faults: string[] = [];
   const byStage = new Map<Stage, ManifestEntry[]>();
-  const present = new Set(entries.map(({ contract }) => contract));
+  const present = new Set(entries.map(({ contract }) => CONTRACTS.get(contract)?.name));
   for (const entry of entries) {
     const contract = CONTRACTS.get(entry.contract);
     if (!contract) continue;

@@ -221,15 +221,24 @@ describe('an enhancer', () => {
     }
   });
 
-  it('is told its weight', async () => {
+  it.each([
+    ['an array', [1], 'input'],
+    ['a scalar, as PyTorch exports it, and the picture under another name', [], 'input.1'],
+  ] as const)('is told its weight as %s', async (_, dims, name) => {
     const models = [detector, arcface, inswapper];
-    const codeformer = {
+    const codeformer = (weight: number): GivenModel => ({
       contract: 'codeformer',
-      bytes: tinyEnhancer(512, 0, -0.2, true),
-      options: { weight: 0.3, blend: 1 },
-    };
-    const { outputPath } = await rig.swap(await rig.engine([...models, codeformer]));
-    expect(pixel(await rgb(outputPath), 256, 300, 0)).toBe(102);
+      bytes: tinyEnhancer(512, 1, 0, dims, name),
+      options: { weight, blend: 1 },
+    });
+    const plain = await rgb((await rig.swap(await rig.engine(models))).outputPath);
+    const { outputPath } = await rig.swap(await rig.engine([...models, codeformer(0.3)]));
+    const weighted = await rgb(outputPath);
+    for (const [x, y] of middle()) {
+      // The picture is 0 in the middle of [-1, 1].
+      const wanted = 127.5 + 0.3 * (pixel(plain, x, y, 0) - 127.5);
+      expect(Math.abs(pixel(weighted, x, y, 0) - wanted)).toBeLessThan(3);
+    }
   });
 });
 

@@ -25,7 +25,7 @@ function detector(
   name: string,
   traits: Traits,
   score: number,
-  outputs: (size: number) => readonly TensorSpec[],
+  outputs: (size: number, open: boolean) => readonly TensorSpec[],
 ): Contract {
   return {
     name,
@@ -37,7 +37,8 @@ function detector(
     }) as unknown as Contract['options'],
     tensors(options, found) {
       const size = detectorSize(options, found);
-      return { inputs: [floats('input', ['batch', 3, size, size], FREE)], outputs: outputs(size) };
+      const open = typeof found.inputs[0]?.dims?.[2] === 'string';
+      return { inputs: [floats('input', ['batch', 3, size, size], FREE)], outputs: outputs(size, open) };
     },
   };
 }
@@ -59,10 +60,12 @@ function anchored(name: string): Contract {
       order: 'rgb',
     },
     0.5,
-    (size) =>
+    (size, open) =>
       (['score', 'box', 'points'] as const).flatMap((kind) =>
         STRIDES.map((stride) => {
-          const count = 2 * (size / stride) ** 2;
+          const many = 2 * (size / stride) ** 2;
+          // InsightFace's files declare the numbers for 640 pixels, though the net takes other sizes too.
+          const count = open ? { ran: many } : many;
           const width = { score: 1, box: 4, points: 10 }[kind];
           return floats(`${kind}_${stride}`, [count, width], {
             ...CANDIDATES,
@@ -87,12 +90,18 @@ function swapper(name: string, size: number, traits: Traits, needs: readonly str
 const ARCFACE = 'arcface_w600k_r50';
 
 function enhancer(name: string, size: number, template: Traits['template'] = 'ffhq_512'): Contract {
-  const weight: TensorSpec = { name: 'weight', types: ['float64', 'float32'], dims: [1], optional: true };
+  const weight: TensorSpec = {
+    name: 'weight',
+    types: ['float64', 'float32'],
+    dims: [1],
+    otherwise: [[]],
+    optional: true,
+  };
   return fixed(
     name,
     'enhancer',
     { size, ...(template ? { template } : {}), ...SIGNED, denormalise: true },
-    [picture('input', size), weight],
+    [picture('input', size, FREE), weight],
     [picture('output', size, FREE)],
     {
       options: z.strictObject({ blend: share.default(0.8), weight: share.default(0.5) }),
@@ -219,7 +228,13 @@ const ALL: readonly Contract[] = [
   ...RVC,
 ];
 
-/** Every contract that a manifest may name. */
-export const CONTRACTS: ReadonlyMap<string, Contract> = new Map(
-  ALL.map((contract) => [contract.name, contract]),
-);
+/** Names of InsightFace's packages for files that a contract with another name describes. */
+const ALIASES: Readonly<Record<string, string>> = { det_10g: 'retinaface_10g', det_500m: 'scrfd_2.5g' };
+
+const BY_NAME = new Map(ALL.map((contract) => [contract.name, contract]));
+
+/** Every contract that a manifest may name, also by the names of {@link ALIASES}. */
+export const CONTRACTS: ReadonlyMap<string, Contract> = new Map([
+  ...BY_NAME,
+  ...Object.entries(ALIASES).map(([alias, name]) => [alias, BY_NAME.get(name) as Contract] as const),
+]);

@@ -34,8 +34,9 @@ export type Stage = (typeof STAGES)[number];
  * - a number: this size
  * - `batch`: 1 or open, where open allows several items at once
  * - `open`: a size that the model must leave open, and its value in the first run
+ * - `ran`: a size of an output that counts only in a run, whatever the file declares
  */
-export type Dim = number | 'batch' | { readonly open: number };
+export type Dim = number | 'batch' | { readonly open: number } | { readonly ran: number };
 
 export interface TensorSpec {
   /** Name in the pipeline, and in the model unless `free`. */
@@ -84,7 +85,8 @@ export interface Contract {
   readonly stage: Stage;
   /** Whether a directory may have several models of its stage, each used by its name. */
   readonly several?: boolean;
-  readonly options: z.ZodType<Readonly<Record<string, number>>>;
+  /** Numbers, and words of a fixed list. */
+  readonly options: z.ZodType<Readonly<Record<string, number | string>>>;
   readonly traits: Traits;
   /** @param found the model as its file declares it, for sizes that the model itself fixes */
   tensors(options: Readonly<Record<string, number>>, found: OnnxSummary): Tensors;
@@ -128,5 +130,6 @@ export function describeSpec(spec: TensorSpec): string {
 
 function describeDim(dim: Dim): string {
   if (dim === 'batch') return '1 or open';
-  return typeof dim === 'number' ? String(dim) : 'open';
+  if (typeof dim === 'number') return String(dim);
+  return 'open' in dim ? 'open' : String(dim.ran);
 }

@@ -36,9 +36,10 @@ export function bindTensors(
 ): Fit {
   const { inputs, outputs } = contract.tensors(options, found);
   const faults: string[] = [];
-  const bind = (kind: 'input' | 'output', specs: readonly TensorSpec[], values: readonly OnnxValueInfo[]) =>
-    specs.flatMap((spec, index) => {
-      const value = spec.free ? values[index] : values.find(({ name }) => name === spec.name);
+  const bind = (kind: 'input' | 'output', specs: readonly TensorSpec[], values: readonly OnnxValueInfo[]) => {
+    const valueOf = assign(specs, values);
+    return specs.flatMap((spec, index) => {
+      const value = valueOf.get(spec);
       if (!value) {
         if (spec.optional) return [];
         const which = spec.free ? `${kind} ${index + 1}` : `${kind} "${spec.name}"`;
@@ -50,20 +51,32 @@ export function bindTensors(
       faults.push(`${kind} "${value.name}": expected ${describeSpec(spec)}, found ${describeValue(value)}`);
       return [];
     });
+  };
   const bound = {
     inputs: bind('input', inputs, found.inputs),
     outputs: bind('output', outputs, found.outputs),
   };
-  const known = new Set(bound.inputs.map(({ name }) => name));
+  const wanted = new Set(assign(inputs, found.inputs).values());
   for (const value of found.inputs) {
-    const named = inputs.some((spec, index) =>
-      spec.free ? found.inputs[index] === value : spec.name === value.name,
-    );
-    if (!named && !known.has(value.name)) {
-      faults.push(`input "${value.name}": expected no such input, found ${describeValue(value)}`);
-    }
+    if (wanted.has(value)) continue;
+    faults.push(`input "${value.name}": expected no such input, found ${describeValue(value)}`);
   }
   return { ...bound, faults };
+}
+
+/** Returns the tensor of a model for each spec: by its name, or for a free one the next that no other spec names. */
+function assign(
+  specs: readonly TensorSpec[],
+  values: readonly OnnxValueInfo[],
+): ReadonlyMap<TensorSpec, OnnxValueInfo> {
+  const named = new Set(specs.flatMap(({ name, free }) => (free ? [] : [name])));
+  const others = values.filter(({ name }) => !named.has(name));
+  const found = new Map<TensorSpec, OnnxValueInfo>();
+  for (const spec of specs) {
+    const value = spec.free ? others.shift() : values.find(({ name }) => name === spec.name);
+    if (value) found.set(spec, value);
+  }
+  return found;
 }
 
 function bindTensor(spec: TensorSpec, value: OnnxValueInfo, output: boolean): BoundTensor | undefined {
@@ -84,7 +97,8 @@ function bindTensor(spec: TensorSpec, value: OnnxValueInfo, output: boolean): Bo
 
 function firstSize(dim: Dim): number {
   if (dim === 'batch') return 1;
-  return typeof dim === 'number' ? dim : dim.open;
+  if (typeof dim === 'number') return dim;
+  return 'open' in dim ? dim.open : dim.ran;
 }
 
 /**

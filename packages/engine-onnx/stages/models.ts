@@ -9,6 +9,8 @@ export interface OpenModel {
   readonly model: CheckedModel;
   readonly traits: Contract['traits'];
   readonly options: Readonly<Record<string, number>>;
+  /** The options that are words. */
+  readonly choices: Readonly<Record<string, string>>;
   /** Returns the first output. */
   run(feeds: FloatTensors, signal: AbortSignal): Promise<FloatTensor>;
   /** Returns all outputs by role. */
@@ -27,6 +29,7 @@ export function openModel(pool: SessionPool, model: CheckedModel): OpenModel {
     model,
     traits: model.contract.traits,
     options: model.options,
+    choices: model.choices,
     runAll,
     run: async (feeds, signal) => (await runAll(feeds, signal))[first] as FloatTensor,
   };

@@ -70,13 +70,18 @@ export function boxMask(
 }
 
 /**
- * Restricts a mask to a crop of `size`² pixels and fades it at the crop's edge, because there is no new face beyond
+ * Restricts a mask to a crop of these pixels and fades it at the crop's edge, because there is no new face beyond
  * it.
  */
-export function withinEdge(mask: PasteMask, transform: CropTransform, size: number): PasteMask {
+export function withinEdge(
+  mask: PasteMask,
+  transform: CropTransform,
+  width: number,
+  height = width,
+): PasteMask {
   const share = { ...mask.share, data: mask.share.data.slice() };
   overGrid({ ...mask, share }, transform, (x, y, old) => {
-    const depth = Math.min(x, y, size - x, size - y) / size;
+    const depth = Math.min(x, y, width - x, height - y) / Math.min(width, height);
     return old * smoothstep(0.005, EDGE_FEATHER, depth);
   });
   return { ...mask, share };

@@ -78,19 +78,22 @@ export function tinyConverter(): Uint8Array<ArrayBuffer> {
   return graph.build();
 }
 
-/** Output: input × gain + lift; with `weight`, × that as well. */
+/**
+ * Output: input × gain + lift; with `weight`, × that as well.
+ * @param weight shape of that input, which then stands before the picture; true: [1]
+ * @param name of the picture
+ */
 export function tinyEnhancer(
   size: number,
   gain: number,
   lift: number,
-  weight = false,
+  weight: boolean | readonly number[] = false,
+  name = 'input',
 ): Uint8Array<ArrayBuffer> {
   const graph = new GraphBuilder();
-  let value = graph.op('Mul', [graph.input('input', [1, 3, size, size]), graph.weight([gain], [])]);
-  if (weight) {
-    const share = graph.op('Cast', [graph.input('weight', [1], 'float64')], { to: 1 });
-    value = graph.op('Mul', [value, share]);
-  }
+  const given = weight && graph.input('weight', weight === true ? [1] : weight, 'float64');
+  let value = graph.op('Mul', [graph.input(name, [1, 3, size, size]), graph.weight([gain], [])]);
+  if (given) value = graph.op('Mul', [value, graph.op('Cast', [given], { to: 1 })]);
   graph.output(graph.op('Add', [value, graph.weight([lift], [])]), 'output', [1, 3, size, size]);
   return graph.build();
 }
