@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { GraphBuilder } from '@semblance/testkit/engine-onnx/graph';
 import { type GivenModel, ModelDirRig } from '@semblance/testkit/engine-onnx/model-dir-rig';
-import { tinyArcface, tinySwapper } from '@semblance/testkit/engine-onnx/tiny-models';
+import { tinyArcface, tinyDfm, tinySwapper } from '@semblance/testkit/engine-onnx/tiny-models';
 import { afterAll, describe, expect, it } from 'vitest';
 import { checkDirectory } from './check.ts';
 
@@ -27,6 +27,18 @@ describe('the check of a model directory', () => {
     expect(lines[1]).toBe('          licence: made for a test');
     expect(lines[2]).toMatch(/^DOES NOT {2}inswapper_128 \(inswapper_128\.onnx\): sha256: expected abab/);
     expect(lines[3]).toBe('ignored   stray.onnx: the manifest does not name it');
+  });
+
+  it('says of a swapper that it has an identity of its own', async () => {
+    const { text, fits } = await checkDirectory(
+      await rig.make([{ contract: 'dfm', name: 'someone', bytes: tinyDfm(64, true) }]),
+      'cpu',
+    );
+    expect(fits).toBe(true);
+    expect(text).toMatch(/^fits {6}someone: swapper, dfm \(someone\.onnx\)$/m);
+    expect(text).toMatch(
+      /^ +gives every face the identity that it was trained on, not that of the job’s face$/m,
+    );
   });
 
   it('runs what fits when it is given providers', async () => {

@@ -33,8 +33,26 @@ const entry = z.strictObject({
   options: z.record(z.string(), z.unknown()).default({}),
 });
 
+/** What is done to a face, in the usual order. */
+const STEPS = ['swapper', 'expression', 'enhancer'] as const;
+export type Step = (typeof STEPS)[number];
+
 const manifest = z
-  .strictObject({ version: z.literal(1), models: z.array(entry).min(1).max(64) })
+  .strictObject({
+    version: z.literal(1),
+    models: z.array(entry).min(1).max(64),
+    order: z
+      .array(z.enum(STEPS))
+      .default([...STEPS])
+      .refine(
+        (order) => order.length === STEPS.length && new Set(order).size === STEPS.length,
+        `must name each of ${STEPS.join(', ')} once`,
+      )
+      .refine(
+        (order) => order.indexOf('swapper') < order.indexOf('expression'),
+        'must have expression after swapper, which it repairs',
+      ),
+  })
   .superRefine(({ models }, context) => {
     const seen = new Set<string>();
     for (const [index, { name }] of models.entries()) {
@@ -50,6 +68,7 @@ const manifest = z
   });
 
 export type ManifestEntry = z.output<typeof entry>;
+export type Manifest = z.output<typeof manifest>;
 
 /** The manifest is missing, unreadable or malformed; the error names every fault. */
 export class ManifestError extends Error {
@@ -63,7 +82,7 @@ export class ManifestError extends Error {
 }
 
 /** @throws ManifestError */
-export async function readManifest(directory: string): Promise<readonly ManifestEntry[]> {
+export async function readManifest(directory: string): Promise<Manifest> {
   const present: string[] = [];
   for (const name of MANIFEST_NAMES) {
     const found = await stat(join(directory, name)).catch(() => undefined);
@@ -86,7 +105,7 @@ export async function readManifest(directory: string): Promise<readonly Manifest
     throw new ManifestError([`${name}: cannot be read: ${(error as Error).message}`]);
   }
   const result = manifest.safeParse(document);
-  if (result.success) return result.data.models;
+  if (result.success) return result.data;
   throw new ManifestError(
     result.error.issues.map((issue) => `${name}: ${place(document, issue.path)}${issue.message}`),
   );

@@ -4,9 +4,9 @@ import { realpath, stat } from 'node:fs/promises';
 import { isAbsolute, join, relative } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { CONTRACTS } from './contracts/catalog.ts';
-import type { Contract, Stage } from './contracts/contract.ts';
+import type { Contract } from './contracts/contract.ts';
 import { type BoundTensor, bindTensors } from './contracts/fit.ts';
-import { type ManifestEntry, ManifestError, readManifest } from './manifest.ts';
+import { type Manifest, type ManifestEntry, ManifestError, readManifest, type Step } from './manifest.ts';
 import { OnnxFileError } from './onnx-fields.ts';
 import { type OnnxSummary, type OnnxTensorInfo, readOnnxSummary } from './onnx-file.ts';
 
@@ -33,6 +33,8 @@ export interface CheckedModel {
 export interface ModelDir {
   readonly directory: string;
   readonly models: readonly CheckedModel[];
+  /** What is done to a face, in this order. */
+  readonly order: readonly Step[];
   /** Every fault, each with its file and tensor; empty when everything fits. */
   readonly faults: readonly string[];
 }
@@ -51,22 +53,24 @@ export async function openModelDir(directory: string, signal?: AbortSignal): Pro
   const faults: string[] = [];
   const models: CheckedModel[] = [];
   let root: string;
-  let entries: readonly ManifestEntry[];
+  let manifest: Manifest;
   try {
     root = await realpath(directory);
-    entries = await readManifest(root);
+    manifest = await readManifest(root);
   } catch (error) {
-    if (error instanceof ManifestError) return { directory, models, faults: error.faults };
-    return { directory, models, faults: [`${directory}: cannot be read: ${(error as Error).message}`] };
+    const unread = { directory, models, order: [] };
+    if (error instanceof ManifestError) return { ...unread, faults: error.faults };
+    return { ...unread, faults: [`${directory}: cannot be read: ${(error as Error).message}`] };
   }
+  const { models: entries, order } = manifest;
   for (const entry of entries) {
     const result = await checkModel(root, entry, signal);
     if (Array.isArray(result))
       faults.push(...result.map((fault) => `${entry.name} (${entry.file}): ${fault}`));
     else models.push(result);
   }
-  faults.push(...checkTogether(entries));
-  return { directory, models, faults };
+  faults.push(...checkTogether(entries), ...checkOptions(models, entries));
+  return { directory, models, order, faults };
 }
 
 async function checkModel(
@@ -168,15 +172,26 @@ function checkEmap(last: OnnxTensorInfo | undefined): string[] {
   return there === needed ? [] : [`${found} with ${there} bytes of data, not ${needed}`];
 }
 
+/** Returns the faults of options that need a model for another stage. */
+function checkOptions(models: readonly CheckedModel[], entries: readonly ManifestEntry[]): string[] {
+  const present = new Set(entries.map(({ contract }) => CONTRACTS.get(contract)?.stage));
+  return models.flatMap(({ name, file, contract, options, choices }) =>
+    (contract.needsStages?.({ ...options, ...choices }) ?? [])
+      .filter((stage) => !present.has(stage))
+      .map((stage) => `${name} (${file}): its options need a model for ${stage}, and the manifest has none`),
+  );
+}
+
 /** Returns the faults of the models as a set, such as two models for a stage. */
 function checkTogether(entries: readonly ManifestEntry[]): string[] {
   const faults: string[] = [];
-  const byStage = new Map<Stage, ManifestEntry[]>();
+  const byStage = new Map<string, ManifestEntry[]>();
   const present = new Set(entries.map(({ contract }) => CONTRACTS.get(contract)?.name));
   for (const entry of entries) {
     const contract = CONTRACTS.get(entry.contract);
     if (!contract) continue;
-    byStage.set(contract.stage, [...(byStage.get(contract.stage) ?? []), entry]);
+    const key = contract.several === 'by-contract' ? contract.name : contract.stage;
+    byStage.set(key, [...(byStage.get(key) ?? []), entry]);
     for (const need of contract.needs ?? []) {
       if (!present.has(need))
         faults.push(
@@ -185,7 +200,18 @@ function checkTogether(entries: readonly ManifestEntry[]): string[] {
     }
   }
   for (const [stage, several] of byStage) {
-    if (several.length < 2 || several.every(({ contract }) => CONTRACTS.get(contract)?.several)) continue;
+    const how = CONTRACTS.get(several[0]?.contract ?? '')?.several;
+    if (several.length < 2 || how === true) continue;
+    if (how === 'by-size') {
+      // Only the last one may take every face.
+      for (const { name, file, options } of several.slice(0, -1)) {
+        if (options.min_face !== undefined || options.max_face !== undefined) continue;
+        faults.push(
+          `${name} (${file}): takes every face, so the next model for ${stage} is never used; give it min_face or max_face`,
+        );
+      }
+      continue;
+    }
     const names = several.map(({ name, contract }) => `${name} (${contract})`).join(' and ');
     faults.push(`${stage}: ${names} would both do this stage; keep one of them`);
   }

@@ -37,9 +37,9 @@ export function bindTensors(
   const { inputs, outputs } = contract.tensors(options, found);
   const faults: string[] = [];
   const bind = (kind: 'input' | 'output', specs: readonly TensorSpec[], values: readonly OnnxValueInfo[]) => {
-    const valueOf = assign(specs, values);
+    const assigned = assign(specs, values);
     return specs.flatMap((spec, index) => {
-      const value = valueOf.get(spec);
+      const value = assigned.get(spec);
       if (!value) {
         if (spec.optional) return [];
         const which = spec.free ? `${kind} ${index + 1}` : `${kind} "${spec.name}"`;

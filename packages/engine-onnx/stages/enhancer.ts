@@ -1,15 +1,10 @@
 import type { Picture } from '@semblance/engine-api/picture';
-import { type CropTransform, cropRgb, type Point, type RgbImage } from '@semblance/vision/picture';
+import { cropRgb, type Point } from '@semblance/vision/picture';
 import type { FloatTensors } from '../sessions/protocol.ts';
 import { alignFace } from '../vision/align.ts';
 import { fromPlanes, toPlanes } from '../vision/tensors.ts';
+import type { DrawnCrop } from './drawn-crop.ts';
 import type { OpenModel } from './models.ts';
-
-/** A crop that a model drew, and its position. */
-export interface DrawnCrop {
-  readonly transform: CropTransform;
-  readonly crop: RgbImage;
-}
 
 /** Returns a face restored. */
 export async function restoreFace(

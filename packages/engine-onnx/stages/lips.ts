@@ -3,8 +3,11 @@ import { type Face, pointOf } from '@semblance/vision/face-mesh';
 import { FACE_OVAL } from '@semblance/vision/face-regions';
 import { type CropTransform, cropRgb, toCrop, toPicture } from '@semblance/vision/picture';
 import { plane, smoothstep } from '@semblance/vision/plane/plane';
+import { fiveOf } from '../face-places.ts';
+import type { FloatTensor } from '../sessions/protocol.ts';
 import { BANDS, WINDOW_COLUMNS } from '../sound/mel.ts';
-import { outlineMask, withinCrop, withinEdge } from '../vision/face-mask.ts';
+import { alignFace } from '../vision/align.ts';
+import { boxMask, CROP_EDGE, outlineMask, withinCrop, withinEdge } from '../vision/face-mask.ts';
 import { type PasteMask, pasteBack } from '../vision/paste.ts';
 import { resized } from '../vision/resize.ts';
 import { fromPlanes, toPlanes } from '../vision/tensors.ts';
@@ -26,6 +29,8 @@ export async function speak(
   mel: Float32Array<ArrayBuffer>,
   signal: AbortSignal,
 ): Promise<PasteMask> {
+  const source = { data: mel, dims: [1, 1, BANDS, WINDOW_COLUMNS] };
+  if (lips.traits.template) return speakWhole(lips, picture, face, source, signal);
   const { transform, width, height } = trainedBox(face);
   const seen = toPlanes(resized(cropRgb(picture, transform, width, height), SIZE, SIZE), lips.traits);
   const half = (SIZE * SIZE) / 2;
@@ -33,19 +38,32 @@ export async function speak(
   // The network takes the crop without its lower half, which it draws, and then the whole crop for the look.
   for (let c = 0; c < 3; c++) target.set(seen.data.subarray(c * 2 * half, c * 2 * half + half), c * 2 * half);
   target.set(seen.data, seen.data.length);
-  const output = await lips.run(
-    {
-      source: { data: mel, dims: [1, 1, BANDS, WINDOW_COLUMNS] },
-      target: { data: target, dims: [1, 6, SIZE, SIZE] },
-    },
-    signal,
-  );
+  const output = await lips.run({ source, target: { data: target, dims: [1, 6, SIZE, SIZE] } }, signal);
   const field = plane(width, height);
   for (let y = 0; y < height; y++) {
     field.data.fill(smoothstep(FADE[0], FADE[1], (y + 0.5) / height), y * width, (y + 1) * width);
   }
   const mask = withinEdge(withinCrop(outlineMask(face), transform, field), transform, width, height);
   pasteBack(picture, resized(fromPlanes(output, lips.traits), width, height), transform, mask);
+  return mask;
+}
+
+/** Lets a network draw the whole aligned face, as in `sync_lip` of FaceFusion's `lip_syncer/core.py`. */
+async function speakWhole(
+  lips: OpenModel,
+  picture: Picture,
+  face: Face,
+  source: FloatTensor,
+  signal: AbortSignal,
+): Promise<PasteMask> {
+  const { size = 256, template = 'ffhq_512' } = lips.traits;
+  const transform = alignFace(fiveOf(face), template, size);
+  const target = toPlanes(cropRgb(picture, transform, size, size), lips.traits);
+  const dims = lips.model.inputs.find(({ role }) => role === 'weight')?.dims ?? [1];
+  const weight = { data: Float32Array.of(lips.options.weight ?? 0.5), dims };
+  const output = await lips.run({ source, target, weight }, signal);
+  const mask = withinEdge(boxMask(transform, size, CROP_EDGE), transform, size);
+  pasteBack(picture, fromPlanes(output, lips.traits), transform, mask);
   return mask;
 }
 

@@ -22,6 +22,11 @@ const FEATHER = 0.08;
  */
 const BOX_FEATHER = 0.12;
 const BOX_MARGIN = 0.08;
+/**
+ * Softness of the edge of a whole crop, as a share of its side: that of FaceFusion's `create_box_mask`
+ * (`face_masker.py`) at its usual blur of 0.3, which is 1 from 15 % of the crop inwards.
+ */
+export const CROP_EDGE = { margin: 0, feather: 0.15 };
 /** Width of the fade at the edge of a crop, as a share of its side. */
 const EDGE_FEATHER = 0.05;
 
