@@ -77,10 +77,27 @@ export class FacePlaces {
     return { faces: suitable, left: withBystanders(left, faces.length - suitable.length) };
   }
 
-  /** Places a face that is known by its mesh, such as one that is tracked through a video. */
+  /** Places a face that is known by its mesh. */
   async place(picture: Picture, mesh: Face, signal: AbortSignal, log: StageLog): Promise<PlacedFace> {
-    const box = boxOf(mesh);
-    return { width: box.width, five: await this.#fivePoints(picture, box, signal, log), mesh };
+    return placedAt(mesh, (await this.refine(picture, mesh, signal, log)) ?? fiveOf(mesh));
+  }
+
+  /**
+   * Returns the five points that the landmark model finds for a mesh; undefined without a model, or if it is not
+   * certain.
+   */
+  refine(
+    picture: Picture,
+    mesh: Face,
+    signal: AbortSignal,
+    log: StageLog,
+  ): Promise<readonly Point[] | undefined> {
+    return this.#refine(picture, boxOf(mesh), signal, log);
+  }
+
+  /** Whether there is a model that refines five points. */
+  get refines(): boolean {
+    return this.#models.get('landmarks') !== undefined;
   }
 
   async #fivePoints(
@@ -89,10 +106,18 @@ export class FacePlaces {
     signal: AbortSignal,
     log: StageLog,
   ): Promise<readonly Point[]> {
+    return (await this.#refine(picture, face, signal, log)) ?? face.five;
+  }
+
+  async #refine(
+    picture: Picture,
+    face: FoundFace,
+    signal: AbortSignal,
+    log: StageLog,
+  ): Promise<readonly Point[] | undefined> {
     const landmarks = this.#models.get('landmarks');
-    if (!landmarks) return face.five;
-    const five = await log.onnx('landmarks', landmarks, () => refineFive(landmarks, picture, face, signal));
-    return five ?? face.five;
+    if (!landmarks) return undefined;
+    return log.onnx('landmarks', landmarks, () => refineFive(landmarks, picture, face, signal));
   }
 
   async #fitMesh(picture: Picture, face: FoundFace): Promise<Face | undefined> {
@@ -112,13 +137,23 @@ function boxOf(mesh: Face): FoundFace {
     y,
     width: Math.max(...outline.map((point) => point.x)) - x,
     height: Math.max(...outline.map((point) => point.y)) - y,
-    five: [
-      centroid(mesh.points, RIGHT_EYE),
-      centroid(mesh.points, LEFT_EYE),
-      pointOf(mesh.points, NOSE_TIP),
-      ...MOUTH_CORNERS.map((index) => pointOf(mesh.points, index)),
-    ],
+    five: fiveOf(mesh),
   };
+}
+
+/** Returns the five points of a mesh, as detectors give them. */
+export function fiveOf({ points }: Face): readonly Point[] {
+  return [
+    centroid(points, RIGHT_EYE),
+    centroid(points, LEFT_EYE),
+    pointOf(points, NOSE_TIP),
+    ...MOUTH_CORNERS.map((index) => pointOf(points, index)),
+  ];
+}
+
+/** Returns a face with a mesh, placed by these five points. */
+export function placedAt(mesh: Face, five: readonly Point[]): PlacedFace {
+  return { width: boxOf(mesh).width, five, mesh };
 }
 
 /**

@@ -5,22 +5,19 @@ import { prepareSource } from '@semblance/engine-builtin/swap/source-face';
 import { swapFace } from '@semblance/engine-builtin/swap/swap-face';
 import type { FaceFinder } from '@semblance/vision/face-finder';
 import { cropsOf, type Face, type FaceMesher } from '@semblance/vision/face-mesh';
-import { type CropTransform, cropRgb, type RgbImage } from '@semblance/vision/picture';
 import type { Plane } from '@semblance/vision/plane/plane';
-import type { TemplateName } from './contracts/contract.ts';
+import { faceMask } from './face-masks.ts';
 import { FacePlaces, type PlacedFace, type SeenFaces } from './face-places.ts';
-import type { FloatTensors } from './sessions/protocol.ts';
-import { embed, identityFor, readEmap } from './stages/identity.ts';
-import { occlusionField, parserField } from './stages/masks.ts';
-import type { Models, OpenModel, StageLog } from './stages/models.ts';
-import { alignFace } from './vision/align.ts';
-import { boxMask, outlineMask, withinCrop, withinEdge, withoutCover } from './vision/face-mask.ts';
+import type { Step } from './manifest.ts';
+import { ModelSwap, type Sources, type WorkFace } from './model-swap.ts';
+import { restoreFace } from './stages/enhancer.ts';
+import type { Models, StageLog } from './stages/models.ts';
+import { withinEdge } from './vision/face-mask.ts';
 import { type PasteMask, pasteBack } from './vision/paste.ts';
-import { fromPlanes, toPlanes } from './vision/tensors.ts';
 
-/** The source identity: the swapper's form of the face, and the face itself for swaps by `builtin`. */
+/** The source identity: the forms of the face for swappers, and the face itself for swaps by `builtin`. */
 export interface Identity {
-  readonly vector: Float32Array<ArrayBuffer> | undefined;
+  readonly sources: Sources;
   readonly picture: Picture;
   readonly face: PlacedFace;
   /** What is in front of the face, if it has a mesh. */
@@ -37,21 +34,24 @@ export interface FaceSwapParts {
   readonly models: Models;
   readonly finder: FaceFinder;
   readonly mesher: FaceMesher;
+  /** What is done to a face, in this order. */
+  readonly order: readonly Step[];
 }
 
 /** Swaps the faces of pictures, or of the frames of a video, with the available models; `builtin` does the rest. */
 export class FaceSwap {
   readonly #models: Models;
   readonly #finder: FaceFinder;
-  readonly #emap: Float32Array | undefined;
+  readonly #swap: ModelSwap;
+  readonly #order: readonly Step[];
   readonly places: FacePlaces;
 
-  constructor({ models, finder, mesher }: FaceSwapParts) {
+  constructor({ models, finder, mesher, order }: FaceSwapParts) {
     this.#models = models;
     this.#finder = finder;
     this.places = new FacePlaces({ models, finder, mesher });
-    const swapper = models.get('swapper');
-    this.#emap = swapper && readEmap(swapper);
+    this.#swap = new ModelSwap(models);
+    this.#order = order;
   }
 
   /** Whether `builtin` swaps, for want of a swapper. */
@@ -68,13 +68,8 @@ export class FaceSwap {
   ): Promise<Identity | undefined> {
     if (this.byMesh && !face.mesh) return undefined;
     const cover = await this.coverOf(picture, face, log);
-    if (this.byMesh) return { vector: undefined, picture, face, cover };
-    const recogniser = this.#models.need('recogniser');
-    const embedding = await log.onnx('recogniser', recogniser, () =>
-      embed(recogniser, picture, face.five, signal),
-    );
-    const vector = await identityFor(this.#models, embedding, this.#emap, signal);
-    return { vector, picture, face, cover };
+    const sources = await this.#swap.sourcesOf(picture, face.five, signal, log);
+    return { sources, picture, face, cover };
   }
 
   /** Returns the faces of a picture that can be changed. */
@@ -112,49 +107,24 @@ export class FaceSwap {
     log: StageLog,
   ): Promise<readonly ShownFeatures[]> {
     if (faces.length === 0) return [];
-    const swapper = this.#models.get('swapper');
-    const template = swapper?.traits.template ?? 'ffhq_512';
-    const masks: PasteMask[] = [];
     const covered = await this.covered(picture, faces, log);
-    for (const [i, face] of faces.entries())
-      masks.push(await this.#mask(picture, face, covered.covers[i], template, signal, log));
-    let taken: ShownFeatures[] = [];
-    if (swapper) await this.#swapByModel(swapper, picture, faces, masks, identity, signal, log);
-    else taken = await this.swapByMesh(picture, covered, identity, signal, log);
-    await this.enhanceFaces(picture, faces, masks, signal, log);
+    let works: readonly WorkFace[] = [];
+    for (const [i, face] of faces.entries()) {
+      const swapper = this.#models.fitting('swapper', face.width) ?? this.#models.all('swapper').at(-1);
+      const mask = await faceMask(this.#models, swapper, picture, face, covered.covers[i], signal, log);
+      works = [...works, await this.#swap.keep(picture, { face, swapper, mask }, signal, log)];
+    }
+    let taken: readonly ShownFeatures[] = [];
+    for (const step of this.#order) {
+      if (step === 'enhancer') {
+        const masks = works.map(({ mask }) => mask);
+        await this.enhanceFaces(picture, faces, masks, signal, log);
+      } else if (step === 'expression') await this.#swap.restoreExpressions(picture, works, signal, log);
+      else if (this.byMesh) taken = await this.swapByMesh(picture, covered, identity, signal, log);
+      else works = await this.#swap.swap(picture, works, identity.sources, signal, log);
+    }
+    await this.#swap.restoreGrain(picture, works, log);
     return taken;
-  }
-
-  async #swapByModel(
-    swapper: OpenModel,
-    picture: Picture,
-    faces: readonly PlacedFace[],
-    masks: readonly PasteMask[],
-    identity: Identity,
-    signal: AbortSignal,
-    log: StageLog,
-  ): Promise<void> {
-    const { template = 'arcface_128', size = 128 } = swapper.traits;
-    const vector = identity.vector;
-    if (!vector) throw new Error('the identity has no vector for this swapper');
-    // All faces run at once, so that a model with a batch takes them in one run.
-    const swapped = await log.onnx('swapper', swapper, () =>
-      Promise.all(
-        faces.map(async (face): Promise<[CropTransform, RgbImage]> => {
-          const transform = alignFace(face.five, template, size);
-          const target = toPlanes(cropRgb(picture, transform, size, size), swapper.traits);
-          const source = { data: vector.slice(), dims: [1, vector.length] };
-          return [transform, fromPlanes(await swapper.run({ target, source }, signal), swapper.traits)];
-        }),
-      ),
-    );
-    await log.own('paste', () => {
-      for (const [i, [transform, crop]] of swapped.entries()) {
-        signal.throwIfAborted();
-        const mask = withinEdge(masks[i] as PasteMask, transform, size);
-        pasteBack(picture, crop, transform, mask, faces[i]?.opacity);
-      }
-    });
   }
 
   /** Lets `builtin` put an identity onto faces, in place. @returns share of each feature that was taken */
@@ -184,59 +154,22 @@ export class FaceSwap {
     signal: AbortSignal,
     log: StageLog,
   ): Promise<void> {
-    const enhancer = this.#models.get('enhancer');
-    if (!enhancer) return;
-    const { template = 'ffhq_512', size = 512 } = enhancer.traits;
-    const { blend = 1, weight = 0.5 } = enhancer.options;
-    const weighted = enhancer.model.inputs.some(({ role }) => role === 'weight');
-    const better = await log.onnx('enhancer', enhancer, () =>
-      Promise.all(
-        faces.map(async (face): Promise<[CropTransform, RgbImage]> => {
-          const transform = alignFace(face.five, template, size);
-          const input = toPlanes(cropRgb(picture, transform, size, size), enhancer.traits);
-          const feeds: FloatTensors = weighted
-            ? { input, weight: { data: Float32Array.of(weight), dims: [1] } }
-            : { input };
-          return [transform, fromPlanes(await enhancer.run(feeds, signal), enhancer.traits)];
-        }),
-      ),
+    const chosen = faces.map(({ width }) => this.#models.fitting('enhancer', width));
+    const better = await Promise.all(
+      faces.map(async ({ five }, i) => {
+        const enhancer = chosen[i];
+        return enhancer && log.onnx('enhancer', enhancer, () => restoreFace(enhancer, picture, five, signal));
+      }),
     );
+    if (!better.some((one) => one)) return;
     await log.own('paste', () => {
-      for (const [i, [transform, crop]] of better.entries()) {
+      for (const [i, one] of better.entries()) {
+        if (!one) continue;
         signal.throwIfAborted();
-        const mask = withinEdge(masks[i] as PasteMask, transform, size);
-        pasteBack(picture, crop, transform, mask, blend * (faces[i]?.opacity ?? 1));
+        const mask = withinEdge(masks[i] as PasteMask, one.transform, one.crop.width);
+        const { blend = 1 } = chosen[i]?.options ?? {};
+        pasteBack(picture, one.crop, one.transform, mask, blend * (faces[i]?.opacity ?? 1));
       }
     });
-  }
-
-  /**
-   * Returns where a face may be changed: its outline, without the objects in front of it.
-   * @param cover what the shipped network finds there; it is asked where the owner has no network for that
-   */
-  async #mask(
-    picture: Picture,
-    face: PlacedFace,
-    cover: Plane | undefined,
-    template: TemplateName,
-    signal: AbortSignal,
-    log: StageLog,
-  ): Promise<PasteMask> {
-    let mask = face.mesh ? outlineMask(face.mesh) : boxMask(alignFace(face.five, template, 256), 256);
-    const occlusion = this.#models.get('occlusion');
-    if (occlusion) {
-      const { transform, field } = await log.onnx('occlusion', occlusion, () =>
-        occlusionField(occlusion, picture, { five: face.five, template }, signal),
-      );
-      mask = withinCrop(mask, transform, field);
-    } else if (cover && face.mesh) mask = withoutCover(mask, face.mesh, cover);
-    const parser = this.#models.get('parser');
-    if (parser) {
-      const { transform, field } = await log.onnx('parser', parser, () =>
-        parserField(parser, picture, face, signal),
-      );
-      mask = withinCrop(mask, transform, field);
-    }
-    return mask;
   }
 }

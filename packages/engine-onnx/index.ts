@@ -72,7 +72,7 @@ async function openEngine(
   signal: AbortSignal,
   onEnd: (reason: string) => void,
 ): Promise<OpenEngine> {
-  const { directory, models: all, faults } = await openModelDir(settings.modelDir, signal);
+  const { directory, models: all, order, faults } = await openModelDir(settings.modelDir, signal);
   if (faults.length > 0) throw new ModelDirError(directory, faults);
   // The models of live sessions run in the agent's own process.
   const models = all.filter(({ contract }) => !contract.stage.startsWith('voice'));
@@ -108,7 +108,7 @@ async function openEngine(
     return loaded;
   };
   const finder = new FaceFinder({ blazeface, facemesh, face_features, face_cover, recogniser });
-  const swap = new FaceSwap({ models: opened, finder, mesher: new FaceMesher(facemesh) });
+  const swap = new FaceSwap({ models: opened, finder, mesher: new FaceMesher(facemesh), order });
   const media = tools.available ? createMedia({ tools }) : undefined;
   return {
     capabilities,

@@ -8,7 +8,7 @@ import { type FacedFrame, steadyFaces } from '@semblance/engine-builtin/lip-sync
 import { videoResult } from '@semblance/engine-builtin/video-result';
 import { outputSize } from '@semblance/media/size';
 import type { Media } from '@semblance/media/types';
-import { MelReader, SAMPLE_RATE } from './sound/mel.ts';
+import { gainOf, MelReader, SAMPLE_RATE } from './sound/mel.ts';
 import { speak } from './stages/lips.ts';
 import type { Models } from './stages/models.ts';
 import { StageLog } from './stages/models.ts';
@@ -41,7 +41,8 @@ export async function lipSync(parts: LipParts, request: RenderRequest): Promise<
   const info = await media.probe(video, 'video', signal);
   await media.probe(audio, 'audio', signal);
   const picture = info.video;
-  const untilUs = Math.round(1e6 * (await log.own('listen', () => lengthOf(media, audio, signal))));
+  const heard = await log.own('listen', () => listen(media, audio, signal));
+  const untilUs = Math.round(1e6 * heard.seconds);
   const shorter = parameters.output_resolution_p;
   const size = outputSize(picture, shorter ? Number(shorter) : undefined);
   const frameUs = 1e6 / Math.max(1, picture.frameRate);
@@ -54,7 +55,8 @@ export async function lipSync(parts: LipParts, request: RenderRequest): Promise<
     signal,
     audio: { path: audio },
   });
-  const mel = new MelReader(media.decodeAudio(audio, { sampleRate: SAMPLE_RATE, signal }));
+  const sound = media.decodeAudio(audio, { sampleRate: SAMPLE_RATE, signal });
+  const mel = new MelReader(sound, gainOf(heard.peak));
   const counts = { frames: 0, faces: 0, spoken: 0 };
   const flush = async (group: readonly FacedFrame[]): Promise<void> => {
     signal.throwIfAborted();
@@ -129,13 +131,20 @@ async function drawMouth(
   }
 }
 
-/** Returns the length of a sound in seconds. */
-async function lengthOf(media: Media, audio: string, signal: AbortSignal): Promise<number> {
+/** Returns the length of a sound, and its largest sample, whose full scale is 1. */
+async function listen(
+  media: Media,
+  audio: string,
+  signal: AbortSignal,
+): Promise<{ readonly seconds: number; readonly peak: number }> {
   let samples = 0;
-  for await (const piece of media.decodeAudio(audio, { sampleRate: SAMPLE_RATE, signal }))
+  let peak = 0;
+  for await (const piece of media.decodeAudio(audio, { sampleRate: SAMPLE_RATE, signal })) {
     samples += piece.length;
+    for (const sample of piece) peak = Math.max(peak, Math.abs(sample));
+  }
   if (samples === 0) throw new RenderError('unsupported_format', 'The audio (audio_key) has no sound in it.');
-  return samples / SAMPLE_RATE;
+  return { seconds: samples / SAMPLE_RATE, peak };
 }
 
 /** Yields the frames with the main face of each. */

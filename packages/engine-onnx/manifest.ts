@@ -47,8 +47,26 @@ const entry = z.strictObject({
   options: z.record(z.string(), z.unknown()).default({}),
 });
 
+/** What is done to a face, in the usual order. */
+const STEPS = ['swapper', 'expression', 'enhancer'] as const;
+export type Step = (typeof STEPS)[number];
+
 const manifest = z
-  .strictObject({ version: z.literal(1), models: z.array(entry).min(1).max(64) })
+  .strictObject({
+    version: z.literal(1),
+    models: z.array(entry).min(1).max(64),
+    order: z
+      .array(z.enum(STEPS))
+      .default([...STEPS])
+      .refine(
+        (order) => order.length === STEPS.length && new Set(order).size === STEPS.length,
+        `must name each of ${STEPS.join(', ')} once`,
+      )
+      .refine(
+        (order) => order.indexOf('swapper') < order.indexOf('expression'),
+        'must have expression after swapper, which it repairs',
+      ),
+  })
   .superRefine(({ models }, context) => {
     const seen = new Set<string>();
     for (const [index, { name }] of models.entries()) {
@@ -64,6 +82,7 @@ const manifest = z
   });
 
 export type ManifestEntry = z.output<typeof entry>;
+export type Manifest = z.output<typeof manifest>;
 
 /** The manifest is missing, unreadable or malformed; the error names every fault. */
 export class ManifestError extends Error {
@@ -77,7 +96,7 @@ export class ManifestError extends Error {
 }
 
 /** @throws ManifestError */
-export async function readManifest(directory: string): Promise<readonly ManifestEntry[]> {
+export async function readManifest(directory: string): Promise<Manifest> {
   const present: string[] = [];
   for (const name of MANIFEST_NAMES) {
     const found = await stat(join(directory, name)).catch(() => undefined);
@@ -106,9 +125,9 @@ export async function readManifest(directory: string): Promise<readonly Manifest
  * @param name of the file, for the message
  * @throws ManifestError
  */
-export function checkManifest(document: unknown, name: string): readonly ManifestEntry[] {
+export function checkManifest(document: unknown, name: string): Manifest {
   const result = manifest.safeParse(document);
-  if (result.success) return result.data.models;
+  if (result.success) return result.data;
   throw new ManifestError(
     result.error.issues.map((issue) => `${name}: ${place(document, issue.path)}${issue.message}`),
   );

@@ -4,11 +4,11 @@ import { realpath, stat } from 'node:fs/promises';
 import { isAbsolute, join, relative } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { CONTRACTS } from './contracts/catalog.ts';
-import type { Contract, Stage } from './contracts/contract.ts';
+import type { Contract } from './contracts/contract.ts';
 import { type BoundTensor, bindTensors } from './contracts/fit.ts';
 import { VOICE } from './contracts/rvc.ts';
 import { checkIvfFlat, FaissIndexError } from './faiss-index.ts';
-import { type ManifestEntry, ManifestError, readManifest } from './manifest.ts';
+import { type Manifest, type ManifestEntry, ManifestError, readManifest, type Step } from './manifest.ts';
 import { forbidsCommerce } from './models/known-models.ts';
 import { OnnxFileError } from './onnx-fields.ts';
 import { type OnnxSummary, type OnnxTensorInfo, readOnnxSummary } from './onnx-file.ts';
@@ -24,6 +24,8 @@ export interface CheckedModel {
   readonly licence: string;
   readonly contract: Contract;
   readonly options: Readonly<Record<string, number>>;
+  /** The options that are words. */
+  readonly choices: Readonly<Record<string, string>>;
   readonly inputs: readonly BoundTensor[];
   readonly outputs: readonly BoundTensor[];
   /** Whether all inputs and outputs accept several items at once. */
@@ -47,6 +49,8 @@ export interface CheckedModel {
 export interface ModelDir {
   readonly directory: string;
   readonly models: readonly CheckedModel[];
+  /** What is done to a face, in this order. */
+  readonly order: readonly Step[];
   /** Every fault, each with its file and tensor; empty when everything fits. */
   readonly faults: readonly string[];
 }
@@ -65,22 +69,24 @@ export async function openModelDir(directory: string, signal?: AbortSignal): Pro
   const faults: string[] = [];
   const models: CheckedModel[] = [];
   let root: string;
-  let entries: readonly ManifestEntry[];
+  let manifest: Manifest;
   try {
     root = await realpath(directory);
-    entries = await readManifest(root);
+    manifest = await readManifest(root);
   } catch (error) {
-    if (error instanceof ManifestError) return { directory, models, faults: error.faults };
-    return { directory, models, faults: [`${directory}: cannot be read: ${(error as Error).message}`] };
+    const unread = { directory, models, order: [] };
+    if (error instanceof ManifestError) return { ...unread, faults: error.faults };
+    return { ...unread, faults: [`${directory}: cannot be read: ${(error as Error).message}`] };
   }
+  const { models: entries, order } = manifest;
   for (const entry of entries) {
     const result = await checkModel(root, entry, signal);
     if (Array.isArray(result))
       faults.push(...result.map((fault) => `${entry.name} (${entry.file}): ${fault}`));
     else models.push(result);
   }
-  faults.push(...checkTogether(entries));
-  return { directory, models, faults };
+  faults.push(...checkTogether(entries), ...checkOptions(models, entries));
+  return { directory, models, order, faults };
 }
 
 async function checkModel(
@@ -93,12 +99,13 @@ async function checkModel(
     return [`there is no contract ${entry.contract}; there are ${[...CONTRACTS.keys()].join(', ')}`];
   const unaccepted = unacceptedLicence(entry);
   if (unaccepted) return [unaccepted];
-  const options = contract.options.safeParse(entry.options);
-  if (!options.success) {
-    return options.error.issues.map(
+  const parsed = contract.options.safeParse(entry.options);
+  if (!parsed.success) {
+    return parsed.error.issues.map(
       ({ path, message }) => `options.${path.map(String).join('.')}: ${message}`,
     );
   }
+  const { options, choices } = byKind(parsed.data);
   const located = await locate(root, entry, signal);
   if ('fault' in located) return [located.fault];
   const { path } = located;
@@ -116,7 +123,7 @@ async function checkModel(
       `${names}: its data lie in another file, which the hash does not cover; save the model as one file`,
     );
   }
-  const fitted = bindTensors(contract, options.data, summary);
+  const fitted = bindTensors(contract, options, summary);
   faults.push(...fitted.faults);
   if (contract.traits.identity === 'emap') faults.push(...checkEmap(summary.lastInitializer));
   if (faults.length > 0) return faults;
@@ -129,7 +136,8 @@ async function checkModel(
     sha256: entry.sha256,
     licence: entry.licence,
     contract,
-    options: options.data,
+    options,
+    choices,
     inputs: fitted.inputs,
     outputs: fitted.outputs,
     batch: [...fitted.inputs, ...fitted.outputs].every(({ batch }) => batch),
@@ -137,6 +145,19 @@ async function checkModel(
     summary,
     index,
   };
+}
+
+/** Returns the numbers and the words among options. */
+export function byKind(
+  values: Readonly<Record<string, number | string>>,
+): Pick<CheckedModel, 'options' | 'choices'> {
+  const options: Record<string, number> = {};
+  const choices: Record<string, string> = {};
+  for (const [name, value] of Object.entries(values)) {
+    if (typeof value === 'number') options[name] = value;
+    else choices[name] = value;
+  }
+  return { options, choices };
 }
 
 /** Returns the fault of an entry whose licence forbids commercial use and whom nobody has accepted. */
@@ -219,17 +240,29 @@ export function checkEmap(last: OnnxTensorInfo | undefined): string[] {
   return there === needed ? [] : [`${found} with ${there} bytes of data, not ${needed}`];
 }
 
+/** Returns the faults of options that need a model for another stage. */
+function checkOptions(models: readonly CheckedModel[], entries: readonly ManifestEntry[]): string[] {
+  const present = new Set(entries.map(({ contract }) => CONTRACTS.get(contract)?.stage));
+  return models.flatMap(({ name, file, contract, options, choices }) =>
+    (contract.needsStages?.({ ...options, ...choices }) ?? [])
+      .filter((stage) => !present.has(stage))
+      .map((stage) => `${name} (${file}): its options need a model for ${stage}, and the manifest has none`),
+  );
+}
+
+type TogetherEntry = Pick<ManifestEntry, 'name' | 'file' | 'contract'> &
+  Partial<Pick<ManifestEntry, 'options'>>;
+
 /** Returns the faults of the models as a set, such as two models for a stage. */
-export function checkTogether(
-  entries: readonly Pick<ManifestEntry, 'name' | 'file' | 'contract'>[],
-): string[] {
+export function checkTogether(entries: readonly TogetherEntry[]): string[] {
   const faults: string[] = [];
-  const byStage = new Map<Stage, Pick<ManifestEntry, 'name' | 'contract'>[]>();
-  const present = new Set(entries.map(({ contract }) => contract));
+  const byStage = new Map<string, TogetherEntry[]>();
+  const present = new Set(entries.map(({ contract }) => CONTRACTS.get(contract)?.name));
   for (const entry of entries) {
     const contract = CONTRACTS.get(entry.contract);
     if (!contract) continue;
-    byStage.set(contract.stage, [...(byStage.get(contract.stage) ?? []), entry]);
+    const key = contract.several === 'by-contract' ? contract.name : contract.stage;
+    byStage.set(key, [...(byStage.get(key) ?? []), entry]);
     for (const need of contract.needs ?? []) {
       if (!present.has(need))
         faults.push(
@@ -238,7 +271,18 @@ export function checkTogether(
     }
   }
   for (const [stage, several] of byStage) {
-    if (several.length < 2 || several.every(({ contract }) => CONTRACTS.get(contract)?.several)) continue;
+    const how = CONTRACTS.get(several[0]?.contract ?? '')?.several;
+    if (several.length < 2 || how === true) continue;
+    if (how === 'by-size') {
+      // Only the last one may take every face.
+      for (const { name, file, options = {} } of several.slice(0, -1)) {
+        if (options.min_face !== undefined || options.max_face !== undefined) continue;
+        faults.push(
+          `${name} (${file}): takes every face, so the next model for ${stage} is never used; give it min_face or max_face`,
+        );
+      }
+      continue;
+    }
     const names = several.map(({ name, contract }) => `${name} (${contract})`).join(' and ');
     faults.push(`${stage}: ${names} would both do this stage; keep one of them`);
   }

@@ -3,6 +3,7 @@ import type { Picture } from '@semblance/engine-api/picture';
 import type { GivenModel } from '@semblance/testkit/engine-onnx/model-dir-rig';
 import { FACE, FIVE, rgb, SIDE, useOnnxRig } from '@semblance/testkit/engine-onnx/onnx-rig';
 import {
+  ARCFACE_112_V1,
   ARCFACE_128,
   type ReferenceSwap,
   referenceColour,
@@ -27,17 +28,12 @@ import { describe, expect, it } from 'vitest';
 const rig = useOnnxRig();
 const detector: GivenModel = { contract: 'scrfd_2.5g', bytes: tinyAnchored([FACE]) };
 const arcface: GivenModel = { contract: 'arcface_w600k_r50', bytes: tinyArcface() };
-const inswapper: GivenModel = { contract: 'inswapper_128', bytes: tinySwapper() };
+/** Leaves a swapper's colours as they are, so that they are those that the model defines. */
+const AS_DRAWN = { match: 0 };
+const inswapper: GivenModel = { contract: 'inswapper_128', bytes: tinySwapper(), options: AS_DRAWN };
 
 const UNIT = { mean: [0, 0, 0], deviation: [1, 1, 1], denormalise: false };
 const SIGNED = { mean: [0.5, 0.5, 0.5], deviation: [0.5, 0.5, 0.5], denormalise: true };
-const ARCFACE_V1 = [
-  [0.35473214, 0.45658929],
-  [0.64526786, 0.45658929],
-  [0.5, 0.61154464],
-  [0.37913393, 0.776875],
-  [0.62086607, 0.776875],
-] as const;
 
 /** Yields pixels around the nose, well inside any mask. */
 function* middle(): Generator<[number, number]> {
@@ -54,35 +50,35 @@ describe('a swap by the owner’s models gives the numbers that the models defin
     ['inswapper_128', [inswapper], throughEmap, { size: 128, template: ARCFACE_128, ...UNIT }],
     [
       'inswapper_128_fp16',
-      [{ contract: 'inswapper_128_fp16', bytes: tinySwapper({ type: 'float16' }) }],
+      [{ contract: 'inswapper_128_fp16', bytes: tinySwapper({ type: 'float16' }), options: AS_DRAWN }],
       throughEmap,
       { size: 128, template: ARCFACE_128, ...UNIT },
     ],
     [
       'hyperswap_1a_256',
-      [{ contract: 'hyperswap_1a_256', bytes: tinySwapper({ size: 256, batch: 'n' }) }],
+      [{ contract: 'hyperswap_1a_256', bytes: tinySwapper({ size: 256, batch: 'n' }), options: AS_DRAWN }],
       unit,
       { size: 256, template: ARCFACE_128, ...SIGNED },
     ],
     [
       'ghost_1_256',
       [
-        { contract: 'ghost_1_256', bytes: tinySwapper({ size: 256 }) },
+        { contract: 'ghost_1_256', bytes: tinySwapper({ size: 256 }), options: AS_DRAWN },
         { contract: 'crossface_ghost', bytes: tinyConverter() },
       ],
       converted,
-      { size: 256, template: ARCFACE_V1, ...SIGNED },
+      { size: 256, template: ARCFACE_112_V1, ...SIGNED },
     ],
     [
       'simswap_256',
       [
-        { contract: 'simswap_256', bytes: tinySwapper({ size: 256 }) },
+        { contract: 'simswap_256', bytes: tinySwapper({ size: 256 }), options: AS_DRAWN },
         { contract: 'crossface_simswap', bytes: tinyConverter() },
       ],
       (embedding) => unit(converted(embedding)),
       {
         size: 256,
-        template: ARCFACE_V1,
+        template: ARCFACE_112_V1,
         mean: [0.485, 0.456, 0.406],
         deviation: [0.229, 0.224, 0.225],
         denormalise: false,
@@ -221,15 +217,24 @@ describe('an enhancer', () => {
     }
   });
 
-  it('is told its weight', async () => {
+  it.each([
+    ['an array', [1], 'input'],
+    ['a scalar, as PyTorch exports it, and the picture under another name', [], 'input.1'],
+  ] as const)('is told its weight as %s', async (_, dims, name) => {
     const models = [detector, arcface, inswapper];
-    const codeformer = {
+    const codeformer = (weight: number): GivenModel => ({
       contract: 'codeformer',
-      bytes: tinyEnhancer(512, 0, -0.2, true),
-      options: { weight: 0.3, blend: 1 },
-    };
-    const { outputPath } = await rig.swap(await rig.engine([...models, codeformer]));
-    expect(pixel(await rgb(outputPath), 256, 300, 0)).toBe(102);
+      bytes: tinyEnhancer(512, 1, 0, dims, name),
+      options: { weight, blend: 1 },
+    });
+    const plain = await rgb((await rig.swap(await rig.engine(models))).outputPath);
+    const { outputPath } = await rig.swap(await rig.engine([...models, codeformer(0.3)]));
+    const weighted = await rgb(outputPath);
+    for (const [x, y] of middle()) {
+      // The picture is 0 in the middle of [-1, 1].
+      const wanted = 127.5 + 0.3 * (pixel(plain, x, y, 0) - 127.5);
+      expect(Math.abs(pixel(weighted, x, y, 0) - wanted)).toBeLessThan(3);
+    }
   });
 });
 

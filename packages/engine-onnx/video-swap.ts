@@ -17,10 +17,13 @@ import type { Media, VideoFrame } from '@semblance/media/types';
 import type { FaceFinder } from '@semblance/vision/face-finder';
 import type { FaceRecogniser } from '@semblance/vision/face-recogniser';
 import { readFace } from '@semblance/vision/image/picture-file';
+import type { Point } from '@semblance/vision/picture';
+import { fiveOf, placedAt } from './face-places.ts';
 import type { FaceSwap, Identity } from './face-swap.ts';
 import { findIdentity } from './source-identity.ts';
 import { StageLog } from './stages/models.ts';
-import { editAround } from './vision/frame-edit.ts';
+import { SteadyPoints } from './steady-points.ts';
+import { editAround, partAround } from './vision/frame-edit.ts';
 
 /** Number of frames tracked at a time, as the tracker requires. */
 const RUN = 10;
@@ -71,13 +74,19 @@ export async function videoSwap(
     { path: inputs.video, ...info },
     { path: outputPath, ...size, signal },
   );
+  const steady = new SteadyPoints();
   const counts = { frames: 0, swapped: 0, faces: 0 };
   const draw = async (frames: readonly VideoFrame[]): Promise<void> => {
     for (let from = 0; from < frames.length; from += AT_ONCE) {
       checkpoint();
       const part = frames.slice(from, from + AT_ONCE);
+      const faces = part.map(({ index }) => tracker.facesIn(index));
+      const five = await steadyFive(swap, part, faces, video.color, { steady, signal, log });
+      const work = { identity, signal, log, counts };
       await Promise.all(
-        part.map((frame) => drawFrame(swap, frame, video.color, { tracker, identity, signal, log, counts })),
+        part.map((frame, i) =>
+          drawFrame(swap, frame, video.color, faces[i] ?? [], { ...work, five: five[i] ?? [] }),
+        ),
       );
       for (const frame of part) {
         await log.own('write', () => writer.write(frame));
@@ -94,6 +103,7 @@ export async function videoSwap(
       await log.builtin('tracker', 'facemesh', () => tracker.follow(now, before));
       await draw(before);
       tracker.forgetBefore((now[0]?.index ?? 0) - RUN);
+      steady.forgetBefore((now[0]?.index ?? 0) - 2 * RUN);
     };
     for await (const frame of media.decodeVideo(inputs.video, info, { signal, size })) {
       checkpoint();
@@ -140,24 +150,60 @@ export async function inspectVideoSwap(swap: FaceSwap, request: InspectRequest):
   return { hints: (await findIdentity(swap, picture, signal, new StageLog())).hints };
 }
 
+type Faces = ReturnType<FaceTracker['facesIn']>;
+type Colors = Parameters<typeof editAround>[2];
+
+/**
+ * Returns the five points of the faces of some frames, in pixels of the frame: those of the landmark model, steadied
+ * over time.
+ */
+async function steadyFive(
+  { places }: FaceSwap,
+  frames: readonly VideoFrame[],
+  faces: readonly Faces[],
+  colors: Colors,
+  work: { readonly steady: SteadyPoints; readonly signal: AbortSignal; readonly log: StageLog },
+): Promise<readonly (readonly (readonly Point[])[])[]> {
+  const { steady, signal, log } = work;
+  if (!places.refines) return faces.map((seen) => seen.map(({ face }) => fiveOf(face)));
+  const refined = await Promise.all(
+    frames.map((frame, i) =>
+      Promise.all(
+        (faces[i] ?? []).map(async ({ face }) => {
+          const part = partAround(frame, face, colors);
+          if (!part) return undefined;
+          const five = await places.refine(part.picture, part.face, signal, log);
+          return five?.map(({ x, y }) => ({ x: x + part.rect.x, y: y + part.rect.y }));
+        }),
+      ),
+    ),
+  );
+  // The frames are steadied in their order, each after the one before.
+  return faces.map((seen, i) =>
+    seen.map(({ track, face }, k) =>
+      steady.of(track, (frames[i] as VideoFrame).index, face, refined[i]?.[k]),
+    ),
+  );
+}
+
 async function drawFrame(
   swap: FaceSwap,
   frame: VideoFrame,
-  colors: Parameters<typeof editAround>[2],
+  colors: Colors,
+  faces: Faces,
   work: {
-    readonly tracker: FaceTracker;
+    readonly five: readonly (readonly Point[])[];
     readonly identity: Identity;
     readonly signal: AbortSignal;
     readonly log: StageLog;
     readonly counts: { swapped: number; faces: number };
   },
 ): Promise<void> {
-  const { tracker, identity, signal, log, counts } = work;
-  const faces = tracker.facesIn(frame.index);
-  for (const { face, opacity } of faces) {
-    await editAround(frame, face, colors, async (picture, mesh) => {
-      const placed = await swap.places.place(picture, mesh, signal, log);
-      await swap.swapFaces(picture, [{ ...placed, opacity }], identity, signal, log);
+  const { five, identity, signal, log, counts } = work;
+  for (const [i, { face, opacity }] of faces.entries()) {
+    await editAround(frame, face, colors, async (picture, mesh, { x: left, y: top }) => {
+      const points = (five[i] as readonly Point[]).map(({ x, y }) => ({ x: x - left, y: y - top }));
+      await swap.swapFaces(picture, [{ ...placedAt(mesh, points), opacity }], identity, signal, log);
     });
   }
   if (faces.length > 0) counts.swapped++;

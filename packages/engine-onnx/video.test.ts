@@ -21,7 +21,9 @@ import {
 import { tinyAnchored } from '@semblance/testkit/engine-onnx/tiny-detectors';
 import {
   noise,
+  tiny2dfan4,
   tinyArcface,
+  tinyEdtalk,
   tinyEnhancer,
   tinySwapper,
   tinyWav2lip,
@@ -100,7 +102,7 @@ describe('Video Swap through the models', () => {
   const models: GivenModel[] = [
     { contract: 'scrfd_2.5g', bytes: tinyAnchored([FACE]) },
     { contract: 'arcface_w600k_r50', bytes: tinyArcface() },
-    { contract: 'hyperswap_1a_256', bytes: tinySwapper({ size: 256, batch: 'n' }) },
+    { contract: 'hyperswap_1a_256', bytes: tinySwapper({ size: 256, batch: 'n' }), options: { match: 0 } },
   ];
 
   it('changes the face in every frame as the model says, and nothing else', async () => {
@@ -153,6 +155,31 @@ describe('Video Swap through the models', () => {
         expect(Math.abs(mean(is, corner, 1) - mean(was, corner, 1))).toBeLessThan(1.5);
       }
     }
+  });
+
+  it('places the faces by the points of a landmark model', async () => {
+    // The model sees the face 4 pixels of its grid further right than it is, in every frame.
+    const points = Array.from({ length: 68 }, (_, i): [number, number] => {
+      if (i >= 36 && i < 42) return [25, 22];
+      if (i >= 42 && i < 48) return [47, 22];
+      if (i === 30) return [36, 33];
+      return [i === 48 ? 27 : 45, 44];
+    });
+    const landmarks = { contract: '2dfan4', bytes: tiny2dfan4(points, 0.95) };
+    const [plain, moved] = [await rig.engine(models), await rig.engine([...models, landmarks])];
+    const inputs = { video: clip, face: rig.face };
+    const [one, other] = [await render(plain, 'face-swap', inputs), await render(moved, 'face-swap', inputs)];
+    expect(other.details).toMatchObject({ landmarks: 'onnx 2dfan4', frames_with_swap: 30 });
+    const frames = await Promise.all(
+      [one, other].map(async ({ outputPath }) => (await media.frames(outputPath)).map(toRgb)),
+    );
+    const apart = (index: number) =>
+      Math.abs(
+        mean(frames[0]?.[index] as Picture, [150, 185, 175, 210], 1) -
+          mean(frames[1]?.[index] as Picture, [150, 185, 175, 210], 1),
+      );
+    // The tiny swapper draws the same colour wherever the crop lies.
+    for (const index of [0, 10, 29]) expect(apart(index)).toBeLessThan(8);
   });
 
   it('says when there is no face or no video, and ends when cancelled, leaving nothing', async () => {
@@ -236,6 +263,24 @@ describe('Lip Sync through wav2lip', () => {
     for (let i = 8; i < 13; i++) expect(light[i + 1] as number).toBeGreaterThan((light[i] as number) - 1);
     for (const [i, picture] of after.entries()) {
       expect(Math.abs(mean(picture, EYES, 1) - mean(before[i] as Picture, EYES, 1))).toBeLessThan(1.5);
+    }
+  });
+
+  it('through edtalk draws the whole face with the sound, as far as its weight says', async () => {
+    const audio = await wav(sound);
+    const drawn = async (weight: number): Promise<Picture> => {
+      const edtalk = { contract: 'edtalk_256', bytes: tinyEdtalk(), options: { weight } };
+      const engine = await rig.engine([edtalk]);
+      const { outputPath, details } = await render(engine, 'lip-sync', { video: clip, audio });
+      expect(details).toMatchObject({ lips: 'onnx edtalk_256', frames: 30, frames_with_face: 30 });
+      return (await media.frames(outputPath)).map(toRgb)[20] as Picture;
+    };
+    const before = (await media.frames(clip)).map(toRgb)[20] as Picture;
+    const [none, all] = [await drawn(0), await drawn(1)];
+    for (const place of [MOUTH, EYES]) {
+      expect(Math.abs(mean(none, place, 1) - 0.5 * mean(before, place, 1))).toBeLessThan(4);
+      // Loud sound adds nearly half of white.
+      expect(mean(all, place, 1) - mean(none, place, 1)).toBeGreaterThan(60);
     }
   });
 

@@ -1,12 +1,13 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import { sampleRgb } from '@semblance/vision/picture';
-import { cubicSample, type Samples } from '@semblance/vision/plane/cubic';
+import { cubicSample } from '@semblance/vision/plane/cubic';
 import { BundleRow, bundle, type Plane, plane } from '@semblance/vision/plane/plane';
 import type { WarpMap } from '@semblance/vision/plane/warp-map';
+import { addGrain, region } from './grain.ts';
 import { LIGHT } from './light.ts';
 import { KIND, relight } from './relight.ts';
 import type { SourceFace } from './source-face.ts';
-import type { Grain, SwapPlan } from './swap-plan.ts';
+import type { SwapPlan } from './swap-plan.ts';
 import { applyTone } from './tone.ts';
 
 /**
@@ -137,54 +138,4 @@ function places(map: WarpMap): Plane[] {
 
 function toSample(value: number, depth: number): number {
   return ((value <= 0 ? 0 : value >= 255 ? 255 : value) * depth + 0.5) | 0;
-}
-
-/**
- * Adds the finest texture of the picture at this place (film grain, sensor noise, pores) to a face that was
- * enlarged and so has none. Without it the face looks too smooth and pasted in.
- */
-function addGrain(rgb: Float32Array, before: Region, x: number, y: number, { share, limit }: Grain): void {
-  const { width, height, data, channels, unit, green } = before;
-  const left = Math.max(0, x - 2) * channels + green;
-  const right = Math.min(width - 1, x + 2) * channels + green;
-  const centre = x * channels + green;
-  const middle = y * width * channels;
-  const above = Math.max(0, y - 2) * width * channels;
-  const below = Math.min(height - 1, y + 2) * width * channels;
-  const here = (data[middle + centre] as number) * unit;
-  const sum =
-    (data[above + left] as number) +
-    (data[above + right] as number) +
-    (data[below + left] as number) +
-    (data[below + right] as number) +
-    (data[middle + left] as number) +
-    (data[middle + right] as number) +
-    (data[above + centre] as number) +
-    (data[below + centre] as number) +
-    (data[middle + centre] as number);
-  const grain = share * Math.min(limit, Math.max(-limit, here - (sum * unit) / 9));
-  rgb[0] = (rgb[0] as number) + grain;
-  rgb[1] = (rgb[1] as number) + grain;
-  rgb[2] = (rgb[2] as number) + grain;
-}
-
-/** A part of the original picture, in its own sample format. */
-interface Region extends Samples {
-  /** Factor from samples to 0–255. */
-  readonly unit: number;
-  /** Offset of green in a pixel; 0 for grey, which stands for all channels. */
-  readonly green: number;
-}
-
-function region(picture: Picture, left: number, top: number, right: number, bottom: number): Region {
-  const { channels } = picture;
-  const width = right - left;
-  const height = bottom - top;
-  const wide = picture.data instanceof Uint16Array;
-  const data = wide ? new Uint16Array(width * height * channels) : new Uint8Array(width * height * channels);
-  for (let y = 0; y < height; y++) {
-    const from = ((top + y) * picture.width + left) * channels;
-    data.set(picture.data.subarray(from, from + width * channels), y * width * channels);
-  }
-  return { width, height, channels, data, unit: wide ? 1 / 257 : 1, green: channels >= 3 ? 1 : 0 };
 }

@@ -9,6 +9,7 @@ import { compareLight } from './compare-light.ts';
 import { compose } from './compose.ts';
 import { faceZones, plainSkin } from './face-zones.ts';
 import { withForehead } from './forehead.ts';
+import { type Grain, missingGrain } from './grain.ts';
 import { withoutLipstick } from './lipstick.ts';
 import { type Looked, lookAt } from './look-at.ts';
 import { mouthInside, openingOf } from './mouth-inside.ts';
@@ -20,7 +21,7 @@ import { ALL_SHOWN, type DecidedBefore, type FilmedEyes, type ShownFeatures } fr
 import { blendSkin } from './skin-blend.ts';
 import { flatten, type SourceFace } from './source-face.ts';
 import { frontOfEither, sourceShown } from './source-on-grid.ts';
-import type { Grain, SwapPlan } from './swap-plan.ts';
+import type { SwapPlan } from './swap-plan.ts';
 import { findTone } from './tone.ts';
 import { gazeShift, turnEyes } from './turn-eyes.ts';
 import { foldsOf, turnedAway } from './turned-away.ts';
@@ -41,10 +42,6 @@ const RELIEF_EDGE = [0.03, 0.155] as const;
  * shares of the face width.
  */
 const TURNED_AWAY = [0.12, 0.2] as const;
-
-/** Largest amplitude that counts as noise: in standard deviations of it, and in levels. */
-const NOISE_LIMIT = 2;
-const MOST_GRAIN = 10;
 
 const EYES_KEPT = { right: 0, left: 0, rightBrow: 0, leftBrow: 0 } as const;
 
@@ -258,9 +255,6 @@ export function planSwap(
  */
 function grainOf(picture: Picture, face: Face, source: SourceFace): Grain {
   const enlarged = 0.8 * smoothstep(1.05, 2, face.width / source.resolved);
-  const wanted = targetNoise(picture, face);
-  const there = sourceNoise(source);
-  const share = wanted > there ? Math.sqrt(1 - (there / wanted) ** 2) : 0;
-  // What is stronger than noise is an edge of the target's own features.
-  return { share: Math.max(enlarged, share), limit: Math.min(MOST_GRAIN, NOISE_LIMIT * wanted) };
+  const { share, limit } = missingGrain(targetNoise(picture, face), sourceNoise(source));
+  return { share: Math.max(enlarged, share), limit };
 }

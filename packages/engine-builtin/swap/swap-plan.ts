@@ -1,16 +1,9 @@
 import type { Plane } from '@semblance/vision/plane/plane';
 import type { WarpMap } from '@semblance/vision/plane/warp-map';
+import type { Grain } from './grain.ts';
 import type { Channels, LightField } from './light.ts';
 import type { ShownFeatures } from './shown-features.ts';
 import type { Tone } from './tone.ts';
-
-/** The picture's own fine texture that the new face gets. */
-export interface Grain {
-  /** From 0 to 1. */
-  readonly share: number;
-  /** Largest amplitude, in levels. */
-  readonly limit: number;
-}
 
 /**
  * How the source's features lie in the target's own skin. A pixel of the result is

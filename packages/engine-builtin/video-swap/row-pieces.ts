@@ -1,4 +1,4 @@
-import type { Grain } from '../swap/swap-plan.ts';
+import type { Grain } from '../swap/grain.ts';
 import type { Before } from './before.ts';
 import type { Frame } from './frame-part.ts';
 import { type OwnShift, type PlaceRow, spanAt } from './grid-map.ts';

@@ -14,12 +14,13 @@ import {
 } from '@semblance/vision/plane/plane';
 import { withScratch } from '@semblance/vision/plane/scratch';
 import { drawTriangles, emptyMap, type WarpMap } from '@semblance/vision/plane/warp-map';
+import type { Grain } from '../swap/grain.ts';
 import { LIGHT, readLight } from '../swap/light.ts';
 import { KIND, relight } from '../swap/relight.ts';
 import type { DecidedBefore, FilmedEyes, ShownFeatures } from '../swap/shown-features.ts';
 import { flatten, type SourceFace } from '../swap/source-face.ts';
 import { planSwap } from '../swap/swap-face.ts';
-import type { Grain, SwapPlan } from '../swap/swap-plan.ts';
+import type { SwapPlan } from '../swap/swap-plan.ts';
 import { applyTone } from '../swap/tone.ts';
 import { type Colors, extent, type Frame, type FramePart, intoPart, shrunk } from './frame-part.ts';
 import { skinLevel } from './skin-level.ts';

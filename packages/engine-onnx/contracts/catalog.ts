@@ -1,16 +1,26 @@
 import { z } from 'zod';
 import type { OnnxSummary } from '../onnx-file.ts';
-import { type Contract, fixed, floats, picture, type TensorSpec, type Traits } from './contract.ts';
+import {
+  type Contract,
+  FACE_SIZE,
+  fixed,
+  floats,
+  IMAGENET,
+  picture,
+  SIGNED,
+  share,
+  type TensorSpec,
+  type Traits,
+  UNIT,
+  withSomeFace,
+} from './contract.ts';
 import { LIVE_PORTRAIT } from './live-portrait.ts';
 import { RVC } from './rvc.ts';
+import { ARCFACE, SWAPPERS } from './swappers.ts';
 
-const share = z.number().min(0).max(1);
 const FREE = { free: true } as const;
 /** Outputs of detectors. A box may be infinite if its score says that there is no face. */
 const CANDIDATES = { free: true, partly: true } as const;
-const IMAGENET = { mean: [0.485, 0.456, 0.406], deviation: [0.229, 0.224, 0.225] } as const;
-const UNIT = { mean: [0, 0, 0], deviation: [1, 1, 1] } as const;
-const SIGNED = { mean: [0.5, 0.5, 0.5], deviation: [0.5, 0.5, 0.5] } as const;
 export const STRIDES = [8, 16, 32] as const;
 
 /**
@@ -25,7 +35,7 @@ function detector(
   name: string,
   traits: Traits,
   score: number,
-  outputs: (size: number) => readonly TensorSpec[],
+  outputs: (size: number, open: boolean) => readonly TensorSpec[],
 ): Contract {
   return {
     name,
@@ -37,7 +47,8 @@ function detector(
     }) as unknown as Contract['options'],
     tensors(options, found) {
       const size = detectorSize(options, found);
-      return { inputs: [floats('input', ['batch', 3, size, size], FREE)], outputs: outputs(size) };
+      const open = typeof found.inputs[0]?.dims?.[2] === 'string';
+      return { inputs: [floats('input', ['batch', 3, size, size], FREE)], outputs: outputs(size, open) };
     },
   };
 }
@@ -59,10 +70,12 @@ function anchored(name: string): Contract {
       order: 'rgb',
     },
     0.5,
-    (size) =>
+    (size, open) =>
       (['score', 'box', 'points'] as const).flatMap((kind) =>
         STRIDES.map((stride) => {
-          const count = 2 * (size / stride) ** 2;
+          const many = 2 * (size / stride) ** 2;
+          // InsightFace's files declare the numbers for 640 pixels, though the net takes other sizes too.
+          const count = open ? { ran: many } : many;
           const width = { score: 1, box: 4, points: 10 }[kind];
           return floats(`${kind}_${stride}`, [count, width], {
             ...CANDIDATES,
@@ -73,29 +86,25 @@ function anchored(name: string): Contract {
   );
 }
 
-function swapper(name: string, size: number, traits: Traits, needs: readonly string[]): Contract {
-  return fixed(
-    name,
-    'swapper',
-    { size, ...traits },
-    [picture('target', size), floats('source', ['batch', 512])],
-    [picture('output', size, FREE)],
-    { needs },
-  );
-}
-
-const ARCFACE = 'arcface_w600k_r50';
-
 function enhancer(name: string, size: number, template: Traits['template'] = 'ffhq_512'): Contract {
-  const weight: TensorSpec = { name: 'weight', types: ['float64', 'float32'], dims: [1], optional: true };
+  const weight: TensorSpec = {
+    name: 'weight',
+    types: ['float64', 'float32'],
+    dims: [1],
+    otherwise: [[]],
+    optional: true,
+  };
   return fixed(
     name,
     'enhancer',
     { size, ...(template ? { template } : {}), ...SIGNED, denormalise: true },
-    [picture('input', size), weight],
+    [picture('input', size, FREE), weight],
     [picture('output', size, FREE)],
     {
-      options: z.strictObject({ blend: share.default(0.8), weight: share.default(0.5) }),
+      several: 'by-size',
+      options: withSomeFace(
+        z.strictObject({ blend: share.default(0.8), weight: share.default(0.5), ...FACE_SIZE }),
+      ),
     },
   );
 }
@@ -122,9 +131,7 @@ function converter(name: string): Contract {
     {},
     [floats('input', ['batch', 512], FREE)],
     [floats('output', ['batch', 512], FREE)],
-    {
-      needs: [ARCFACE],
-    },
+    { needs: [ARCFACE], several: 'by-contract' },
   );
 }
 
@@ -137,6 +144,23 @@ function lips(name: string): Contract {
     [floats('output', ['batch', 3, 96, 96], FREE)],
   );
 }
+
+/**
+ * EDTalk (Tan et al. 2024) as FaceFusion exports it: the whole face in red, green and blue, and how far its mouth
+ * follows the sound (`forward_edtalk` in `processors/modules/lip_syncer/core.py`).
+ */
+const EDTALK = fixed(
+  'edtalk_256',
+  'lips',
+  { size: 256, template: 'ffhq_512', ...UNIT },
+  [
+    floats('source', ['batch', 1, 80, 16]),
+    picture('target', 256),
+    floats('weight', [1], { otherwise: [[]] }),
+  ],
+  [picture('output', 256, FREE)],
+  { options: z.strictObject({ weight: share.default(0.5) }) },
+);
 
 const ALL: readonly Contract[] = [
   anchored('scrfd_2.5g'),
@@ -175,36 +199,7 @@ const ALL: readonly Contract[] = [
     [picture('input', 112, FREE)],
     [floats('embedding', ['batch', 512], FREE)],
   ),
-  ...['inswapper_128', 'inswapper_128_fp16'].map((name) =>
-    swapper(name, 128, { template: 'arcface_128', ...UNIT, identity: 'emap' }, [ARCFACE]),
-  ),
-  ...['hyperswap_1a_256', 'hyperswap_1b_256', 'hyperswap_1c_256'].map((name) =>
-    swapper(name, 256, { template: 'arcface_128', ...SIGNED, denormalise: true, identity: 'normalised' }, [
-      ARCFACE,
-    ]),
-  ),
-  ...['ghost_1_256', 'ghost_2_256', 'ghost_3_256'].map((name) =>
-    swapper(name, 256, { template: 'arcface_112_v1', ...SIGNED, denormalise: true, identity: 'converted' }, [
-      ARCFACE,
-      'crossface_ghost',
-    ]),
-  ),
-  swapper(
-    'hififace_unofficial_256',
-    256,
-    { template: 'mtcnn_512', ...SIGNED, denormalise: true, identity: 'converted-normalised' },
-    [ARCFACE, 'crossface_hififace'],
-  ),
-  swapper('simswap_256', 256, { template: 'arcface_112_v1', ...IMAGENET, identity: 'converted-normalised' }, [
-    ARCFACE,
-    'crossface_simswap',
-  ]),
-  swapper(
-    'simswap_unofficial_512',
-    512,
-    { template: 'arcface_112_v1', ...UNIT, identity: 'converted-normalised' },
-    [ARCFACE, 'crossface_simswap'],
-  ),
+  ...SWAPPERS,
   ...['crossface_ghost', 'crossface_hififace', 'crossface_simswap'].map(converter),
   ...['gfpgan_1.2', 'gfpgan_1.3', 'gfpgan_1.4', 'codeformer', 'restoreformer_plus_plus', 'gpen_bfr_512'].map(
     (name) => enhancer(name, 512),
@@ -215,11 +210,18 @@ const ALL: readonly Contract[] = [
   ...['xseg_1', 'xseg_2', 'xseg_3'].map(occluder),
   ...['bisenet_resnet_18', 'bisenet_resnet_34'].map(parser),
   ...['wav2lip_96', 'wav2lip_gan_96'].map(lips),
+  EDTALK,
   ...LIVE_PORTRAIT,
   ...RVC,
 ];
 
-/** Every contract that a manifest may name. */
-export const CONTRACTS: ReadonlyMap<string, Contract> = new Map(
-  ALL.map((contract) => [contract.name, contract]),
-);
+/** Names of InsightFace's packages for files that a contract with another name describes. */
+const ALIASES: Readonly<Record<string, string>> = { det_10g: 'retinaface_10g', det_500m: 'scrfd_2.5g' };
+
+const BY_NAME = new Map(ALL.map((contract) => [contract.name, contract]));
+
+/** Every contract that a manifest may name, also by the names of {@link ALIASES}. */
+export const CONTRACTS: ReadonlyMap<string, Contract> = new Map([
+  ...BY_NAME,
+  ...Object.entries(ALIASES).map(([alias, name]) => [alias, BY_NAME.get(name) as Contract] as const),
+]);

@@ -4,7 +4,7 @@ import type { OnnxSummary } from '../onnx-file.ts';
 
 /**
  * The stages of a pipeline, each done by a model. A model directory has at most one model for each stage except
- * `voice`.
+ * those whose contracts say `several`.
  */
 export const STAGES = [
   'detector',
@@ -34,8 +34,9 @@ export type Stage = (typeof STAGES)[number];
  * - a number: this size
  * - `batch`: 1 or open, where open allows several items at once
  * - `open`: a size that the model must leave open, and its value in the first run
+ * - `ran`: a size of an output that counts only in a run, whatever the file declares
  */
-export type Dim = number | 'batch' | { readonly open: number };
+export type Dim = number | 'batch' | { readonly open: number } | { readonly ran: number };
 
 export interface TensorSpec {
   /** Name in the pipeline, and in the model unless `free`. */
@@ -75,24 +76,62 @@ export interface Traits {
   readonly denormalise?: boolean;
   /** Order of the colour planes; default `rgb`. */
   readonly order?: 'rgb' | 'bgr';
-  /** Form in which a swapper expects the identity. */
-  readonly identity?: 'emap' | 'normalised' | 'converted' | 'converted-normalised';
+  /** Form in which a swapper expects the identity; `own`: it has one of its own and takes none. */
+  readonly identity?: 'emap' | 'normalised' | 'converted' | 'converted-normalised' | 'picture' | 'own';
+  /** The crop of the source's face that a swapper takes, if its identity is a picture. */
+  readonly source?: { readonly size: number; readonly template: TemplateName };
 }
 
-export type TemplateName = 'arcface_112_v1' | 'arcface_112_v2' | 'arcface_128' | 'ffhq_512' | 'mtcnn_512';
+export type TemplateName =
+  | 'arcface_112_v1'
+  | 'arcface_112_v2'
+  | 'arcface_128'
+  | 'dfl_whole_face'
+  | 'ffhq_512'
+  | 'mtcnn_512';
 
 export interface Contract {
   readonly name: string;
   readonly stage: Stage;
-  /** Whether a directory may have several models of its stage, each used by its name. */
-  readonly several?: boolean;
-  readonly options: z.ZodType<Readonly<Record<string, number>>>;
+  /**
+   * Whether a directory may have several models of its stage:
+   * - true: each is used by its name
+   * - `by-size`: the first is used whose options `min_face` and `max_face` fit the face
+   * - `by-contract`: one for each contract, used by the models that need it
+   */
+  readonly several?: boolean | 'by-size' | 'by-contract';
+  /** Numbers, and words of a fixed list. */
+  readonly options: z.ZodType<Readonly<Record<string, number | string>>>;
   readonly traits: Traits;
   /** @param found the model as its file declares it, for sizes that the model itself fixes */
   tensors(options: Readonly<Record<string, number>>, found: OnnxSummary): Tensors;
-  /** Contracts of which at least one must be present too, because this model cannot work without it. */
+  /** Contracts that must be present too, because this model cannot work without them. */
   readonly needs?: readonly string[];
+  /** Returns the stages for which a model must be present too, because of these options. */
+  needsStages?(options: Readonly<Record<string, number | string>>): readonly Stage[];
 }
+
+/** How samples in [0, 1] are scaled for a network: not at all, to [-1, 1], or as those of ImageNet. */
+export const UNIT = { mean: [0, 0, 0], deviation: [1, 1, 1] } as const;
+export const SIGNED = { mean: [0.5, 0.5, 0.5], deviation: [0.5, 0.5, 0.5] } as const;
+export const IMAGENET = { mean: [0.485, 0.456, 0.406], deviation: [0.229, 0.224, 0.225] } as const;
+
+/** Options of a model that is only used for faces of a size: widths in pixels of the picture. */
+export const FACE_SIZE = {
+  min_face: z.number().int().min(0).default(0),
+  max_face: z.number().int().min(0).default(65_535),
+} as const;
+
+/** Refuses sizes that no face has. */
+export function withSomeFace<T extends z.ZodType<{ min_face: number; max_face: number }>>(options: T): T {
+  return options.refine(({ min_face: least, max_face: most }) => least <= most, {
+    path: ['min_face'],
+    message: 'must not be more than max_face',
+  });
+}
+
+/** The schema of an option that is a share. */
+export const share = z.number().min(0).max(1);
 
 const FLOATS: readonly OnnxType[] = ['float32', 'float16'];
 
@@ -112,7 +151,7 @@ export function fixed(
   traits: Traits,
   inputs: readonly TensorSpec[],
   outputs: readonly TensorSpec[],
-  more: Partial<Pick<Contract, 'options' | 'needs'>> = {},
+  more: Partial<Pick<Contract, 'options' | 'needs' | 'needsStages' | 'several'>> = {},
 ): Contract {
   return { name, stage, traits, options: z.strictObject({}), tensors: () => ({ inputs, outputs }), ...more };
 }
@@ -130,5 +169,6 @@ export function describeSpec(spec: TensorSpec): string {
 
 function describeDim(dim: Dim): string {
   if (dim === 'batch') return '1 or open';
-  return typeof dim === 'number' ? String(dim) : 'open';
+  if (typeof dim === 'number') return String(dim);
+  return 'open' in dim ? 'open' : String(dim.ran);
 }

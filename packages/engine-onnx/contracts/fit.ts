@@ -36,9 +36,10 @@ export function bindTensors(
 ): Fit {
   const { inputs, outputs } = contract.tensors(options, found);
   const faults: string[] = [];
-  const bind = (kind: 'input' | 'output', specs: readonly TensorSpec[], values: readonly OnnxValueInfo[]) =>
-    specs.flatMap((spec, index) => {
-      const value = tensorOf(spec, index, values);
+  const bind = (kind: 'input' | 'output', specs: readonly TensorSpec[], values: readonly OnnxValueInfo[]) => {
+    const assigned = assign(specs, values);
+    return specs.flatMap((spec, index) => {
+      const value = assigned.get(spec);
       if (!value) {
         if (spec.optional) return [];
         const which = spec.free ? `${kind} ${index + 1}` : `${kind} ${namesOf(spec).join(' or ')}`;
@@ -50,32 +51,44 @@ export function bindTensors(
       faults.push(`${kind} "${value.name}": expected ${describeSpec(spec)}, found ${describeValue(value)}`);
       return [];
     });
+  };
   const bound = {
     inputs: bind('input', inputs, found.inputs),
     outputs: bind('output', outputs, found.outputs),
   };
-  const known = new Set(bound.inputs.map(({ name }) => name));
+  const wanted = new Set(assign(inputs, found.inputs).values());
   for (const value of found.inputs) {
-    const named = inputs.some((spec, index) => tensorOf(spec, index, found.inputs) === value);
-    if (!named && !known.has(value.name)) {
-      faults.push(`input "${value.name}": expected no such input, found ${describeValue(value)}`);
-    }
+    if (wanted.has(value)) continue;
+    faults.push(`input "${value.name}": expected no such input, found ${describeValue(value)}`);
   }
   return { ...bound, faults };
 }
 
-/** Returns the tensor of a model that a spec means. */
-function tensorOf(
-  { free, name, aliases = [] }: TensorSpec,
-  index: number,
-  values: readonly OnnxValueInfo[],
-): OnnxValueInfo | undefined {
-  if (free) return values[index];
-  return values.find((value) => value.name === name) ?? values.find((value) => aliases.includes(value.name));
-}
-
 function namesOf({ name, aliases = [] }: TensorSpec): string[] {
   return [name, ...aliases].map((each) => `"${each}"`);
+}
+
+/**
+ * Returns the tensor of a model for each spec: by its name, else by an alias, or for a free one the next that no other
+ * spec names.
+ */
+function assign(
+  specs: readonly TensorSpec[],
+  values: readonly OnnxValueInfo[],
+): ReadonlyMap<TensorSpec, OnnxValueInfo> {
+  const called = ({ name, aliases = [] }: TensorSpec) => [name, ...aliases];
+  const named = new Set(specs.flatMap((spec) => (spec.free ? [] : called(spec))));
+  const others = values.filter(({ name }) => !named.has(name));
+  const found = new Map<TensorSpec, OnnxValueInfo>();
+  for (const spec of specs) {
+    const byName = () =>
+      called(spec)
+        .map((each) => values.find(({ name }) => name === each))
+        .find((value) => value !== undefined);
+    const value = spec.free ? others.shift() : byName();
+    if (value) found.set(spec, value);
+  }
+  return found;
 }
 
 function bindTensor(spec: TensorSpec, value: OnnxValueInfo, output: boolean): BoundTensor | undefined {
@@ -96,7 +109,8 @@ function bindTensor(spec: TensorSpec, value: OnnxValueInfo, output: boolean): Bo
 
 function firstSize(dim: Dim): number {
   if (dim === 'batch') return 1;
-  return typeof dim === 'number' ? dim : dim.open;
+  if (typeof dim === 'number') return dim;
+  return 'open' in dim ? dim.open : dim.ran;
 }
 
 /**

@@ -95,6 +95,8 @@ export const LIVE_PORTRAIT: readonly Contract[] = [
     'live_portrait_lip_retargeter',
     'portrait-lips',
     2,
-    z.strictObject({ close: z.number().min(0).max(1).default(1) }),
+    // LivePortrait's command line leaves a still's lips as they are (`flag_normalize_lip = False` in its
+    // `src/config/argument_config.py`): after closing them, a driver that begins with a smile pulls them awry.
+    z.strictObject({ close: z.number().min(0).max(1).default(0) }),
   ),
 ];

@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import { ivfFlatFile } from '@semblance/testkit/engine-onnx/faiss-file';
 import { GraphBuilder } from '@semblance/testkit/engine-onnx/graph';
 import { type GivenModel, ModelDirRig } from '@semblance/testkit/engine-onnx/model-dir-rig';
-import { tinyArcface, tinySwapper } from '@semblance/testkit/engine-onnx/tiny-models';
+import { tinyArcface, tinyDfm, tinySwapper } from '@semblance/testkit/engine-onnx/tiny-models';
 import { tinyContentvec, tinyTone } from '@semblance/testkit/engine-onnx/tiny-voices';
 import { afterAll, describe, expect, it } from 'vitest';
 import { checkDirectory } from './check.ts';
@@ -37,6 +37,18 @@ describe('the check of a model directory', () => {
     const { text, fits } = await checkDirectory(await rig.make([tinyContentvec(), { ...tinyTone(), index }]));
     expect(fits).toBe(true);
     expect(text).toContain('          index: 2 features (my-voice.index)\n');
+  });
+
+  it('says of a swapper that it has an identity of its own', async () => {
+    const { text, fits } = await checkDirectory(
+      await rig.make([{ contract: 'dfm', name: 'someone', bytes: tinyDfm(64, true) }]),
+      'cpu',
+    );
+    expect(fits).toBe(true);
+    expect(text).toMatch(/^fits {6}someone: swapper, dfm \(someone\.onnx\)$/m);
+    expect(text).toMatch(
+      /^ +gives every face the identity that it was trained on, not that of the job’s face$/m,
+    );
   });
 
   it('runs what fits when it is given providers', async () => {

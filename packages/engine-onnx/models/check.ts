@@ -26,6 +26,10 @@ export async function checkDirectory(
     lines.push(`fits      ${name}: ${contract.stage}, ${contract.name}${batches} (${file})`);
     lines.push(`          licence: ${licence}`);
     if (index) lines.push(`          index: ${index.count} features (${index.file})`);
+    if (contract.traits.identity === 'own')
+      lines.push(
+        '          gives every face the identity that it was trained on, not that of the job’s face',
+      );
   }
   for (const fault of faults) lines.push(`DOES NOT  ${fault}`);
   const named = new Set(models.map((model) => model.file));

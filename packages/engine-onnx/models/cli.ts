@@ -129,13 +129,14 @@ async function add(files: readonly string[], values: Values, directory: string, 
   return 0;
 }
 
-function optionsOf(pairs: readonly string[]): Record<string, number> {
+function optionsOf(pairs: readonly string[]): Record<string, number | string> {
   return Object.fromEntries(
     pairs.map((pair) => {
       const [key = '', value = ''] = pair.split('=', 2);
-      if (!/^[a-z][a-z_]*$/.test(key) || value.trim() === '' || !Number.isFinite(Number(value)))
-        throw new UsageError(`--option ${pair}: must be a name, "=" and a number, such as blend=0.7`);
-      return [key, Number(value)];
+      if (!/^[a-z][a-z_]*$/.test(key) || value.trim() === '')
+        throw new UsageError(`--option ${pair}: must be a name, "=" and a value, such as blend=0.7`);
+      // The contract judges whether it takes a number or a word.
+      return [key, Number.isFinite(Number(value)) ? Number(value) : value];
     }),
   );
 }

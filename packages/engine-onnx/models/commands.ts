@@ -4,7 +4,7 @@ import { describeError } from '@semblance/common/errors';
 import { CONTRACTS } from '../contracts/catalog.ts';
 import type { Contract } from '../contracts/contract.ts';
 import { bindTensors } from '../contracts/fit.ts';
-import { checkTogether, findFile, openModelDir, sha256, unacceptedLicence } from '../model-dir.ts';
+import { byKind, checkTogether, findFile, openModelDir, sha256, unacceptedLicence } from '../model-dir.ts';
 import { OnnxFileError } from '../onnx-fields.ts';
 import { type OnnxSummary, readOnnxSummary } from '../onnx-file.ts';
 import { forbidsCommerce, knownLicence, knownModel } from './known-models.ts';
@@ -25,7 +25,7 @@ export interface AddOptions {
   readonly name?: string | undefined;
   /** Default: the published licence of a file whose hash is known. */
   readonly licence?: string | undefined;
-  readonly options: Readonly<Record<string, number>>;
+  readonly options: Readonly<Record<string, number | string>>;
   /** File with the faiss index of a voice. */
   readonly index?: string | undefined;
   /** Who accepts a licence that forbids commercial use. */
@@ -117,7 +117,7 @@ function entryOf(given: AddOptions, contract: Contract, hash: string, summary: O
       `${file}: it is a ${contract.name}; --option ${issue?.path.map(String).join('.')}=…: ${issue?.message}`,
     );
   }
-  const { faults } = bindTensors(contract, options.data, summary);
+  const { faults } = bindTensors(contract, byKind(options.data).options, summary);
   if (faults.length > 0) throw new ModelsError(`${file}: it is no ${contract.name}: ${faults.join('; ')}`);
   const public_ = knownLicence(contract.name);
   const isPublic = knownModel(hash)?.contract === contract.name;

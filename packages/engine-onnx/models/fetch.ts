@@ -4,7 +4,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { DownloadError, downloadRest } from '@semblance/common/download';
 import { describeError } from '@semblance/common/errors';
 import { parse, stringify } from 'yaml';
-import { checkManifest, MANIFEST_NAMES, type ManifestEntry, ManifestError } from '../manifest.ts';
+import {
+  checkManifest,
+  MANIFEST_NAMES,
+  type Manifest,
+  type ManifestEntry,
+  ManifestError,
+} from '../manifest.ts';
 import { locate, sha256 } from '../model-dir.ts';
 import { replaceFile } from './manifest-file.ts';
 
@@ -40,7 +46,8 @@ export interface FetchOptions {
  */
 export async function fetchModels(options: FetchOptions): Promise<void> {
   const { directory, say } = options;
-  const entries = mergeSets(await Promise.all(options.sets.map(readSet)));
+  const manifest = mergeSets(await Promise.all(options.sets.map(readSet)));
+  const { models: entries } = manifest;
   await mkdir(directory, { recursive: true });
   await assertOurs(directory);
   const root = await realpath(directory);
@@ -50,7 +57,7 @@ export async function fetchModels(options: FetchOptions): Promise<void> {
     if (await isThere(root, file)) say(`${of}: is there`);
     else await fetchOne(root, file, of, options);
   }
-  const text = `${HEADER}\n${stringify({ version: 1, models: entries })}`;
+  const text = `${HEADER}\n${stringify(manifest)}`;
   await replaceFile(join(root, 'manifest.yaml'), text);
   say(`${entries.length} models are in ${directory}`);
 }
@@ -67,30 +74,36 @@ function filesOf(entry: ManifestEntry): readonly WantedFile[] {
   return entry.index ? [entry, { ...entry.index, name: `index of ${entry.name}` }] : [entry];
 }
 
-async function readSet(path: string): Promise<readonly ManifestEntry[]> {
+async function readSet(path: string): Promise<Manifest> {
   let document: unknown;
   try {
     document = parse(await readFile(path, 'utf8'));
   } catch (error) {
     throw new ManifestError([`${path}: cannot be read: ${describeError(error)}`]);
   }
-  const entries = checkManifest(document, path);
-  const without = entries.flatMap(filesOf).filter(({ url }) => url === undefined);
+  const manifest = checkManifest(document, path);
+  const without = manifest.models.flatMap(filesOf).filter(({ url }) => url === undefined);
   if (without.length > 0)
     throw new ManifestError(without.map(({ name }) => `${path}: ${name}: has no url to fetch it from`));
-  return entries;
+  return manifest;
 }
 
-/** Returns the entries of all sets; an entry that is in several counts once. @throws ManifestError */
-function mergeSets(sets: readonly (readonly ManifestEntry[])[]): readonly ManifestEntry[] {
+/** Returns all sets as one; an entry that is in several counts once. @throws ManifestError */
+function mergeSets(sets: readonly Manifest[]): Manifest {
+  const orders = new Set(sets.map(({ order }) => order.join()));
+  if (orders.size > 1) throw new ManifestError(['order: the sets have different ones']);
   const merged = new Map<string, ManifestEntry>();
-  for (const entry of sets.flat()) {
+  for (const entry of sets.flatMap(({ models }) => models)) {
     const before = [...merged.values()].find(({ name, file }) => name === entry.name || file === entry.file);
     if (before && JSON.stringify(before) !== JSON.stringify(entry))
       throw new ManifestError([`${entry.name} (${entry.file}): another set has it otherwise`]);
     merged.set(entry.name, entry);
   }
-  return checkManifest({ version: 1, models: [...merged.values()] }, 'the sets together');
+  const [first] = sets;
+  return checkManifest(
+    { version: 1, order: first?.order, models: [...merged.values()] },
+    'the sets together',
+  );
 }
 
 async function assertOurs(directory: string): Promise<void> {

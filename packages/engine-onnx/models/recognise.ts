@@ -2,7 +2,7 @@ import { basename, extname } from 'node:path';
 import { CONTRACTS } from '../contracts/catalog.ts';
 import type { Contract } from '../contracts/contract.ts';
 import { bindTensors } from '../contracts/fit.ts';
-import { checkEmap } from '../model-dir.ts';
+import { byKind, checkEmap } from '../model-dir.ts';
 import type { OnnxSummary } from '../onnx-file.ts';
 import { knownModel } from './known-models.ts';
 
@@ -44,7 +44,8 @@ export function recognise(path: string, sha256: string, summary: OnnxSummary): R
 function fits(contract: Contract, summary: OnnxSummary): boolean {
   // Options without a default, such as the rate of a voice, are asked for after the contract is known.
   const options = contract.options.safeParse({});
-  if (bindTensors(contract, options.success ? options.data : {}, summary).faults.length > 0) return false;
+  if (bindTensors(contract, options.success ? byKind(options.data).options : {}, summary).faults.length > 0)
+    return false;
   return contract.traits.identity !== 'emap' || checkEmap(summary.lastInitializer).length === 0;
 }
 

@@ -162,6 +162,9 @@ describe('LivePortrait', () => {
     const rest = referenceRest(referenceMotion(look(STILL)));
     const closed = await portrait.seeStill(STILL, WHOLE, { eyes: [0.3, 0.3], lips: 0.02 });
     expect(closed.closing).toBeUndefined();
+    const left = await open([...tinyLivePortrait(), ...tinyRetargeters()]);
+    const openLips = { eyes: [0.3, 0.3], lips: 0.2 } as const;
+    expect((await left.portrait.seeStill(STILL, WHOLE, openLips)).closing).toBeUndefined();
     const apart = await portrait.seeStill(STILL, WHOLE, { eyes: [0.3, 0.3], lips: 0.2 });
     const delta = Array.from(
       { length: 63 },

@@ -94,6 +94,11 @@ export class LivePortrait {
     });
     const { closing } = still;
     const moved = closing ? stitched.data.map((value, i) => value + (closing[i] as number)) : stitched.data;
+    return this.drawMoved(still, moved);
+  }
+
+  /** Draws a still with other key points that need no stitching, because its head does not move. */
+  async drawMoved(still: SeenStill, moved: Points): Promise<RgbImage> {
     const generator = this.#models.need('portrait-generator');
     const drawn = await this.#run('generator', generator, {
       // Each frame transfers its buffer, so this is a copy.

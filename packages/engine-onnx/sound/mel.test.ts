@@ -1,6 +1,6 @@
 import { noise } from '@semblance/testkit/engine-onnx/tiny-models';
 import { describe, expect, it } from 'vitest';
-import { BANDS, MelReader, SAMPLE_RATE, WINDOW_COLUMNS } from './mel.ts';
+import { BANDS, gainOf, MelReader, SAMPLE_RATE, WINDOW_COLUMNS } from './mel.ts';
 
 /**
  * Computes mel columns from the definitions: a Fourier sum, triangles on Slaney's scale, decibels, and 400 zeros on
@@ -118,5 +118,24 @@ describe('mel windows', () => {
     }
     expect(asked).toBe(150 * BANDS * WINDOW_COLUMNS);
     await reader.close();
+  });
+
+  it('of a quiet sound are those of a loud one', async () => {
+    const quiet = sound.map((value) => 0.2 * value);
+    const [one, other] = [sound, quiet].map((given) => {
+      const peak = given.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+      return new MelReader(pieces(given, [5000]), gainOf(peak));
+    });
+    const windows = [await one?.window(0.3), await other?.window(0.3)];
+    expect([...(windows[1] ?? [])]).toEqual([...(windows[0] ?? [])].map((value) => expect.closeTo(value, 3)));
+    expect(Math.max(...(windows[0] ?? []))).toBeGreaterThan(
+      Math.max(...(await new MelReader(pieces(quiet, [5000])).window(0.3))) + 1,
+    );
+  });
+
+  it('of a sound with nothing but noise stay low', () => {
+    expect(gainOf(0.5)).toBe(2);
+    expect(gainOf(0.001)).toBeCloseTo(31.6, 1);
+    expect(gainOf(0)).toBeCloseTo(31.6, 1);
   });
 });

@@ -13,6 +13,7 @@ const COLUMNS_A_SECOND = SAMPLE_RATE / HOP;
 /** Slaney's mel scale: the mel at which it stops being linear, and the logarithm of one mel above that. */
 const LINEAR_MELS = 15;
 const LOG_STEP = Math.log(6.4) / 27;
+const MOST_GAIN = 10 ** (30 / 20);
 /** Value of silence, the smallest one. */
 const SILENCE = -4;
 
@@ -43,9 +44,19 @@ function melColumn(samples: Float64Array): Float32Array {
   return out;
 }
 
+/**
+ * Returns the factor by which a sound of this peak becomes as loud as the sounds of training: its peak becomes 1, as
+ * in `prepare_audio` of FaceFusion's `audio.py`. Of quiet speech the network would draw a mouth that hardly opens.
+ * The factor is at most 30 dB, so that the noise of a sound without speech stays silent.
+ */
+export function gainOf(peak: number): number {
+  return Math.min(MOST_GAIN, 1 / Math.max(peak, 1 / MOST_GAIN));
+}
+
 /** Reads the windows of a sound from its start, with no more of it in memory than they need. */
 export class MelReader {
   readonly #source: AsyncIterator<Float32Array>;
+  readonly #gain: number;
   #samples = new Float64Array(0);
   /** Number of the first sample and of the first column in memory. */
   #from = -FFT / 2;
@@ -54,8 +65,10 @@ export class MelReader {
   #before = 0;
   #ended = false;
 
-  constructor(sound: AsyncIterable<Float32Array>) {
+  /** @param gain factor on all samples; see {@link gainOf} */
+  constructor(sound: AsyncIterable<Float32Array>, gain = 1) {
     this.#source = sound[Symbol.asyncIterator]();
+    this.#gain = gain;
     // Silence before the sound centres the first column on the first sample.
     this.#samples = new Float64Array(FFT / 2);
   }
@@ -109,7 +122,7 @@ export class MelReader {
     const samples = new Float64Array(rest.length + piece.length);
     samples.set(rest);
     for (let i = 0; i < piece.length; i++) {
-      const sample = piece[i] as number;
+      const sample = this.#gain * (piece[i] as number);
       samples[rest.length + i] = done ? 0 : sample - PRE_EMPHASIS * this.#before;
       this.#before = sample;
     }

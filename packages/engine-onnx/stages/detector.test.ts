@@ -152,3 +152,25 @@ it('stops when it is told to', async () => {
     'enough',
   );
 });
+
+describe('InsightFace’s files', () => {
+  it.each(['det_10g', 'det_500m'])('of the name %s fit', async (contract) => {
+    const model = await detector(contract, tinyAnchored(FACES));
+    expectFaces(await detectFaces(model, grey(640, 600), signal), FACES, 1);
+  });
+
+  const small = [face(33, 41, 40, 0.81), face(180, 120, 60, 0.92)];
+
+  it('work at another size than the one their outputs are declared for', async () => {
+    const bytes = tinyAnchored(small, { size: 320, declared: 640 });
+    const model = await detector('det_10g', bytes, { size: 320 });
+    expectFaces(await detectFaces(model, grey(640, 600), signal), small, 2);
+  });
+
+  it('that give other numbers of candidates than the size asks for are refused when they run', async () => {
+    const bytes = tinyAnchored(small, { size: 320, declared: 640 });
+    await expect(detector('det_10g', bytes)).rejects.toThrow(
+      /output "score8": expected float32 or float16 \[12800, 1\] or \[1 or open, 12800, 1\], found \[3200, 1\] when it ran/,
+    );
+  });
+});

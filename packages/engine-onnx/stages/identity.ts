@@ -1,11 +1,16 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import { cropRgb, type Point } from '@semblance/vision/picture';
+import { type Contract, UNIT } from '../contracts/contract.ts';
+import { PLAIN_WEIGHT } from '../contracts/swappers.ts';
 import { type OnnxTensorInfo, readOnnxTensor } from '../onnx-file.ts';
+import type { FloatTensor } from '../sessions/protocol.ts';
 import { alignFace } from '../vision/align.ts';
 import { toPlanes } from '../vision/tensors.ts';
 import type { Models, OpenModel } from './models.ts';
 
 const LENGTH = 512;
+/** Share of the target's identity at the ends of the scale. */
+const WEIGHT_REACH = 0.35;
 
 /** Returns the embedding of a face: 512 numbers, not normalised. */
 export async function embed(
@@ -30,16 +35,48 @@ export function readEmap(swapper: OpenModel): Float32Array | undefined {
 /** Returns an identity in the form that the swapper expects. */
 export async function identityFor(
   models: Models,
+  { traits, choices, model }: OpenModel,
   embedding: Float32Array,
   emap: Float32Array | undefined,
   signal: AbortSignal,
-): Promise<Float32Array<ArrayBuffer>> {
-  const kind = models.need('swapper').traits.identity;
-  if (kind === 'normalised') return normalised(embedding);
-  if (kind === 'emap') return project(normalised(embedding), emap as Float32Array);
-  const feeds = { input: { data: new Float32Array(embedding), dims: [1, LENGTH] } };
-  const { data } = await models.need('converter').run(feeds, signal);
-  return kind === 'converted-normalised' ? normalised(data) : new Float32Array(data);
+): Promise<FloatTensor> {
+  const kind = traits.identity;
+  if (kind === 'normalised') return asVector(normalised(embedding));
+  if (kind === 'emap') {
+    const latent = project(normalised(embedding), emap as Float32Array);
+    // InsightFace divides by the length of the projected vector (`model_zoo/inswapper.py`), FaceFusion by that of
+    // the embedding.
+    return asVector(choices.latent_norm === 'projected' ? normalised(latent) : latent);
+  }
+  const { data } = await models.needed('converter', model).run({ input: asVector(embedding) }, signal);
+  return asVector(kind === 'converted-normalised' ? normalised(data) : data);
+}
+
+/**
+ * Moves an identity towards that of the target's own face, or away from it: at a weight of 0 it has 0.35 of the
+ * target's, at 0.5 none, at 1 it is as far beyond (`balance_source_embedding` in FaceFusion's
+ * `face_swapper/core.py`, which adds the target's embedding as it is, also to a projected or converted one).
+ * @param target embedding of the target's face, not normalised
+ */
+export function balanced(
+  { data, dims }: FloatTensor,
+  target: Float32Array,
+  weight: number,
+  kind: Contract['traits']['identity'],
+): FloatTensor {
+  const share = 2 * WEIGHT_REACH * (PLAIN_WEIGHT - weight);
+  const own = kind === 'converted' ? target : normalised(target);
+  return { data: data.map((value, i) => value * (1 - share) + (own[i] as number) * share), dims };
+}
+
+/** Returns the crop of a source's face for a swapper that takes a picture: red, green and blue in [0, 1]. */
+export function sourcePicture(swapper: OpenModel, picture: Picture, five: readonly Point[]): FloatTensor {
+  const { size, template } = swapper.traits.source as NonNullable<Contract['traits']['source']>;
+  return toPlanes(cropRgb(picture, alignFace(five, template, size), size, size), UNIT);
+}
+
+function asVector(values: Float32Array): FloatTensor {
+  return { data: new Float32Array(values), dims: [1, LENGTH] };
 }
 
 /** Multiplies a row vector by a matrix. */

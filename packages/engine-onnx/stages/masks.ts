@@ -1,8 +1,9 @@
 import type { Picture } from '@semblance/engine-api/picture';
-import { type CropTransform, cropRgb, type Point } from '@semblance/vision/picture';
+import { type CropTransform, cropRgb, type Point, type RgbImage } from '@semblance/vision/picture';
 import { blur, type Plane, plane } from '@semblance/vision/plane/plane';
 import type { TemplateName } from '../contracts/contract.ts';
 import { alignFace } from '../vision/align.ts';
+import { resized } from '../vision/resize.ts';
 import { toInterleaved, toPlanes } from '../vision/tensors.ts';
 import type { OpenModel } from './models.ts';
 
@@ -41,12 +42,18 @@ export async function parserField(
   face: { readonly five: readonly Point[] },
   signal: AbortSignal,
 ): Promise<CropField> {
-  const { traits } = parser;
-  const { size = 512 } = traits;
+  const { size = 512 } = parser.traits;
   // Such networks are trained on pictures with this template, independently of the swapper's template.
   const transform = alignFace(face.five, 'ffhq_512', size);
-  const crop = cropRgb(picture, transform, size, size);
-  const { data, dims } = await parser.run({ input: toPlanes(crop, traits) }, signal);
+  return { transform, field: await faceField(parser, cropRgb(picture, transform, size, size), signal) };
+}
+
+/** Returns where the face's own parts are in a crop, which is enlarged to the size of the network. */
+export async function faceField(parser: OpenModel, crop: RgbImage, signal: AbortSignal): Promise<Plane> {
+  const { traits } = parser;
+  const { size = 512 } = traits;
+  const input = toPlanes(resized(crop, size, size), traits);
+  const { data, dims } = await parser.run({ input }, signal);
   const field = plane(size, size);
   const best = data.slice(0, size * size);
   // The loop goes class by class, because the values of one class are adjacent.
@@ -60,7 +67,7 @@ export async function parserField(
       field.data[i] = inFace;
     }
   }
-  return { transform, field: sharpen(field) };
+  return sharpen(field);
 }
 
 /** Makes a soft edge that lies inside: values up to a half become 0. */

@@ -10,6 +10,8 @@ export interface OpenModel {
   readonly model: CheckedModel;
   readonly traits: Contract['traits'];
   readonly options: Readonly<Record<string, number>>;
+  /** The options that are words. */
+  readonly choices: Readonly<Record<string, string>>;
   /** Returns the first output. */
   run(feeds: FloatTensors, signal: AbortSignal): Promise<FloatTensor>;
   /** Returns all outputs by role. */
@@ -28,6 +30,7 @@ export function openModel(pool: SessionPool, model: CheckedModel): OpenModel {
     model,
     traits: model.contract.traits,
     options: model.options,
+    choices: model.choices,
     runAll,
     run: async (feeds, signal) => (await runAll(feeds, signal))[first] as FloatTensor,
   };
@@ -45,20 +48,46 @@ function allFinite(values: ArrayLike<number>): boolean {
 }
 
 export class Models {
-  readonly #byStage = new Map<Stage, OpenModel>();
+  readonly #byStage = new Map<Stage, OpenModel[]>();
 
   constructor(pool: SessionPool, models: readonly CheckedModel[]) {
-    for (const model of models) this.#byStage.set(model.contract.stage, openModel(pool, model));
+    for (const model of models) {
+      const { stage } = model.contract;
+      this.#byStage.set(stage, [...this.all(stage), openModel(pool, model)]);
+    }
   }
 
+  /** Returns the model for a stage, the first if there are several. */
   get(stage: Stage): OpenModel | undefined {
-    return this.#byStage.get(stage);
+    return this.all(stage)[0];
+  }
+
+  /** Returns all models for a stage, in the order of the manifest. */
+  all(stage: Stage): readonly OpenModel[] {
+    return this.#byStage.get(stage) ?? [];
+  }
+
+  /**
+   * Returns the first model for a stage whose options `min_face` and `max_face` fit a face.
+   * @param width of the face, in pixels
+   */
+  fitting(stage: Stage, width: number): OpenModel | undefined {
+    return this.all(stage).find(
+      ({ options: { min_face: least = 0, max_face: most = Infinity } }) => width >= least && width <= most,
+    );
   }
 
   /** @throws Error for a stage whose presence was checked before */
   need(stage: Stage): OpenModel {
     const model = this.get(stage);
     if (!model) throw new Error(`there is no model for ${stage}`);
+    return model;
+  }
+
+  /** Returns the model for a stage that another model needs. @throws Error when its presence was not checked before */
+  needed(stage: Stage, { name, contract: { needs = [] } }: CheckedModel): OpenModel {
+    const model = this.all(stage).find(({ model: { contract } }) => needs.includes(contract.name));
+    if (!model) throw new Error(`there is no model for ${stage} that ${name} needs`);
     return model;
   }
 }
@@ -74,25 +103,30 @@ interface StageTime {
 /** Records how a job was made, for the job's record: the time by stage, and the engine and model of each. */
 export class StageLog {
   readonly #times = new Map<string, StageTime>();
-  readonly #makers = new Map<string, string>();
+  readonly #makers = new Map<string, Set<string>>();
   readonly #used = new Map<string, UsedModel>();
 
   async onnx<T>(name: string, model: OpenModel, work: () => Promise<T>): Promise<T> {
     const { name: called, sha256, licence } = model.model;
-    this.#makers.set(name, `onnx ${called}`);
+    this.#made(name, `onnx ${called}`);
     this.#used.set(called, { name: called, sha256, licence: licence.slice(0, MAX_LICENCE_LENGTH) });
     return this.#time(name, undefined, work);
   }
 
   /** Runs a stage in `builtin`, because the directory has no model for it. */
   async builtin<T>(name: string, how: string, work: () => T | Promise<T>): Promise<T> {
-    this.#makers.set(name, `builtin ${how}`);
+    this.#made(name, `builtin ${how}`);
     return this.#time(name, 'builtin', work);
   }
 
   /** Runs work that belongs to no model. */
   async own<T>(name: string, work: () => T | Promise<T>): Promise<T> {
     return this.#time(name, undefined, work);
+  }
+
+  /** Notes that a swapper gave faces its own identity, not that of the job's face. */
+  identity({ traits, model }: OpenModel): void {
+    if (traits.identity === 'own') this.#made('identity', `onnx ${model.name}`);
   }
 
   get stages(): RenderStage[] {
@@ -103,9 +137,13 @@ export class StageLog {
     }));
   }
 
-  /** Stage → its maker, such as `swapper: onnx inswapper_128`. */
+  /** Stage → its maker, such as `swapper: onnx inswapper_128`, or its makers. */
   get makers(): Readonly<Record<string, string>> {
-    return Object.fromEntries(this.#makers);
+    return Object.fromEntries([...this.#makers].map(([name, makers]) => [name, [...makers].join(', ')]));
+  }
+
+  #made(name: string, maker: string): void {
+    this.#makers.set(name, (this.#makers.get(name) ?? new Set()).add(maker));
   }
 
   /** The owner's models that were run. */

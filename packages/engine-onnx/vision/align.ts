@@ -4,7 +4,7 @@ import type { TemplateName } from '../contracts/contract.ts';
 /**
  * Positions of five points in an aligned crop, as shares of its side: the eyes (the one on the left of the picture
  * first), the tip of the nose and the corners of the mouth. The templates are ArcFace's for 112 pixels and its
- * descendants, FFHQ's, and MTCNN's.
+ * descendants, DeepFaceLab's, FFHQ's, and MTCNN's.
  */
 const TEMPLATES: Readonly<Record<TemplateName, readonly (readonly [number, number])[]>> = {
   arcface_112_v1: [
@@ -27,6 +27,13 @@ const TEMPLATES: Readonly<Record<TemplateName, readonly (readonly [number, numbe
     [0.50019687, 0.56044219],
     [0.38710391, 0.72160547],
     [0.61507734, 0.72034453],
+  ],
+  dfl_whole_face: [
+    [0.35342266, 0.39285716],
+    [0.62797622, 0.39285716],
+    [0.48660713, 0.5401786],
+    [0.38839287, 0.68750011],
+    [0.59821427, 0.68750011],
   ],
   ffhq_512: [
     [0.37691676, 0.46864664],

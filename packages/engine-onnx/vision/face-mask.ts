@@ -22,6 +22,11 @@ const FEATHER = 0.08;
  */
 const BOX_FEATHER = 0.12;
 const BOX_MARGIN = 0.08;
+/**
+ * Softness of the edge of a whole crop, as a share of its side: that of FaceFusion's `create_box_mask`
+ * (`face_masker.py`) at its usual blur of 0.3, which is 1 from 15 % of the crop inwards.
+ */
+export const CROP_EDGE = { margin: 0, feather: 0.15 };
 /** Width of the fade at the edge of a crop, as a share of its side. */
 const EDGE_FEATHER = 0.05;
 
@@ -70,13 +75,18 @@ export function boxMask(
 }
 
 /**
- * Restricts a mask to a crop of `size`² pixels and fades it at the crop's edge, because there is no new face beyond
+ * Restricts a mask to a crop of these pixels and fades it at the crop's edge, because there is no new face beyond
  * it.
  */
-export function withinEdge(mask: PasteMask, transform: CropTransform, size: number): PasteMask {
+export function withinEdge(
+  mask: PasteMask,
+  transform: CropTransform,
+  width: number,
+  height = width,
+): PasteMask {
   const share = { ...mask.share, data: mask.share.data.slice() };
   overGrid({ ...mask, share }, transform, (x, y, old) => {
-    const depth = Math.min(x, y, size - x, size - y) / size;
+    const depth = Math.min(x, y, width - x, height - y) / Math.min(width, height);
     return old * smoothstep(0.005, EDGE_FEATHER, depth);
   });
   return { ...mask, share };

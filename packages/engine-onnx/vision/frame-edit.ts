@@ -1,6 +1,6 @@
 import type { Picture } from '@semblance/engine-api/picture';
 import type { ColorTags, VideoFrame } from '@semblance/media/types';
-import { evenRect, regionToRgb, rgbToRegion } from '@semblance/media/yuv';
+import { evenRect, type Rect, regionToRgb, rgbToRegion } from '@semblance/media/yuv';
 import { type Face, faceFromPoints } from '@semblance/vision/face-mesh';
 
 type Frame = Pick<VideoFrame, 'width' | 'height' | 'data'>;
@@ -10,17 +10,16 @@ type Colors = Pick<ColorTags, 'range' | 'space'>;
 const REACH = 0.4;
 const SMALLEST = 16;
 
-/**
- * Changes the surroundings of a face in a frame, as RGB. Pixels that `edit` does not change keep the bytes of the
- * frame.
- * @param edit receives the part of the frame and the face in pixels of that part
- */
-export async function editAround(
-  frame: Frame,
-  face: Face,
-  colors: Colors,
-  edit: (picture: Picture, face: Face) => Promise<void>,
-): Promise<void> {
+/** The surroundings of a face in a frame. */
+interface FramePart {
+  readonly rect: Rect;
+  readonly picture: ReturnType<typeof regionToRgb>;
+  /** The face in pixels of the part. */
+  readonly face: Face;
+}
+
+/** Returns the surroundings of a face in a frame, as RGB; undefined when too little of it is in the frame. */
+export function partAround(frame: Frame, face: Face, colors: Colors): FramePart | undefined {
   const xs = face.points.filter((_, i) => i % 3 === 0);
   const ys = face.points.filter((_, i) => i % 3 === 1);
   const [left, top, right, bottom] = [least(xs), least(ys), most(xs), most(ys)];
@@ -32,10 +31,26 @@ export async function editAround(
     height: bottom - top + 2 * margin,
   };
   const rect = evenRect(box, frame);
-  if (rect.width < SMALLEST || rect.height < SMALLEST) return;
-  const picture = regionToRgb(frame, rect, colors);
+  if (rect.width < SMALLEST || rect.height < SMALLEST) return undefined;
+  return { rect, picture: regionToRgb(frame, rect, colors), face: shifted(face, -rect.x, -rect.y) };
+}
+
+/**
+ * Changes the surroundings of a face in a frame, as RGB. Pixels that `edit` does not change keep the bytes of the
+ * frame.
+ * @param edit receives the part of the frame, the face in pixels of that part, and where the part lies
+ */
+export async function editAround(
+  frame: Frame,
+  face: Face,
+  colors: Colors,
+  edit: (picture: Picture, face: Face, rect: Rect) => Promise<void>,
+): Promise<void> {
+  const part = partAround(frame, face, colors);
+  if (!part) return;
+  const { rect, picture } = part;
   const before = picture.data.slice();
-  await edit(picture, shifted(face, -rect.x, -rect.y));
+  await edit(picture, part.face, rect);
   rgbToRegion(frame, rect, picture.data, colors, changedPixels(before, picture.data));
 }
 

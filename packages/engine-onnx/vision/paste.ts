@@ -1,5 +1,5 @@
 import type { Picture } from '@semblance/engine-api/picture';
-import type { CropTransform, RgbImage } from '@semblance/vision/picture';
+import type { CropTransform, Point, RgbImage } from '@semblance/vision/picture';
 import { type Plane, sample } from '@semblance/vision/plane/plane';
 
 /** Share of each pixel that is replaced, on a grid that may be coarser than the picture. */
@@ -9,6 +9,11 @@ export interface PasteMask {
   readonly originY: number;
   readonly scale: number;
   readonly share: Plane;
+}
+
+/** Returns the share of a mask at a place of the picture. */
+export function shareAt({ originX, originY, scale, share }: PasteMask, { x, y }: Point): number {
+  return sample(share, (x - originX) / scale, (y - originY) / scale);
 }
 
 const LUMA = [0.299, 0.587, 0.114] as const;

@@ -52,3 +52,14 @@ export function toInterleaved(image: RgbImage, traits: Traits): FloatTensor {
   }
   return { data: out, dims: [1, height, width, 3] };
 }
+
+/** Converts interleaved samples (NHWC), 0–1, to an image, 0–255. */
+export function fromInterleaved({ data, dims }: FloatTensor, traits: Traits): RgbImage {
+  const [height = 0, width = 0] = dims.slice(-3);
+  const bgr = traits.order === 'bgr';
+  const out = new Float32Array(width * height * 3);
+  for (let i = 0; i < out.length; i += 3)
+    for (let c = 0; c < 3; c++)
+      out[i + c] = Math.min(255, Math.max(0, 255 * (data[i + (bgr ? 2 - c : c)] as number)));
+  return { width, height, data: out };
+}

@@ -26,7 +26,8 @@ export class ModelDirRig {
     return path;
   }
 
-  async make(models: readonly GivenModel[]): Promise<string> {
+  /** @param order of the manifest; undefined: it names none */
+  async make(models: readonly GivenModel[], order?: readonly string[]): Promise<string> {
     const directory = await this.directory();
     const entries = await Promise.all(
       models.map(async ({ bytes, index, ...model }) => {
@@ -40,7 +41,7 @@ export class ModelDirRig {
         };
       }),
     );
-    await writeFile(join(directory, 'manifest.json'), JSON.stringify({ version: 1, models: entries }));
+    await writeFile(join(directory, 'manifest.json'), JSON.stringify({ version: 1, models: entries, order }));
     return directory;
   }
 

@@ -57,16 +57,16 @@ export class OnnxRig {
   }
 
   /** Starts and warms an engine over these models. */
-  async engine(models: readonly GivenModel[]): Promise<Engine> {
-    const settings = { modelDir: await this.modelDir(models) };
+  async engine(models: readonly GivenModel[], order?: readonly string[]): Promise<Engine> {
+    const settings = { modelDir: await this.modelDir(models, order) };
     const engine = createOnnxEngine({ threads: 1, settings });
     this.#engines.push(engine);
     await engine.warmUp(AbortSignal.timeout(60_000));
     return engine;
   }
 
-  modelDir(models: readonly GivenModel[]): Promise<string> {
-    return this.#models.make(models);
+  modelDir(models: readonly GivenModel[], order?: readonly string[]): Promise<string> {
+    return this.#models.make(models, order);
   }
 
   async outputDir(): Promise<string> {

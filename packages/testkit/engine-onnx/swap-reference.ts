@@ -21,6 +21,15 @@ const ARCFACE_112 = [
   [41.5493, 92.3655],
   [70.7299, 92.2041],
 ] as const;
+/** Shares of a crop of `arcface_112_v1`. */
+export const ARCFACE_112_V1 = [
+  [0.35473214, 0.45658929],
+  [0.64526786, 0.45658929],
+  [0.5, 0.61154464],
+  [0.37913393, 0.776875],
+  [0.62086607, 0.776875],
+] as const;
+export const ARCFACE_112_V2 = ARCFACE_112.map(([x, y]) => [x / 112, y / 112] as const);
 /** The same points as shares of a crop of 128 pixels that is 8 pixels wider at each side and 8 pixels higher. */
 export const ARCFACE_128 = ARCFACE_112.map(([x, y]) => [(x + 8) / 128, y / 128] as const);
 
@@ -89,20 +98,24 @@ function cropPlanes(picture: Picture, { a, b, c, d }: Similarity, size: number):
   return out;
 }
 
+/** Returns the mean of red, green and blue (0–1) of a crop that a template places. */
+export function referenceMeans(
+  picture: Picture,
+  five: readonly Point[],
+  template: readonly (readonly [number, number])[],
+  size: number,
+): number[] {
+  const goal = template.map(([x, y]) => ({ x: x * size, y: y * size }));
+  const planes = cropPlanes(picture, solveSimilarity(five, goal), size);
+  return [0, 1, 2].map((c) => {
+    const part = planes.subarray(c * size * size, (c + 1) * size * size);
+    return part.reduce((sum, value) => sum + value, 0) / part.length;
+  });
+}
+
 /** Returns the tiny recogniser's embedding of a face. */
 export function referenceEmbedding(picture: Picture, five: readonly Point[]): Float64Array {
-  const planes = cropPlanes(
-    picture,
-    solveSimilarity(
-      five,
-      ARCFACE_112.map(([x, y]) => ({ x, y })),
-    ),
-    112,
-  );
-  const means = [0, 1, 2].map((c) => {
-    const part = planes.subarray(c * 112 * 112, (c + 1) * 112 * 112);
-    return (2 * part.reduce((sum, value) => sum + value, 0)) / part.length - 1;
-  });
+  const means = referenceMeans(picture, five, ARCFACE_112_V2, 112).map((mean) => 2 * mean - 1);
   return Float64Array.from(EMBEDDING_OFFSET, (offset, i) =>
     means.reduce((sum, mean, c) => sum + mean * (EMBEDDING_WEIGHTS[c * LENGTH + i] as number), offset),
   );

@@ -7,15 +7,19 @@ export type GivenFace = FoundFace;
 const STRIDES = [8, 16, 32];
 
 /**
- * Creates `scrfd_2.5g` and `retinaface_10g` models that always report the same faces; `batch` keeps the first size.
+ * Creates `scrfd_2.5g` and `retinaface_10g` models that always report the same faces.
+ * @param options.size side of the input for which they do
+ * @param options.declared side of the input for which the file declares its outputs
+ * @param options.batch whether outputs keep the first size
  */
 export function tinyAnchored(
   faces: readonly GivenFace[],
-  options: { size?: number; batch?: boolean; input?: (number | string)[] } = {},
+  options: { size?: number; batch?: boolean; input?: (number | string)[]; declared?: number } = {},
 ) {
-  const { size = 640, batch = false } = options;
+  const { size = 640, batch = false, declared = size } = options;
   const graph = new GraphBuilder();
-  graph.input('input.1', options.input ?? [1, 3, '?', '?']);
+  const input = graph.input('input.1', options.input ?? [1, 3, '?', '?']);
+  const side = graph.op('Gather', [graph.op('Shape', [input]), graph.integers([2])]);
   const widths = { score: 1, box: 4, points: 10 };
   for (const kind of ['score', 'box', 'points'] as const) {
     for (const stride of STRIDES) {
@@ -41,8 +45,18 @@ export function tinyAnchored(
           data.set(points, index * 10);
         }
       }
-      const dims = batch ? [1, count, widths[kind]] : [count, widths[kind]];
-      graph.output(graph.weight(data, dims), `${kind}${stride}`, dims);
+      const shape = (many: number) => (batch ? [1, many, widths[kind]] : [many, widths[kind]]);
+      const values = graph.weight(data, shape(count));
+      if (declared === size) {
+        graph.output(values, `${kind}${stride}`, shape(count));
+        continue;
+      }
+      // As in InsightFace's files, only a run shows how many there are: as many as fit the input.
+      const columns = graph.op('Div', [side, graph.integers([stride])]);
+      const fitting = graph.op('Mul', [graph.op('Mul', [columns, columns]), graph.integers([2])]);
+      const axis = graph.integers([batch ? 1 : 0]);
+      const cut = graph.op('Slice', [values, graph.integers([0]), fitting, axis]);
+      graph.output(cut, `${kind}${stride}`, shape(2 * (declared / stride) ** 2));
     }
   }
   return graph.build();

@@ -165,9 +165,13 @@ export function tinyLivePortrait(
 }
 
 /** Creates the two optional parts. */
-export function tinyRetargeters(close = 1): GivenModel[] {
+export function tinyRetargeters(close?: number): GivenModel[] {
   return [
     { contract: 'live_portrait_eye_retargeter', bytes: tinyRetargeter(EYE_WEIGHTS) },
-    { contract: 'live_portrait_lip_retargeter', bytes: tinyRetargeter(LIP_WEIGHTS), options: { close } },
+    {
+      contract: 'live_portrait_lip_retargeter',
+      bytes: tinyRetargeter(LIP_WEIGHTS),
+      options: close === undefined ? {} : { close },
+    },
   ];
 }

@@ -66,6 +66,8 @@ export interface TinySwapperOptions {
   readonly targetDims?: OnnxValue['dims'];
   /** Slope and offset of the colour: sigmoid of vector times matrix. */
   readonly range?: readonly [number, number];
+  /** What is added to red, green and blue. */
+  readonly tint?: readonly [number, number, number];
 }
 
 /** Output: target × (1 − share) + colour × share; the colour is a function of the identity's vector. */
@@ -83,7 +85,9 @@ export function tinySwapper(options: TinySwapperOptions = {}): Uint8Array<ArrayB
   ]);
   const shaped = graph.op('Reshape', [colour, graph.integers([-1, 3, 1, 1])]);
   const kept = graph.op('Mul', [target, graph.weight([1 - COLOUR_SHARE], [])]);
-  const mixed = graph.op('Add', [kept, shaped]);
+  const plain = graph.op('Add', [kept, shaped]);
+  const { tint } = options;
+  const mixed = tint ? graph.op('Add', [plain, graph.weight(tint, [1, 3, 1, 1])]) : plain;
   const result = type === 'float16' ? graph.op('Cast', [mixed], { to: 10 }) : mixed;
   graph.output(result, 'output', [batch, 3, size, size], type);
   if (options.emap ?? size === 128) {
@@ -93,27 +97,44 @@ export function tinySwapper(options: TinySwapperOptions = {}): Uint8Array<ArrayB
   return graph.build();
 }
 
-/** Output: half of the vector. */
-export function tinyConverter(): Uint8Array<ArrayBuffer> {
+/**
+ * A swapper whose source is a picture. Output: target × (1 − share) + mean of the source × share.
+ * @param side of the source
+ */
+export function tinyPictureSwapper(side: number): Uint8Array<ArrayBuffer> {
   const graph = new GraphBuilder();
-  const input = graph.input('input', [1, LENGTH]);
-  graph.output(graph.op('Mul', [input, graph.weight([0.5], [])]), 'output', [1, LENGTH]);
+  const target = graph.input('target', [1, 3, 256, 256]);
+  const colour = graph.op('GlobalAveragePool', [graph.input('source', [1, 3, side, side])]);
+  const kept = graph.op('Mul', [target, graph.weight([1 - COLOUR_SHARE], [])]);
+  const taken = graph.op('Mul', [colour, graph.weight([COLOUR_SHARE], [])]);
+  graph.output(graph.op('Add', [kept, taken]), 'output', [1, 3, 256, 256]);
   return graph.build();
 }
 
-/** Output: input × gain + lift; with `weight`, × that as well. */
+/** Output: half of the vector, or another share. */
+export function tinyConverter(share = 0.5): Uint8Array<ArrayBuffer> {
+  const graph = new GraphBuilder();
+  const input = graph.input('input', [1, LENGTH]);
+  graph.output(graph.op('Mul', [input, graph.weight([share], [])]), 'output', [1, LENGTH]);
+  return graph.build();
+}
+
+/**
+ * Output: input × gain + lift; with `weight`, × that as well.
+ * @param weight shape of that input, which then stands before the picture; true: [1]
+ * @param name of the picture
+ */
 export function tinyEnhancer(
   size: number,
   gain: number,
   lift: number,
-  weight = false,
+  weight: boolean | readonly number[] = false,
+  name = 'input',
 ): Uint8Array<ArrayBuffer> {
   const graph = new GraphBuilder();
-  let value = graph.op('Mul', [graph.input('input', [1, 3, size, size]), graph.weight([gain], [])]);
-  if (weight) {
-    const share = graph.op('Cast', [graph.input('weight', [1], 'float64')], { to: 1 });
-    value = graph.op('Mul', [value, share]);
-  }
+  const given = weight && graph.input('weight', weight === true ? [1] : weight, 'float64');
+  let value = graph.op('Mul', [graph.input(name, [1, 3, size, size]), graph.weight([gain], [])]);
+  if (given) value = graph.op('Mul', [value, graph.op('Cast', [given], { to: 1 })]);
   graph.output(graph.op('Add', [value, graph.weight([lift], [])]), 'output', [1, 3, size, size]);
   return graph.build();
 }
@@ -177,5 +198,54 @@ export function tinyWav2lip(batch: number | string = 'batch'): Uint8Array<ArrayB
   const half = graph.weight([0.5], []);
   const mixed = graph.op('Mul', [graph.op('Add', [face, loudness]), half]);
   graph.output(mixed, 'output', [batch, 3, 96, 96]);
+  return graph.build();
+}
+
+/** Output: half of the target, half how loud the sound is, times the weight (as {@link tinyWav2lip}). */
+export function tinyEdtalk(): Uint8Array<ArrayBuffer> {
+  const graph = new GraphBuilder();
+  const source = graph.input('source', [1, 1, 80, 16]);
+  const target = graph.input('target', [1, 3, 256, 256]);
+  const weight = graph.input('weight', [1]);
+  const loudness = graph.op('Sigmoid', [graph.op('GlobalAveragePool', [source])]);
+  const told = graph.op('Mul', [loudness, graph.op('Reshape', [weight, graph.integers([1, 1, 1, 1])])]);
+  const mixed = graph.op('Mul', [graph.op('Add', [target, told]), graph.weight([0.5], [])]);
+  graph.output(mixed, 'output', [1, 3, 256, 256]);
+  return graph.build();
+}
+
+/**
+ * A DeepFaceLab model. Face: in_face × (1 − morph) + [0.2, 0.5, 0.8] × morph, blue first; without `morph` all of that
+ * colour. The target's mask has the left three quarters, the face's the upper three.
+ */
+export function tinyDfm(size: number, morph: boolean): Uint8Array<ArrayBuffer> {
+  const graph = new GraphBuilder();
+  const input = graph.input('in_face:0', ['unk__1', size, size, 3]);
+  const share = morph ? graph.input('morph_value:0', [1]) : graph.weight([1], [1]);
+  const rest = graph.op('Sub', [graph.weight([1], [1]), share]);
+  const own = graph.op('Mul', [graph.weight([0.2, 0.5, 0.8], [1, 1, 1, 3]), share]);
+  const face = graph.op('Add', [graph.op('Mul', [input, rest]), own]);
+  const mask = (within: (x: number, y: number) => boolean) => {
+    const values = Float32Array.from({ length: size * size }, (_, i) =>
+      within(i % size, Math.floor(i / size)) ? 1 : 0,
+    );
+    const items = graph.op('Mul', [
+      graph.op('ReduceMean', [input], { axes: [1, 2, 3], keepdims: 1 }),
+      graph.weight([0], []),
+    ]);
+    return graph.op('Add', [items, graph.weight(values, [1, size, size, 1])]);
+  };
+  const edge = 0.75 * size;
+  graph.output(
+    mask((x) => x < edge),
+    'out_face_mask:0',
+    ['unk__2', size, size, 1],
+  );
+  graph.output(face, 'out_celeb_face:0', ['unk__3', size, size, 3]);
+  graph.output(
+    mask((_, y) => y < edge),
+    'out_celeb_face_mask:0',
+    ['unk__4', size, size, 1],
+  );
   return graph.build();
 }
