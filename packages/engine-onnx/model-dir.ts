@@ -9,6 +9,8 @@ import { type BoundTensor, bindTensors } from './contracts/fit.ts';
 import { type ManifestEntry, ManifestError, readManifest } from './manifest.ts';
 import { OnnxFileError } from './onnx-fields.ts';
 import { type OnnxSummary, type OnnxTensorInfo, readOnnxSummary } from './onnx-file.ts';
+import { checkSpeech, type VoiceFile } from './speech/voice-file.ts';
+import { durationsOf } from './speech/voice-graph.ts';
 
 /** A model whose file matches the manifest and whose tensors match its contract. */
 export interface CheckedModel {
@@ -26,6 +28,8 @@ export interface CheckedModel {
   /** The last initializer of the graph: the emap of an inswapper. */
   readonly lastInitializer: OnnxTensorInfo | undefined;
   readonly summary: OnnxSummary;
+  /** Of a voice that speaks: what the file beside it says. */
+  readonly speech?: VoiceFile;
 }
 
 export interface ModelDir {
@@ -89,6 +93,7 @@ async function checkModel(
   let summary: OnnxSummary;
   try {
     summary = readOnnxSummary(path);
+    if (contract.edit === 'speech') summary = withOutput(summary, durationsOf(path));
   } catch (error) {
     if (error instanceof OnnxFileError) return [`the file ${error.message}`];
     throw error;
@@ -103,6 +108,8 @@ async function checkModel(
   const fitted = bindTensors(contract, options.data, summary);
   faults.push(...fitted.faults);
   if (contract.traits.identity === 'emap') faults.push(...checkEmap(summary.lastInitializer));
+  const speech = contract.stage === 'speech' ? await checkSpeech(path, fitted.inputs) : undefined;
+  if (speech && 'faults' in speech) faults.push(...speech.faults);
   if (faults.length > 0) return faults;
   return {
     name: entry.name,
@@ -116,6 +123,17 @@ async function checkModel(
     batch: [...fitted.inputs, ...fitted.outputs].every(({ batch }) => batch),
     lastInitializer: summary.lastInitializer,
     summary,
+    ...(speech && 'file' in speech && { speech: speech.file }),
+  };
+}
+
+/** Returns the tensors of a model with one more output, of unknown shape, behind the first. */
+function withOutput(summary: OnnxSummary, name: string): OnnxSummary {
+  const [first, ...rest] = summary.outputs;
+  const others = rest.filter((output) => output.name !== name);
+  return {
+    ...summary,
+    outputs: [...(first ? [first] : []), { name, type: 'float32', dims: undefined }, ...others],
   };
 }
 

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { OnnxSummary } from '../onnx-file.ts';
 import { type Contract, fixed, floats, picture, type TensorSpec, type Traits } from './contract.ts';
 import { LIVE_PORTRAIT } from './live-portrait.ts';
+import { PIPER } from './piper.ts';
 import { RVC } from './rvc.ts';
 
 const share = z.number().min(0).max(1);
@@ -217,6 +218,7 @@ const ALL: readonly Contract[] = [
   ...['wav2lip_96', 'wav2lip_gan_96'].map(lips),
   ...LIVE_PORTRAIT,
   ...RVC,
+  PIPER,
 ];
 
 /** Every contract that a manifest may name. */

@@ -4,7 +4,7 @@ import type { OnnxSummary } from '../onnx-file.ts';
 
 /**
  * The stages of a pipeline, each done by a model. A model directory has at most one model for each stage except
- * `voice`.
+ * `voice` and `speech`.
  */
 export const STAGES = [
   'detector',
@@ -26,6 +26,7 @@ export const STAGES = [
   'voice-content-256',
   'voice-content-768',
   'voice-pitch',
+  'speech',
 ] as const;
 export type Stage = (typeof STAGES)[number];
 
@@ -34,8 +35,12 @@ export type Stage = (typeof STAGES)[number];
  * - a number: this size
  * - `batch`: 1 or open, where open allows several items at once
  * - `open`: a size that the model must leave open, and its value in the first run
+ * - `any`: any size
  */
-export type Dim = number | 'batch' | { readonly open: number };
+export type Dim = number | 'batch' | 'any' | { readonly open: number };
+
+/** A change of a graph in memory, which leaves the owner's file as it is: `speech` is {@link speechGraph}. */
+export type GraphEdit = 'speech';
 
 export interface TensorSpec {
   /** Name in the pipeline, and in the model unless `free`. */
@@ -88,6 +93,8 @@ export interface Contract {
   readonly traits: Traits;
   /** @param found the model as its file declares it, for sizes that the model itself fixes */
   tensors(options: Readonly<Record<string, number>>, found: OnnxSummary): Tensors;
+  /** How the graph is changed on its way from the file into the runtime; see {@link GraphEdit}. */
+  readonly edit?: GraphEdit;
   /** Contracts of which at least one must be present too, because this model cannot work without it. */
   readonly needs?: readonly string[];
 }
@@ -128,5 +135,6 @@ export function describeSpec(spec: TensorSpec): string {
 
 function describeDim(dim: Dim): string {
   if (dim === 'batch') return '1 or open';
+  if (dim === 'any') return 'any';
   return typeof dim === 'number' ? String(dim) : 'open';
 }

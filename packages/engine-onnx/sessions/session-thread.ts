@@ -7,6 +7,7 @@ import { describeError } from '@semblance/common/errors';
 import { deviceFaultOf } from '@semblance/engine-api/device-fault';
 import { threadStarted, throughGate } from '@semblance/vision/models/thread-gate';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
+import { speechGraph } from '../speech/voice-graph.ts';
 import type {
   FirstRun,
   FloatTensor,
@@ -87,7 +88,11 @@ function create(model: ThreadModel, provider: Provider): Promise<InferenceSessio
     graphOptimizationLevel: 'all',
     logSeverityLevel: 4,
   };
-  return throughGate(() => InferenceSession.create(model.path, settings));
+  return throughGate(() =>
+    model.edit === 'speech'
+      ? InferenceSession.create(speechGraph(model.path), settings)
+      : InferenceSession.create(model.path, settings),
+  );
 }
 
 type Shapes = Record<string, readonly number[]>;

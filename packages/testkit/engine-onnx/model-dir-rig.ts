@@ -12,6 +12,8 @@ export interface GivenModel {
   readonly sha256?: string;
   readonly licence?: string;
   readonly options?: Record<string, unknown>;
+  /** Content of the JSON file beside it. */
+  readonly beside?: unknown;
 }
 
 /** Model directories that `close` removes. */
@@ -27,9 +29,10 @@ export class ModelDirRig {
   async make(models: readonly GivenModel[]): Promise<string> {
     const directory = await this.directory();
     const entries = await Promise.all(
-      models.map(async ({ bytes, ...model }) => {
+      models.map(async ({ bytes, beside, ...model }) => {
         const file = model.file ?? `${model.name ?? model.contract}.onnx`;
         if (bytes) await writeFile(join(directory, file), bytes);
+        if (beside) await writeFile(join(directory, `${file}.json`), JSON.stringify(beside));
         const sha256 =
           model.sha256 ??
           createHash('sha256')
