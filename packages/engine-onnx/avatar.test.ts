@@ -5,6 +5,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import type { Engine, RenderResult } from '@semblance/engine-api/engine';
 import { useOnnxRig } from '@semblance/testkit/engine-onnx/onnx-rig';
+import { tinyKokoro } from '@semblance/testkit/engine-onnx/tiny-kokoro';
 import { tinyPiper } from '@semblance/testkit/engine-onnx/tiny-piper';
 import { describe, expect, it } from 'vitest';
 
@@ -71,6 +72,19 @@ describe('Avatar with an owner’s voice', () => {
   it('does not start with a voice whose texts nobody reads', async () => {
     await expect(rig.engine([tinyPiper({ file: { espeak: { voice: 'xx-none' } } })])).rejects.toThrow(
       'tiny (tiny.onnx): this espeak-ng has no voice xx-none',
+    );
+  });
+
+  it('has a voice for each style of Kokoro whose language can be read', async () => {
+    const engine = await rig.engine([tinyKokoro()]);
+    const parameters = { script: 'Hello there.', voice_id: 'kokoro/bm_two' };
+    const { details } = await render(engine, await rig.outputDir(), parameters);
+    expect(details).toMatchObject({ voice: 'kokoro/bm_two', speech: 'onnx kokoro/bm_two' });
+    await expect(
+      render(engine, await rig.outputDir(), { ...parameters, voice_id: 'kokoro/jf_three' }),
+    ).rejects.toThrow('There are kokoro/af_one (en-us), kokoro/bm_two (en-gb), slt');
+    await expect(rig.engine([tinyKokoro({ styles: ['jf_alpha', 'zm_yun'] })])).rejects.toThrow(
+      'kokoro (kokoro.onnx): none of its styles (jf_alpha, zm_yun) is of a language that can be read for it: en-us, en-gb, ',
     );
   });
 });

@@ -9,7 +9,7 @@ import { type BoundTensor, bindTensors } from './contracts/fit.ts';
 import { type ManifestEntry, ManifestError, readManifest } from './manifest.ts';
 import { OnnxFileError } from './onnx-fields.ts';
 import { type OnnxSummary, type OnnxTensorInfo, readOnnxSummary } from './onnx-file.ts';
-import { checkSpeech, type VoiceFile } from './speech/voice-file.ts';
+import { checkSpeech, type SpeechFiles } from './speech/voice-file.ts';
 import { durationsOf } from './speech/voice-graph.ts';
 
 /** A model whose file matches the manifest and whose tensors match its contract. */
@@ -28,8 +28,8 @@ export interface CheckedModel {
   /** The last initializer of the graph: the emap of an inswapper. */
   readonly lastInitializer: OnnxTensorInfo | undefined;
   readonly summary: OnnxSummary;
-  /** Of a voice that speaks: what the file beside it says. */
-  readonly speech?: VoiceFile;
+  /** Of a voice that speaks: what the files beside it say. */
+  readonly speech?: SpeechFiles;
 }
 
 export interface ModelDir {
@@ -93,7 +93,7 @@ async function checkModel(
   let summary: OnnxSummary;
   try {
     summary = readOnnxSummary(path);
-    if (contract.edit === 'speech') summary = withOutput(summary, durationsOf(path));
+    if (contract.edit) summary = withOutput(summary, durationsOf(path, contract.edit));
   } catch (error) {
     if (error instanceof OnnxFileError) return [`the file ${error.message}`];
     throw error;
@@ -108,7 +108,7 @@ async function checkModel(
   const fitted = bindTensors(contract, options.data, summary);
   faults.push(...fitted.faults);
   if (contract.traits.identity === 'emap') faults.push(...checkEmap(summary.lastInitializer));
-  const speech = contract.stage === 'speech' ? await checkSpeech(path, fitted.inputs) : undefined;
+  const speech = contract.edit ? await checkSpeech(path, contract.edit, fitted.inputs) : undefined;
   if (speech && 'faults' in speech) faults.push(...speech.faults);
   if (faults.length > 0) return faults;
   return {
@@ -123,7 +123,7 @@ async function checkModel(
     batch: [...fitted.inputs, ...fitted.outputs].every(({ batch }) => batch),
     lastInitializer: summary.lastInitializer,
     summary,
-    ...(speech && 'file' in speech && { speech: speech.file }),
+    ...(speech && 'files' in speech && { speech: speech.files }),
   };
 }
 

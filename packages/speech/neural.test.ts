@@ -168,8 +168,17 @@ describe('the sentences of a text', () => {
     expect(sentencesOf(clauses).map((symbols) => symbols.join(''))).toEqual(sentences);
   });
 
-  it('have marks as symbols of their own', () => {
+  it('have marks as symbols of their own, unless the voice has them composed', () => {
     expect(sentencesOf([['õ', '.']])).toEqual([['o', '\u0303', '.']]);
+    expect(sentencesOf([['c\u0327', '.']], { composed: true })).toEqual([['ç', '.']]);
+  });
+
+  it('are cut at a space where the voice takes no more at once', () => {
+    const cut = (text: string, longest: number): string[] =>
+      sentencesOf([[text, '.']], { longest }).map((symbols) => symbols.join(''));
+    expect(cut('ab cd efg', 6)).toEqual(['ab cd', 'efg.']);
+    expect(cut('ab cd', 6)).toEqual(['ab cd.']);
+    expect(cut('abcdefgh', 3)).toEqual(['abc', 'def', 'gh.']);
   });
 });
 

@@ -6,8 +6,8 @@ import type { Synthesiser, SynthesiserOptions, Utterance } from './synthesiser.t
 
 /** Symbols of Piper's alphabet that are no sounds: between two, before the first, after the last. */
 const PAD = '_';
-const START = '^';
-const STOP = '$';
+export const START = '^';
+export const STOP = '$';
 /** Silence between two sentences of a passage, in seconds. */
 const SENTENCE_PAUSE_SEC = 0.2;
 /** Longest space between words that is no pause but the beginning of the next sound, in seconds. */
@@ -55,7 +55,7 @@ export function openNeural(
   return {
     async speak(text) {
       const spoken: Utterance[] = [];
-      for (const sentence of sentencesOf(await phonemiser.clauses(text))) {
+      for (const sentence of sentencesOf(await phonemiser.clauses(text), voice)) {
         const one = await speakSentence(voice, number, sentence, options.signal);
         if (one) spoken.push(one);
       }
@@ -69,11 +69,14 @@ export function openNeural(
  * Returns the symbols of each sentence. Names of languages in brackets, with which espeak-ng marks foreign words, are
  * left out.
  */
-export function sentencesOf(clauses: readonly Clause[]): string[][] {
+export function sentencesOf(
+  clauses: readonly Clause[],
+  { composed, longest }: Pick<NeuralVoice, 'composed' | 'longest'> = {},
+): string[][] {
   const sentences: string[][] = [];
   const open: string[] = [];
   for (const [phonemes, sign] of clauses) {
-    const plain = phonemes.replace(/\([^)]*\)/g, '').normalize('NFD');
+    const plain = phonemes.replace(/\([^)]*\)/g, '').normalize(composed ? 'NFC' : 'NFD');
     if (!/\S/.test(plain)) continue;
     const end = ENDS[sign] ?? (sign || '.');
     open.push(...plain, end);
@@ -82,7 +85,15 @@ export function sentencesOf(clauses: readonly Clause[]): string[][] {
   }
   // A last clause that no sentence ends.
   if (open.length > 0) sentences.push(open);
-  return sentences;
+  return longest === undefined ? sentences : sentences.flatMap((one) => shortened(one, longest));
+}
+
+/** Cuts a sentence at its last space within the most symbols at once. */
+function shortened(sentence: readonly string[], most: number): string[][] {
+  if (sentence.length <= most) return [[...sentence]];
+  const space = sentence.lastIndexOf(' ', most - 1);
+  const cut = space > 0 ? space : most;
+  return [sentence.slice(0, cut), ...shortened(sentence.slice(cut + (space > 0 ? 1 : 0)), most)];
 }
 
 async function speakSentence(

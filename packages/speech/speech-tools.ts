@@ -17,6 +17,10 @@ export interface NeuralVoice {
   readonly sampleRate: number;
   /** The numbers that stand for a phoneme. */
   readonly phonemeIds: ReadonlyMap<string, readonly number[]>;
+  /** Most phonemes at once; default any number. */
+  readonly longest?: number;
+  /** Whether a letter and its marks are one phoneme where Unicode has one for both; default false. */
+  readonly composed?: boolean;
   /**
    * Speaks the phonemes of a sentence.
    * @returns samples in [-1, 1], and the length of each phoneme in frames, which fill the samples exactly

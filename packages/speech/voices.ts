@@ -17,6 +17,8 @@ export interface Voice {
 }
 
 const ESPEAK_PREFIX = 'espeak-ng/';
+/** Most voices of the owner that a message names. */
+const MAX_NAMED = 12;
 /** espeak-ng's variants that sound like separate voices. */
 const VARIANTS = /^(.+?)(\+(?:f[1-5]|m[1-8]))?$/;
 
@@ -224,10 +226,8 @@ function namedVoice(tools: SpeechTools, id: string): Voice {
     if (base !== undefined && espeak.voices.has(base)) return { program: 'espeak-ng', name };
   }
   const known = [
-    ...neural.map(
-      ({ name, language, speakers }) =>
-        `${name} (${language}${speakers.size > 1 ? `; ${name}/<speaker> for ${speakers.size} speakers, such as ${[...speakers.keys()][0]}` : ''})`,
-    ),
+    ...neural.slice(0, MAX_NAMED).map(nameOf),
+    ...(neural.length > MAX_NAMED ? [`${neural.length - MAX_NAMED} more of the owner’s`] : []),
     ...(flite?.voices ?? []),
     ...(espeak
       ? [`${ESPEAK_PREFIX}<language> for ${espeak.voices.size} languages, such as ${ESPEAK_PREFIX}en-us`]
@@ -237,6 +237,13 @@ function namedVoice(tools: SpeechTools, id: string): Voice {
     'processing_failed',
     `There is no voice ${JSON.stringify(id.slice(0, 60))} (voice_id). There are ${known.join(', ')}.`,
   );
+}
+
+/** Returns a voice as messages name it. */
+function nameOf({ name, language, speakers }: NeuralVoice): string {
+  const [some] = speakers.keys();
+  const more = speakers.size > 1 ? `; ${name}/<speaker> for ${speakers.size} speakers, such as ${some}` : '';
+  return `${name} (${language}${more})`;
 }
 
 function asVoice({ name, espeak, sounding: known }: NeuralVoice, speaker?: string): Voice {

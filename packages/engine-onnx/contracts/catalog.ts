@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { OnnxSummary } from '../onnx-file.ts';
 import { type Contract, fixed, floats, picture, type TensorSpec, type Traits } from './contract.ts';
+import { KOKORO } from './kokoro.ts';
 import { LIVE_PORTRAIT } from './live-portrait.ts';
 import { PIPER } from './piper.ts';
 import { RVC } from './rvc.ts';
@@ -219,6 +220,7 @@ const ALL: readonly Contract[] = [
   ...LIVE_PORTRAIT,
   ...RVC,
   PIPER,
+  KOKORO,
 ];
 
 /** Every contract that a manifest may name. */

@@ -39,8 +39,8 @@ export type Stage = (typeof STAGES)[number];
  */
 export type Dim = number | 'batch' | 'any' | { readonly open: number };
 
-/** A change of a graph in memory, which leaves the owner's file as it is: `speech` is {@link speechGraph}. */
-export type GraphEdit = 'speech';
+/** A change of a graph in memory, which leaves the owner's file as it is: see `speechGraph`. */
+export type GraphEdit = 'piper' | 'kokoro';
 
 export interface TensorSpec {
   /** Name in the pipeline, and in the model unless `free`. */

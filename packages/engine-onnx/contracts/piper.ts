@@ -1,16 +1,6 @@
 import { z } from 'zod';
 import { type Contract, floats, type TensorSpec } from './contract.ts';
 
-/**
- * Voices of Piper (VITS). Known facts, from `export_onnx.py`, `voice.py` and `patch_voice_with_alignment.py` of
- * OHF-Voice/piper1-gpl:
- *
- * - `input` [1, N] numbers of phonemes, `input_lengths` [1] = N, `scales` [3] = noise, length, noise of the durations,
- *   and for several speakers `sid` [1] → `output`, samples in [-1, 1]. Exports declare its rank differently.
- * - The only `Ceil` of the graph gives the frames of each phoneme, [1, 1, N]; a frame is a fixed number of samples.
- *   {@link speechGraph} makes it the second output.
- * - `FILE.json` beside the model has the numbers of the phonemes, the sample rate and espeak-ng's voice.
- */
 /** Number of phonemes in the first run. */
 const PHONEMES = 32;
 
@@ -21,12 +11,22 @@ const whole = (name: string, more: Partial<TensorSpec> = {}): TensorSpec => ({
   ...more,
 });
 
+/**
+ * Voices of Piper (VITS). Known facts, from `export_onnx.py`, `voice.py` and `patch_voice_with_alignment.py` of
+ * OHF-Voice/piper1-gpl:
+ *
+ * - `input` [1, N] numbers of phonemes, `input_lengths` [1] = N, `scales` [3] = noise, length, noise of the durations,
+ *   and for several speakers `sid` [1] → `output`, samples in [-1, 1]. Exports declare its rank differently.
+ * - The only `Ceil` of the graph gives the frames of each phoneme, [1, 1, N]; a frame is a fixed number of samples.
+ *   `speechGraph` makes it the second output.
+ * - `FILE.json` beside the model has the numbers of the phonemes, the sample rate and espeak-ng's voice.
+ */
 export const PIPER: Contract = {
   name: 'piper',
   stage: 'speech',
   several: true,
   traits: {},
-  edit: 'speech',
+  edit: 'piper',
   options: z.strictObject({}),
   tensors: () => ({
     inputs: [

@@ -89,8 +89,8 @@ function create(model: ThreadModel, provider: Provider): Promise<InferenceSessio
     logSeverityLevel: 4,
   };
   return throughGate(() =>
-    model.edit === 'speech'
-      ? InferenceSession.create(speechGraph(model.path), settings)
+    model.edit
+      ? InferenceSession.create(speechGraph(model.path, model.edit), settings)
       : InferenceSession.create(model.path, settings),
   );
 }

@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ModelDirRig } from '@semblance/testkit/engine-onnx/model-dir-rig';
+import { type GivenModel, ModelDirRig } from '@semblance/testkit/engine-onnx/model-dir-rig';
+import { npzOf, tinyKokoro } from '@semblance/testkit/engine-onnx/tiny-kokoro';
 import { piperFile, tinyPiper } from '@semblance/testkit/engine-onnx/tiny-piper';
 import { afterAll, describe, expect, it } from 'vitest';
 import { openModelDir } from '../model-dir.ts';
@@ -21,10 +22,13 @@ describe('the file beside a voice', () => {
     const { models, faults } = await openModelDir(directory);
     expect(faults).toEqual([]);
     expect(models[0]?.speech).toMatchObject({
-      audio: { sample_rate: 22_050 },
-      espeak: { voice: 'en-us' },
-      inference: { noise_scale: 0.667, length_scale: 1, noise_w: 0.8 },
-      phoneme_id_map: { _: [0], '^': [1], $: [2] },
+      kind: 'piper',
+      file: {
+        audio: { sample_rate: 22_050 },
+        espeak: { voice: 'en-us' },
+        inference: { noise_scale: 0.667, length_scale: 1, noise_w: 0.8 },
+        phoneme_id_map: { _: [0], '^': [1], $: [2] },
+      },
     });
     expect(models[0]?.outputs.map(({ role }) => role)).toEqual(['output', 'durations']);
   });
@@ -57,5 +61,34 @@ describe('the file beside a voice', () => {
     expect((await openModelDir(directory)).faults[0]).toMatch(
       /^tiny \(tiny\.onnx\): tiny\.onnx\.json: cannot be read: /,
     );
+  });
+});
+
+describe('the files beside Kokoro', () => {
+  async function check(changes: Partial<GivenModel>): Promise<readonly string[]> {
+    return (await openModelDir(await rig.make([{ ...tinyKokoro(), ...changes }]))).faults;
+  }
+
+  it('have its phonemes and styles', async () => {
+    const { models, faults } = await openModelDir(await rig.make([tinyKokoro()]));
+    expect(faults).toEqual([]);
+    const [speech] = models.map((model) => model.speech);
+    if (speech?.kind !== 'kokoro') throw new Error('not a Kokoro');
+    expect([...speech.styles.keys()]).toEqual(['af_one', 'bm_two', 'jf_three']);
+    expect(speech.vocabulary).toMatchObject({ ' ': 1, '.': 2 });
+  });
+
+  it.each([
+    [{ beside: undefined }, 'there is no kokoro.onnx.json beside it, which says how the voice reads'],
+    [{ beside: { vocab: {} } }, 'kokoro.onnx.json: vocab: is empty'],
+    [{ npz: undefined as never }, 'there is no kokoro.onnx.npz beside it, which has its styles'],
+    [{ npz: Buffer.from('PK, but not really so') }, 'kokoro.onnx.npz: is no .npz file'],
+    [{ npz: npzOf({}) }, 'kokoro.onnx.npz: has no style'],
+    [
+      { npz: npzOf({ af_one: { shape: [2, 1, 3], data: new Float32Array(6) } }) },
+      'kokoro.onnx.npz: af_one: expected [N, 1, 256], found [2, 1, 3]',
+    ],
+  ])('%# are refused: %s', async (changes, message) => {
+    expect(await check(changes)).toEqual([`kokoro (kokoro.onnx): ${message}`]);
   });
 });

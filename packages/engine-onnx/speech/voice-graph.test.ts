@@ -2,6 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { GraphBuilder } from '@semblance/testkit/engine-onnx/graph';
 import { ModelDirRig } from '@semblance/testkit/engine-onnx/model-dir-rig';
+import { tinyKokoro } from '@semblance/testkit/engine-onnx/tiny-kokoro';
 import { tinyPiper } from '@semblance/testkit/engine-onnx/tiny-piper';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -48,8 +49,8 @@ describe('the graph of a voice', () => {
   it('gives the frames of each phoneme, which fill the sound exactly', async () => {
     const path = await fileOf(tinyPiper().bytes);
     const before = await readFile(path);
-    const outputs = await run(speechGraph(path), feeds(20));
-    const frames = outputs[durationsOf(path)] as Float32Array;
+    const outputs = await run(speechGraph(path, 'piper'), feeds(20));
+    const frames = outputs[durationsOf(path, 'piper')] as Float32Array;
     expect(frames).toHaveLength(20);
     const sum = frames.reduce((total, count) => total + count, 0);
     expect(sum * 256).toBe(outputs.output?.length);
@@ -60,10 +61,10 @@ describe('the graph of a voice', () => {
 
   it('is the same in every run and every session, with its noise', async () => {
     const path = await fileOf(tinyPiper().bytes);
-    const [first, second] = await twice(speechGraph(path), feeds(20));
+    const [first, second] = await twice(speechGraph(path, 'piper'), feeds(20));
     expect(second).toEqual(first);
-    expect(await run(speechGraph(path), feeds(20))).toEqual(first);
-    const quiet = await run(speechGraph(path), feeds(20, 0));
+    expect(await run(speechGraph(path, 'piper'), feeds(20))).toEqual(first);
+    const quiet = await run(speechGraph(path, 'piper'), feeds(20, 0));
     expect(quiet.output).not.toEqual(first.output);
     // As its file has it, it is not.
     const [asItIs, again] = await twice(await readFile(path), feeds(20));
@@ -83,7 +84,7 @@ describe('the graph of a voice', () => {
     ]);
     graph.output(noise, 'noise', ['rows', 'n']);
     const path = await fileOf(graph.build());
-    const { noise: values = new Float32Array() } = await run(speechGraph(path), feeds(5));
+    const { noise: values = new Float32Array() } = await run(speechGraph(path, 'piper'), feeds(5));
     expect(values).toHaveLength(100_000);
     const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
     const square = values.reduce((sum, value) => sum + value * value, 0) / values.length;
@@ -93,17 +94,36 @@ describe('the graph of a voice', () => {
 
   it('adds no output that a voice has already', async () => {
     const path = await fileOf(tinyPiper().bytes);
-    const again = await fileOf(speechGraph(path));
-    expect((await InferenceSession.create(speechGraph(again))).outputNames).toEqual([
+    const again = await fileOf(speechGraph(path, 'piper'));
+    expect((await InferenceSession.create(speechGraph(again, 'piper'))).outputNames).toEqual([
       'output',
-      durationsOf(path),
+      durationsOf(path, 'piper'),
     ]);
   });
 
   it.each([0, 2] as const)('is refused with %i nodes Ceil', async (ceils) => {
     const path = await fileOf(tinyPiper({ ceils }).bytes);
-    expect(() => durationsOf(path)).toThrow(
+    expect(() => durationsOf(path, 'piper')).toThrow(
       `does not tell the lengths of its phonemes: it has ${ceils} nodes Ceil`,
     );
+  });
+
+  it('of Kokoro gives the frames of each token too', async () => {
+    const path = await fileOf(tinyKokoro().bytes);
+    const outputs = await run(speechGraph(path, 'kokoro'), {
+      tokens: new Tensor('int64', BigInt64Array.of(0n, 40n, 20n, 0n), [1, 4]),
+      style: new Tensor('float32', new Float32Array(256).fill(100), [1, 256]),
+      speed: new Tensor('float32', [1], [1]),
+    });
+    expect([...(outputs[durationsOf(path, 'kokoro')] ?? [])]).toEqual([1, 4, 2, 1]);
+    expect(outputs.audio).toHaveLength(8 * 600);
+  });
+
+  it.each(['RandomUniformLike', 'Bernoulli'])('is refused with the random numbers of %s', async (type) => {
+    const graph = new GraphBuilder();
+    const rows = graph.op('Cast', [graph.input('input', [1, 'phonemes'], 'int64')], { to: 1 });
+    graph.output(graph.op('Ceil', [graph.op(type, [rows])]), 'output', [1, 'phonemes']);
+    const path = await fileOf(graph.build());
+    expect(() => speechGraph(path, 'piper')).toThrow(`draws random numbers with ${type}`);
   });
 });

@@ -1,4 +1,5 @@
 import { seededRandom } from '@semblance/engine-builtin/random';
+import type { GraphEdit } from '../contracts/contract.ts';
 import { type Field, FileBytes, fields, OnnxFileError, text } from '../onnx-fields.ts';
 
 /**
@@ -15,14 +16,13 @@ const FLOAT = 1;
 const INT64 = 7;
 
 /**
- * Returns the name of the tensor with the frames of each phoneme: the output of the only `Ceil` of the graph, as
- * Piper's own `patch_voice_with_alignment.py` finds it.
+ * Returns the name of the tensor with the frames of each phoneme.
  * @throws OnnxFileError
  */
-export function durationsOf(path: string): string {
+export function durationsOf(path: string, edit: GraphEdit): string {
   const file = new FileBytes(path);
   try {
-    return theCeil([...nodesOf(file, graphOf(file))]);
+    return lengthsOf([...nodesOf(file, graphOf(file))], edit);
   } finally {
     file.close();
   }
@@ -35,12 +35,12 @@ export function durationsOf(path: string): string {
  *   of normally distributed ones. With random noise the same job would give another file.
  * @throws OnnxFileError
  */
-export function speechGraph(path: string): Uint8Array {
+export function speechGraph(path: string, edit: GraphEdit): Uint8Array {
   const file = new FileBytes(path);
   try {
     const graph = graphOf(file);
     const nodes = [...nodesOf(file, graph)];
-    const durations = theCeil(nodes);
+    const durations = lengthsOf(nodes, edit);
     const parts: Uint8Array[] = [];
     let from = graph.start;
     for (const node of nodes) {
@@ -98,15 +98,29 @@ function* nodesOf(file: FileBytes, graph: Field): Generator<GraphNode> {
   }
 }
 
-function theCeil(nodes: readonly GraphNode[]): string {
-  const ceils = nodes.filter(({ type }) => type === 'Ceil');
-  const name = ceils[0]?.outputs[0];
-  if (name === undefined || ceils.length > 1) {
+/**
+ * Returns the tensor with the frames of each phoneme. In a voice of Piper it is the output of the only `Ceil`, as its
+ * own `patch_voice_with_alignment.py` finds it; in Kokoro it is the `Clip` after the only `Round`.
+ */
+function lengthsOf(nodes: readonly GraphNode[], edit: GraphEdit): string {
+  // Their noise would not be the same in every run.
+  const other = nodes.find(
+    ({ type }) => /^(Random|Multinomial|Bernoulli)/.test(type) && type !== 'RandomNormalLike',
+  );
+  if (other)
+    throw new OnnxFileError(`draws random numbers with ${other.type}, so that no job could be repeated`);
+  const [type, voice] = edit === 'piper' ? ['Ceil', 'a voice of Piper'] : ['Round', 'Kokoro'];
+  const found = nodes.filter((node) => node.type === type);
+  const name = found[0]?.outputs[0];
+  if (name === undefined || found.length > 1) {
     throw new OnnxFileError(
-      `does not tell the lengths of its phonemes: it has ${ceils.length} nodes Ceil, and a voice of Piper has one`,
+      `does not tell the lengths of its phonemes: it has ${found.length} nodes ${type}, and ${voice} has one`,
     );
   }
-  return name;
+  if (edit === 'piper') return name;
+  const least = nodes.find((node) => node.type === 'Clip' && node.inputs[0] === name)?.outputs[0];
+  if (least !== undefined) return least;
+  throw new OnnxFileError('does not tell the lengths of its phonemes: no Clip follows its Round');
 }
 
 function isOutput(file: FileBytes, graph: Field, name: string): boolean {

@@ -14,6 +14,8 @@ export interface GivenModel {
   readonly options?: Record<string, unknown>;
   /** Content of the JSON file beside it. */
   readonly beside?: unknown;
+  /** The .npz file beside it. */
+  readonly npz?: Uint8Array;
 }
 
 /** Model directories that `close` removes. */
@@ -29,9 +31,10 @@ export class ModelDirRig {
   async make(models: readonly GivenModel[]): Promise<string> {
     const directory = await this.directory();
     const entries = await Promise.all(
-      models.map(async ({ bytes, beside, ...model }) => {
+      models.map(async ({ bytes, beside, npz, ...model }) => {
         const file = model.file ?? `${model.name ?? model.contract}.onnx`;
         if (bytes) await writeFile(join(directory, file), bytes);
+        if (npz) await writeFile(join(directory, `${file}.npz`), npz);
         if (beside) await writeFile(join(directory, `${file}.json`), JSON.stringify(beside));
         const sha256 =
           model.sha256 ??
