@@ -2,7 +2,7 @@ import { RenderError } from '@semblance/engine-api/engine';
 import { type Clause, openPhonemiser } from './espeak.ts';
 import { isOneSound, type Phone, soundOfIpa } from './sounds.ts';
 import type { NeuralVoice } from './speech-tools.ts';
-import type { Synthesiser, SynthesiserOptions, Utterance } from './synthesiser.ts';
+import { joined, type Synthesiser, type SynthesiserOptions, type Utterance } from './synthesiser.ts';
 
 /** Symbols of Piper's alphabet that are no sounds: between two, before the first, after the last. */
 const PAD = '_';
@@ -59,11 +59,17 @@ export function openNeural(
         const one = await speakSentence(voice, number, sentence, options.signal);
         if (one) spoken.push(one);
       }
-      return joined(spoken, voice.sampleRate);
+      return spoken.length > 0 ? joined(spoken, SENTENCE_PAUSE_SEC) : silent(voice);
     },
     close: phonemiser.close,
   };
 }
+
+const silent = ({ sampleRate }: NeuralVoice): Utterance => ({
+  sampleRate,
+  samples: new Int16Array(0),
+  phones: [],
+});
 
 /**
  * Returns the symbols of each sentence. Names of languages in brackets, with which espeak-ng marks foreign words, are
@@ -172,25 +178,4 @@ export function phonesOf(symbols: readonly Symbol[], frames: ArrayLike<number>, 
   return phones
     .filter(({ start, end }) => end > start)
     .map(({ sound, start, end }) => ({ sound, start, end }));
-}
-
-function joined(spoken: readonly Utterance[], sampleRate: number): Utterance {
-  const pause = Math.round(SENTENCE_PAUSE_SEC * sampleRate);
-  const length = spoken.reduce((sum, { samples }) => sum + samples.length + pause, 0);
-  const samples = new Int16Array(Math.max(0, length - pause));
-  const phones: Phone[] = [];
-  let at = 0;
-  for (const [i, one] of spoken.entries()) {
-    if (i > 0) {
-      phones.push({ sound: undefined, start: at / sampleRate, end: (at + pause) / sampleRate });
-      at += pause;
-    }
-    samples.set(one.samples, at);
-    const base = at / sampleRate;
-    phones.push(
-      ...one.phones.map(({ sound, start, end }) => ({ sound, start: base + start, end: base + end })),
-    );
-    at += one.samples.length;
-  }
-  return { sampleRate, samples, phones };
 }
