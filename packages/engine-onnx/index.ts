@@ -9,16 +9,19 @@ import { RenderError } from '@semblance/engine-api/engine';
 import type { EngineOptions } from '@semblance/engine-api/engine-options';
 import type { Findings } from '@semblance/engine-api/findings';
 import { createMedia, findMediaTools } from '@semblance/media/media';
+import type { MissingSpeechTools, SpeechTools } from '@semblance/speech/speech-tools';
+import { findSpeechTools } from '@semblance/speech/tools';
 import { FaceFinder } from '@semblance/vision/face-finder';
 import { FaceMesher } from '@semblance/vision/face-mesh';
 import { FaceRecogniser } from '@semblance/vision/face-recogniser';
 import { openSession } from '@semblance/vision/models/session';
 import { FaceSwap } from './face-swap.ts';
-import { ModelDirError, openModelDir } from './model-dir.ts';
+import { type CheckedModel, ModelDirError, openModelDir } from './model-dir.ts';
 import { offersOf } from './offers.ts';
 import { inspectPhotoSwap, photoSwap } from './photo-swap.ts';
 import { SessionPool } from './sessions/session-pool.ts';
 import { parseOnnxSettings } from './settings.ts';
+import { openVoices } from './speech/voices.ts';
 import { Models } from './stages/models.ts';
 
 /** Creates the engine that runs the owner's ONNX models. `builtin` does everything that has no model. */
@@ -78,12 +81,15 @@ async function openEngine(
   const models = all.filter(({ contract }) => !contract.stage.startsWith('voice'));
   const stages = new Set(models.map(({ contract }) => contract.stage));
   const tools = await findMediaTools();
-  const capabilities = offersOf(stages, tools.available).map(
-    ({ capability, memoryMib }): EngineCapability => ({ capability, slots: 1, memoryMib }),
-  );
+  const spoken = stages.has('speech') ? await findSpeechTools() : undefined;
+  const unread = spoken && whyUnread(spoken);
+  if (unread !== undefined) console.warn(`not offered: avatar: ${unread}`);
+  const capabilities = offersOf(stages, tools.available)
+    .filter(({ capability }) => capability !== 'avatar' || unread === undefined)
+    .map(({ capability, memoryMib }): EngineCapability => ({ capability, slots: 1, memoryMib }));
   if (capabilities.length === 0) {
     const present = [...stages].join(', ');
-    const why = tools.available ? '' : `; no video: ${tools.reason}`;
+    const why = `${tools.available ? '' : `; no video: ${tools.reason}`}${unread === undefined ? '' : `; no speech: ${unread}`}`;
     throw new Error(`no capability can be made of the models in ${directory} (${present})${why}`);
   }
   const [blazeface, facemesh, face_features, face_cover] = await Promise.all([
@@ -102,6 +108,10 @@ async function openEngine(
   for (const note of notes) console.info(note);
   for (const { model, provider } of runs) console.info(`model ${model} runs on ${provider}`);
   const opened = new Models(pool, models);
+  const speech = await voicesOf(pool, models, capabilities, spoken, signal).catch(async (error: unknown) => {
+    await pool.close();
+    throw error;
+  });
   let loaded: Promise<FaceRecogniser> | undefined;
   const recogniser = (): Promise<FaceRecogniser> => {
     loaded ??= openSession('faceres').then((session) => new FaceRecogniser(session));
@@ -121,6 +131,8 @@ async function openEngine(
       // This code is loaded with the first video, so that an engine for pictures starts without it.
       if (capability === 'face-swap')
         return (await import('./video-swap.ts')).videoSwap({ ...parts, recogniser }, request);
+      if (capability === 'avatar' && speech)
+        return (await import('./avatar.ts')).avatar({ ...parts, recogniser, speech }, request);
       if (capability === 'lip-sync') return (await import('./lip-sync.ts')).lipSync(parts, request);
       return (await import('./motion-transfer.ts')).motionTransfer(parts, request);
     },
@@ -128,6 +140,8 @@ async function openEngine(
       if (request.capability === 'face-swap-image') return inspectPhotoSwap(swap, request);
       if (request.capability === 'face-swap')
         return (await import('./video-swap.ts')).inspectVideoSwap(swap, request);
+      if (request.capability === 'avatar')
+        return (await import('./avatar.ts')).inspectAvatar(finder, request);
       if (request.capability === 'motion-control')
         return (await import('./motion-transfer.ts')).inspectMotionTransfer(swap, request);
       throw new Error(`${request.capability} has no picture to inspect`);
@@ -137,4 +151,24 @@ async function openEngine(
       await media?.close();
     },
   };
+}
+
+/** Returns why the owner's voices cannot read a text; undefined if they can. */
+function whyUnread(spoken: SpeechTools | MissingSpeechTools): string | undefined {
+  if (spoken.available && spoken.espeak) return undefined;
+  const why = spoken.available ? 'espeak-ng or python3 is missing' : spoken.reason;
+  return `the voices of the manifest need espeak-ng to read their texts: ${why}`;
+}
+
+/** Returns the synthesisers of the machine with the owner's voices; undefined if Avatar is not offered. */
+async function voicesOf(
+  pool: SessionPool,
+  models: readonly CheckedModel[],
+  capabilities: readonly EngineCapability[],
+  spoken: SpeechTools | MissingSpeechTools | undefined,
+  signal: AbortSignal,
+): Promise<SpeechTools | undefined> {
+  if (!spoken?.available || !capabilities.some(({ capability }) => capability === 'avatar')) return undefined;
+  const speaking = models.filter(({ contract }) => contract.stage === 'speech');
+  return { ...spoken, neural: await openVoices(pool, speaking, spoken, signal) };
 }

@@ -36,6 +36,11 @@ const entry = z.strictObject({
   url: url.optional(),
   /** Features of the training of a voice, a faiss IndexIVFFlat. */
   index: z.strictObject({ file: path, sha256, url: url.optional() }).optional(),
+  /** Files that the model reads beside it, such as the JSON of a voice of Piper; without them their hashes are not checked. */
+  beside: z
+    .array(z.strictObject({ file: path, sha256, url: url.optional() }))
+    .max(4)
+    .optional(),
   /** Licence under which the owner uses the weights, for readers of the manifest and of the check's output. */
   licence: z.string().trim().min(1, 'must say under which licence the weights are used').max(500),
   /** Whether the licence forbids commercial use; without it the words of `licence` decide. */

@@ -1,17 +1,16 @@
-import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
-import { realpath, stat } from 'node:fs/promises';
-import { isAbsolute, join, relative } from 'node:path';
-import { pipeline } from 'node:stream/promises';
+import { realpath } from 'node:fs/promises';
 import { CONTRACTS } from './contracts/catalog.ts';
 import type { Contract } from './contracts/contract.ts';
 import { type BoundTensor, bindTensors } from './contracts/fit.ts';
 import { VOICE } from './contracts/rvc.ts';
 import { checkIvfFlat, FaissIndexError } from './faiss-index.ts';
 import { type Manifest, type ManifestEntry, ManifestError, readManifest, type Step } from './manifest.ts';
+import { locate } from './model-files.ts';
 import { forbidsCommerce } from './models/known-models.ts';
 import { OnnxFileError } from './onnx-fields.ts';
 import { type OnnxSummary, type OnnxTensorInfo, readOnnxSummary } from './onnx-file.ts';
+import { checkSpeech, type SpeechFiles } from './speech/voice-file.ts';
+import { durationsOf } from './speech/voice-graph.ts';
 
 /** A model whose file matches the manifest and whose tensors match its contract. */
 export interface CheckedModel {
@@ -44,6 +43,8 @@ export interface CheckedModel {
         readonly count: number;
       }
     | undefined;
+  /** Of a voice that speaks: what the files beside it say. */
+  readonly speech?: SpeechFiles;
 }
 
 export interface ModelDir {
@@ -109,9 +110,13 @@ async function checkModel(
   const located = await locate(root, entry, signal);
   if ('fault' in located) return [located.fault];
   const { path } = located;
+  for (const each of entry.beside ?? []) {
+    const found = await locate(root, each, signal);
+    if ('fault' in found) return [`beside ${each.file}: ${found.fault}`];
+  }
   let summary: OnnxSummary;
   try {
-    summary = readOnnxSummary(path);
+    summary = summaryFor(path, contract);
   } catch (error) {
     if (error instanceof OnnxFileError) return [`the file ${error.message}`];
     throw error;
@@ -126,6 +131,8 @@ async function checkModel(
   const fitted = bindTensors(contract, options, summary);
   faults.push(...fitted.faults);
   if (contract.traits.identity === 'emap') faults.push(...checkEmap(summary.lastInitializer));
+  const speech = contract.edit ? await checkSpeech(path, contract.edit, fitted.inputs) : undefined;
+  if (speech && 'faults' in speech) faults.push(...speech.faults);
   if (faults.length > 0) return faults;
   const index = await checkIndex(root, entry, contract, fitted.inputs, signal);
   if (index && 'fault' in index) return [`index: ${index.fault}`];
@@ -144,6 +151,26 @@ async function checkModel(
     lastInitializer: summary.lastInitializer,
     summary,
     index,
+    ...(speech && 'files' in speech && { speech: speech.files }),
+  };
+}
+
+/**
+ * Reads what a model declares, with the output that its contract adds to it.
+ * @throws OnnxFileError
+ */
+export function summaryFor(path: string, { edit }: Contract): OnnxSummary {
+  const summary = readOnnxSummary(path);
+  return edit ? withOutput(summary, durationsOf(path, edit)) : summary;
+}
+
+/** Returns the tensors of a model with one more output, of unknown shape, behind the first. */
+function withOutput(summary: OnnxSummary, name: string): OnnxSummary {
+  const [first, ...rest] = summary.outputs;
+  const others = rest.filter((output) => output.name !== name);
+  return {
+    ...summary,
+    outputs: [...(first ? [first] : []), { name, type: 'float32', dims: undefined }, ...others],
   };
 }
 
@@ -192,41 +219,6 @@ async function checkIndex(
     if (error instanceof FaissIndexError) return { fault: `${index.file} ${error.message}` };
     throw error;
   }
-}
-
-/** Finds a file of the manifest, and compares its hash. */
-export async function locate(
-  root: string,
-  { file, sha256: wanted }: { readonly file: string; readonly sha256: string },
-  signal?: AbortSignal,
-): Promise<{ path: string } | { fault: string }> {
-  const found = await findFile(root, file);
-  if ('fault' in found) return found;
-  const hash = await sha256(found.path, signal);
-  if (hash !== wanted) return { fault: `sha256: expected ${wanted}, found ${hash}` };
-  return found;
-}
-
-/** Finds a file below a directory, also behind links, and whatever it contains. */
-export async function findFile(root: string, file: string): Promise<{ path: string } | { fault: string }> {
-  let path: string;
-  try {
-    path = await realpath(join(root, file));
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return { fault: 'there is no such file' };
-    return { fault: `cannot be read: ${(error as Error).message}` };
-  }
-  const below = relative(root, path);
-  if (below.startsWith('..') || isAbsolute(below))
-    return { fault: `is a link that leaves the model directory, to ${path}` };
-  if (!(await stat(path)).isFile()) return { fault: 'is not a file' };
-  return { path };
-}
-
-export async function sha256(path: string, signal?: AbortSignal): Promise<string> {
-  const hash = createHash('sha256');
-  await pipeline(createReadStream(path, { highWaterMark: 1024 * 1024 }), hash, signal ? { signal } : {});
-  return hash.digest('hex');
 }
 
 export function checkEmap(last: OnnxTensorInfo | undefined): string[] {

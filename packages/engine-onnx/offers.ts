@@ -28,6 +28,8 @@ const OFFERS: readonly Offer[] = [
   },
   { capability: 'face-swap', anyOf: ['swapper'], memoryMib: VIDEO_MEMORY_MIB, video: true },
   { capability: 'lip-sync', anyOf: ['lips'], memoryMib: VIDEO_MEMORY_MIB, video: true },
+  // Its voices also need the program that reads text.
+  { capability: 'avatar', anyOf: ['speech'], memoryMib: VIDEO_MEMORY_MIB, video: true },
   // The contracts ensure that the other parts are present too.
   { capability: 'motion-control', anyOf: ['portrait-generator'], memoryMib: VIDEO_MEMORY_MIB, video: true },
 ];

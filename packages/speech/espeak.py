@@ -7,16 +7,20 @@ or later). So only this script loads it, in a process of its own that communicat
     espeak.py NAME [OPTION=NUMBER ...]
                               speaks each line of standard input, a JSON string, with the voice NAME; options are `rate`
                               (words per minute), `pitch` (0 to 99) and `pause` (0 for none after the last word)
+    espeak.py --phonemes NAME
+                              answers each line of standard input, a JSON string, with a line of JSON: its clauses as
+                              [[phonemes in IPA, text that ends the clause], ...], for voices that are models
 
-The answer to each line is a line of JSON {"rate", "samples", "phonemes": [[name in IPA, first sample], ...]}, then the
+When it speaks, the answer to each line is a line of JSON {"rate", "samples", "phonemes": [[name in IPA, first sample], ...]}, then the
 samples: mono, 16 bits, little-endian. Text is plain: SSML and phoneme names in brackets have no meaning.
 """
 import ctypes
 import json
 import sys
+import unicodedata
 
 RETRIEVAL, PHONEME_EVENTS, PHONEME_IPA, DONT_EXIT = 1, 0x0001, 0x0002, 0x8000
-CHARS_UTF8, POS_CHARACTER, END_PAUSE = 1, 1, 0x1000
+CHARS_UTF8, POS_CHARACTER, END_PAUSE, PHONEMES_IPA = 1, 1, 0x1000, 2
 PARAMETERS = {"rate": 1, "pitch": 3}
 EVENT_LIST_TERMINATED, EVENT_PHONEME = 0, 7
 # Longest sound of a passage, in seconds; the rest is cut off. No passage needs a quarter of it.
@@ -78,6 +82,47 @@ if sys.argv[1] == "--voices":
         # espeak-ng lists some voices that it does not find.
         if has_voice(name):
             print(name.decode())
+    sys.exit(0)
+
+# Signs that end a clause, after the text that they end; what closes quotes and brackets may follow them.
+ENDS = ".?!,:;\u2026\u2014\u2013\u3002\uff0e\uff1f\uff01\uff0c\u3001\uff1a\uff1b\u060c\u061b\u061f\u06d4\u0964\u0965\u00b7"
+
+
+def end_of(clause, last):
+    """Returns the sign that ends a clause, or nothing. espeak-ng reads one sign further, except at the text's end."""
+    text = clause.rstrip()
+    if not last and text and text[-1] not in ENDS:
+        text = text[:-1].rstrip()
+    # Ps, Pe, Pi, Pf: signs that open and close; ASCII quotes are Po.
+    while text and (unicodedata.category(text[-1]) in ("Ps", "Pe", "Pi", "Pf") or text[-1] in "\"'"):
+        text = text[:-1].rstrip()
+    return text[-1] if text and text[-1] in ENDS else ""
+
+
+def clauses_of(text):
+    """Returns [phonemes, end] of each clause."""
+    lib.espeak_TextToPhonemes.restype = ctypes.c_char_p
+    lib.espeak_TextToPhonemes.argtypes = [ctypes.POINTER(ctypes.c_void_p), ctypes.c_int, ctypes.c_int]
+    size = len(text)
+    buffer = ctypes.create_string_buffer(text + b"\0")
+    start = ctypes.addressof(buffer)
+    at, found = ctypes.c_void_p(start), []
+    while at.value:
+        before = at.value - start
+        spoken = lib.espeak_TextToPhonemes(ctypes.byref(at), CHARS_UTF8, PHONEMES_IPA) or b""
+        after = size if at.value is None else at.value - start
+        clause = buffer.raw[before:after].decode("utf-8", "ignore")
+        found.append([spoken.decode("utf-8", "ignore"), end_of(clause, at.value is None)])
+    return found
+
+
+if sys.argv[1] == "--phonemes":
+    if not has_voice(sys.argv[2].encode()):
+        sys.exit("espeak-ng has no voice of this name")
+    for line in sys.stdin.buffer:
+        found = clauses_of(json.loads(line).encode("utf-8", "ignore"))
+        sys.stdout.buffer.write(json.dumps(found).encode() + b"\n")
+        sys.stdout.buffer.flush()
     sys.exit(0)
 
 samples, phonemes = bytearray(), []

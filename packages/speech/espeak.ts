@@ -68,12 +68,39 @@ export function openEspeak(
   options: SynthesiserOptions,
   { rate, pitch, endPause = true, reading = READING }: EspeakManner = {},
 ): Synthesiser {
-  const { tools, guard, signal } = options;
   const manner = [
     ...(rate === undefined ? [] : [`rate=${rate}`]),
     ...(pitch === undefined ? [] : [`pitch=${pitch}`]),
     ...(endPause ? [] : ['pause=0']),
   ];
+  const script = openScript([voice, ...manner], options);
+  return {
+    speak: (text) => script.ask(text, (reader) => readAnswer(reader, reading)),
+    close: script.close,
+  };
+}
+
+/** A clause of a text: its phonemes in IPA, and the sign that ends it; empty where there is none. */
+export type Clause = readonly [phonemes: string, end: string];
+
+/** Reads texts as espeak-ng does, without a sound. */
+export interface Phonemiser {
+  /** @param text without control characters and line breaks @throws RenderError */
+  clauses(text: string): Promise<readonly Clause[]>;
+  close(): Promise<void>;
+}
+
+/** Creates a phonemiser with espeak-ng: one process for all passages. */
+export function openPhonemiser(voice: string, options: SynthesiserOptions): Phonemiser {
+  const script = openScript(['--phonemes', voice], options);
+  return {
+    clauses: (text) => script.ask(text, (reader) => readHead<Clause[]>(reader)),
+    close: script.close,
+  };
+}
+
+/** Starts espeak.py at the first question, and asks it one text at a time. */
+function openScript(args: readonly string[], { tools, guard, signal }: SynthesiserOptions) {
   if (!tools.espeak) throw new RenderError('processing_failed', 'espeak-ng is not there any more.');
   const { python } = tools.espeak;
   let started: Promise<{ tool: Tool; reader: ByteReader }> | undefined;
@@ -85,18 +112,19 @@ export function openEspeak(
       signal,
       feed: true,
       limits: { ...LIMITS, cpuSec: 600 },
-      args: [...ESPEAK_ARGS, voice, ...manner],
+      args: [...ESPEAK_ARGS, ...args],
     });
     return { tool, reader: new ByteReader(tool.stdout) };
   };
   return {
-    async speak(text) {
+    /** @param read reads the answer; undefined if it broke off */
+    async ask<T>(text: string, read: (reader: ByteReader) => Promise<T | undefined>): Promise<T> {
       started ??= start();
       const { tool, reader } = await started;
       const timer = setTimeout(() => tool.kill(), WALL_SEC * 1000);
       try {
         tool.stdin?.write(`${JSON.stringify(text)}\n`);
-        const answer = await readAnswer(reader, reading);
+        const answer = await read(reader);
         signal.throwIfAborted();
         if (answer) return answer;
         // A tool that closed its output is about to end, so its exit status is awaited.
@@ -108,7 +136,7 @@ export function openEspeak(
         clearTimeout(timer);
       }
     },
-    async close() {
+    async close(): Promise<void> {
       const running = await started?.catch(() => undefined);
       if (!running) return;
       running.tool.kill();
@@ -118,7 +146,8 @@ export function openEspeak(
   };
 }
 
-async function readAnswer(reader: ByteReader, reading: PhonemeReading): Promise<Utterance | undefined> {
+/** Reads a line of JSON; undefined if the output ended. */
+async function readHead<T>(reader: ByteReader): Promise<T | undefined> {
   const bytes: number[] = [];
   for (;;) {
     const byte = await reader.byte();
@@ -126,8 +155,12 @@ async function readAnswer(reader: ByteReader, reading: PhonemeReading): Promise<
     if (byte === 0x0a) break;
     bytes.push(byte);
   }
-  const head = JSON.parse(Buffer.from(bytes).toString('utf8')) as Head;
-  if (!(head.samples >= 0 && head.samples <= MAX_SAMPLES)) return undefined;
+  return JSON.parse(Buffer.from(bytes).toString('utf8')) as T;
+}
+
+async function readAnswer(reader: ByteReader, reading: PhonemeReading): Promise<Utterance | undefined> {
+  const head = await readHead<Head>(reader);
+  if (!head || !(head.samples >= 0 && head.samples <= MAX_SAMPLES)) return undefined;
   const samples = new Int16Array(head.samples);
   if (!(await reader.fill(new Uint8Array(samples.buffer)))) return undefined;
   return { sampleRate: head.rate, samples, phones: phonesOf(head, reading) };

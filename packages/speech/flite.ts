@@ -4,8 +4,11 @@ import { join } from 'node:path';
 import { RenderError } from '@semblance/engine-api/engine';
 import { startProgram } from '@semblance/media/sandbox';
 import { toAscii } from './ascii.ts';
+import { cutQuestions } from './questions.ts';
+import { raiseEnd } from './rise.ts';
 import { type Phone, soundOfArpabet } from './sounds.ts';
 import {
+  joined,
   LIMITS,
   type Synthesiser,
   type SynthesiserOptions,
@@ -51,21 +54,31 @@ export function openFlite(
       await tool.exited;
     }
   };
+  const speakPiece = async (text: string): Promise<Utterance> => {
+    const stem = join(directory, `.flite-${randomBytes(6).toString('hex')}`);
+    const [script, wav] = [`${stem}.txt`, `${stem}.wav`];
+    for (const path of [script, wav]) await guard.removeOnDeath(path);
+    try {
+      await writeFile(script, `${text}\n`, { mode: 0o600 });
+      const output = await run(['-voice', voice, ...manner, '-psdur', '-f', script, '-o', wav]);
+      return utterance(output, await readFile(wav));
+    } finally {
+      for (const path of [script, wav]) {
+        await rm(path, { force: true });
+        await guard.keep(path);
+      }
+    }
+  };
   return {
     async speak(text) {
-      const stem = join(directory, `.flite-${randomBytes(6).toString('hex')}`);
-      const [script, wav] = [`${stem}.txt`, `${stem}.wav`];
-      for (const path of [script, wav]) await guard.removeOnDeath(path);
-      try {
-        await writeFile(script, `${toAscii(text)}\n`, { mode: 0o600 });
-        const output = await run(['-voice', voice, ...manner, '-psdur', '-f', script, '-o', wav]);
-        return utterance(output, await readFile(wav));
-      } finally {
-        for (const path of [script, wav]) {
-          await rm(path, { force: true });
-          await guard.keep(path);
-        }
+      const spoken: Utterance[] = [];
+      for (const piece of cutQuestions(toAscii(text))) {
+        const one = await speakPiece(piece.text);
+        // Its voices speak every sentence as a statement.
+        if (piece.rises) raiseEnd(one.samples, one.sampleRate);
+        spoken.push(one);
       }
+      return joined(spoken);
     },
     close: async () => {},
   };

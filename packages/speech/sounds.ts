@@ -96,6 +96,11 @@ const PAIRS: readonly (readonly [RegExp, Sound])[] = [
   [/^j[uʊ]/, 'yu'],
 ];
 
+/** Returns whether two IPA symbols in a row are one sound: a diphthong, or a stop and its friction. */
+export function isOneSound(first: string, second: string): boolean {
+  return /^[eaɑɔo][ɪi]$|^[oəaɑ]ʊ$/.test(first + second) || /^t[ʃʂɕ]$|^d[ʒʐʑ]$/.test(first + second);
+}
+
 /**
  * @param name flite's name
  * @returns undefined for silence

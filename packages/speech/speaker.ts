@@ -1,6 +1,8 @@
 import { createGuard } from '@semblance/common/process/guard';
+import { RenderError } from '@semblance/engine-api/engine';
 import { openEspeak } from './espeak.ts';
 import { openFlite } from './flite.ts';
+import { openNeural } from './neural.ts';
 import { PROGRAM_NAMES } from './speech-tools.ts';
 import type { Synthesiser, SynthesiserOptions, Utterance } from './synthesiser.ts';
 import { type Voice, voiceId } from './voices.ts';
@@ -36,9 +38,11 @@ export class Speaker {
     await this.#options.guard.close();
   }
 
-  #open({ program, name }: Voice): Synthesiser {
-    return program === 'flite'
-      ? openFlite(PROGRAM_NAMES[name] ?? name, this.#options)
-      : openEspeak(name, this.#options);
+  #open({ program, name, speaker }: Voice): Synthesiser {
+    if (program === 'flite') return openFlite(PROGRAM_NAMES[name] ?? name, this.#options);
+    if (program === 'espeak-ng') return openEspeak(name, this.#options);
+    const voice = this.#options.tools.neural?.find((one) => one.name === name);
+    if (!voice) throw new RenderError('processing_failed', `The voice ${name} is not there any more.`);
+    return openNeural(voice, speaker, this.#options);
   }
 }

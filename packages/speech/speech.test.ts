@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { readDurations } from './flite.ts';
+import { pitchOf } from './pitch.ts';
 import { resample } from './resample.ts';
 import { SAMPLE_RATE, type SpeakOptions, type SpokenScript, speakScript } from './speech.ts';
 import type { SpeechTools } from './speech-tools.ts';
@@ -262,4 +263,47 @@ it.each([8_000, 16_000, 22_050])('brings a tone from %i Hz to another rate witho
     Math.abs((out[i + 800] as number) - (wanted[i + 800] as number)),
   );
   expect(Math.max(...inner)).toBeLessThan(60);
+});
+
+describe('intonation', () => {
+  const QUESTIONS = [
+    'Are you coming with us tomorrow?',
+    'Did you see the boats on the river?',
+    'Is this the best you can do?',
+    'Would you like some more coffee?',
+    'Have they closed the shop already?',
+  ];
+  const STATEMENTS = [
+    'We are coming with you tomorrow.',
+    'I saw the boats on the river.',
+    'This is the best that I can do.',
+    'I would like some more coffee.',
+    'They have closed the shop already.',
+  ];
+
+  /** @returns the pitch of the last 50 ms of the voice above its median, in semitones */
+  async function ending(script: string, voiceId: string): Promise<number> {
+    const { samples } = await say(script, { voiceId });
+    const points = pitchOf(resample(samples, SAMPLE_RATE, 16_000), 16_000).map(({ hz }) => hz);
+    const middle = (values: number[]) => values.toSorted((a, b) => a - b)[values.length >> 1] ?? Number.NaN;
+    return 12 * Math.log2(middle(points.slice(-5)) / middle(points));
+  }
+
+  it.each(['slt', 'rms', 'awb'])('of %s rises in questions and falls in statements', async (voiceId) => {
+    for (const question of QUESTIONS) expect(await ending(question, voiceId), question).toBeGreaterThan(1);
+    for (const statement of STATEMENTS) expect(await ending(statement, voiceId), statement).toBeLessThan(-1);
+  });
+
+  it('falls in questions for more than yes or no', async () => {
+    expect(await ending('Why are you here?', 'slt')).toBeLessThan(0);
+  });
+
+  it('does not move the sounds', async () => {
+    const [asked, told] = [
+      await say('It is a boat?', { voiceId: 'slt' }),
+      await say('It is a boat.', { voiceId: 'slt' }),
+    ];
+    expect(asked.phones).toHaveLength(told.phones.length);
+    expect(asked.seconds).toBeCloseTo(told.seconds, 1);
+  });
 });

@@ -5,9 +5,9 @@ import { resample } from './resample.ts';
 import { passagesOf } from './script-text.ts';
 import { type Phone, VOWELS } from './sounds.ts';
 import { Speaker } from './speaker.ts';
-import type { SpeechTools } from './speech-tools.ts';
+import type { Sounding, SpeechTools } from './speech-tools.ts';
 import type { Utterance } from './synthesiser.ts';
-import { chooseVoice, type Sounding, soundsLike, voiceId } from './voices.ts';
+import { chooseVoice, soundsLike, voiceId } from './voices.ts';
 import { wavHeader } from './wav-header.ts';
 
 /** Sample rate of the written sound, in Hz. */

@@ -45,3 +45,28 @@ export function speechFailure(program: string, exit: ToolExit): RenderError | En
     },
   );
 }
+
+/**
+ * Joins utterances of one sample rate.
+ * @param pause silence between two, in seconds
+ */
+export function joined(spoken: readonly Utterance[], pause = 0): Utterance {
+  const sampleRate = spoken[0]?.sampleRate ?? 0;
+  const between = Math.round(pause * sampleRate);
+  const length = spoken.reduce((sum, { samples }) => sum + samples.length + between, 0);
+  const samples = new Int16Array(Math.max(0, length - between));
+  const phones: Phone[] = [];
+  let at = 0;
+  for (const [i, one] of spoken.entries()) {
+    if (i > 0 && between > 0) {
+      phones.push({ sound: undefined, start: at / sampleRate, end: (at + between) / sampleRate });
+      at += between;
+    }
+    samples.set(one.samples, at);
+    const base = at / sampleRate;
+    for (const { start, end, ...rest } of one.phones)
+      phones.push({ ...rest, start: base + start, end: base + end });
+    at += one.samples.length;
+  }
+  return { sampleRate, samples, phones };
+}

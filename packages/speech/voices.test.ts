@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { passagesOf } from './script-text.ts';
-import type { SpeechTools } from './speech-tools.ts';
-import { chooseVoice, type Sounding, soundsLike, voiceFor, voiceId } from './voices.ts';
+import type { NeuralVoice, Sounding, SpeechTools } from './speech-tools.ts';
+import { chooseVoice, soundsLike, voiceFor, voiceId } from './voices.ts';
 
 const espeak = {
   python: '/usr/bin/python3',
@@ -136,5 +136,65 @@ describe('the voice of a script', () => {
     expect(speaks(both, 'espeak-ng/sr', 'Здраво. Zdravo.')).toEqual(['espeak-ng/sr', 'espeak-ng/sr']);
     expect(speaks(both, 'espeak-ng/de+f2', '你好。')).toEqual(['espeak-ng/cmn-latn-pinyin+f2']);
     expect(speaks(onlyFlite, 'slt', 'Привет.')).toEqual(['slt']);
+  });
+});
+
+describe('voices that are models', () => {
+  const model = (name: string, language: string, more: Partial<NeuralVoice> = {}): NeuralVoice => ({
+    name,
+    language,
+    espeak: language,
+    sounding: 'man',
+    speakers: new Map(),
+    sampleRate: 22_050,
+    phonemeIds: new Map(),
+    run: () => Promise.reject(new Error('it does not speak')),
+    ...more,
+  });
+  const owned: SpeechTools = {
+    ...both,
+    neural: [
+      model('joe', 'en-us'),
+      model('amy', 'en-us', { sounding: 'woman' }),
+      model('ru_RU-irina', 'ru-ru', { espeak: 'ru', sounding: 'woman' }),
+      model('fr_FR-siwis', 'fr-fr', { espeak: 'fr', sounding: undefined }),
+      model('en_GB-alan', 'en-gb', { espeak: 'en-gb-x-rp' }),
+      model('zh', 'zh-cn', { espeak: 'cmn' }),
+    ],
+  };
+
+  it.each([
+    [undefined, undefined, 'Hello', 'joe'],
+    [undefined, 'woman', 'Hello', 'amy'],
+    ['en-US', 'man', 'Hello', 'joe'],
+    ['en-GB', undefined, 'Hello', 'en_GB-alan'],
+    ['en-GB', 'woman', 'Hello', 'espeak-ng/en-gb+f2'],
+    ['fr', undefined, 'Bonjour', 'fr_FR-siwis'],
+    ['fr', 'man', 'Bonjour', 'espeak-ng/fr-fr'],
+    ['de', undefined, 'Hallo', 'espeak-ng/de'],
+    [undefined, undefined, 'Привет', 'ru_RU-irina'],
+    [undefined, 'man', 'Привет', 'espeak-ng/ru'],
+  ] as const)('for the language %j, a %s and %j: %s', (language, sounding, script, voice) => {
+    expect(chosen(script, { ...(language && { language }), ...(sounding && { sounding }) }, owned)).toBe(
+      voice,
+    );
+  });
+
+  it('are there by name, and speak the letters of their language', () => {
+    expect(chosen('Hallo', { voiceId: 'ru_RU-irina' }, owned)).toBe('ru_RU-irina');
+    expect(soundsLike(chooseVoice(owned, [], { voiceId: 'amy' }).voice)).toBe('woman');
+    const speaks = (voice: string, script: string) => {
+      const { voice: own } = chooseVoice(owned, [], { voiceId: voice });
+      return passagesOf(script).map((passage) => voiceId(voiceFor(owned, own, passage)));
+    };
+    expect(speaks('ru_RU-irina', 'Привет. Hello.')).toEqual(['ru_RU-irina', 'ru_RU-irina']);
+    expect(speaks('amy', 'Hello. Привет.')).toEqual(['amy', 'ru_RU-irina']);
+    expect(speaks('joe', 'Hello. Привет.')).toEqual(['joe', 'espeak-ng/ru']);
+  });
+
+  it('are named where a voice is not there', () => {
+    expect(() => chosen('Hello', { voiceId: 'joe/ann' }, owned)).toThrow(
+      /There is no voice "joe\/ann" \(voice_id\)\. There are joe \(en-us\), amy \(en-us\), .*, slt, rms, espeak-ng/,
+    );
   });
 });

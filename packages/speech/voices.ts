@@ -1,22 +1,27 @@
 import { RenderError } from '@semblance/engine-api/engine';
 import { toAscii } from './ascii.ts';
 import type { Passage } from './script-text.ts';
-import type { SpeechTools } from './speech-tools.ts';
+import type { NeuralVoice, Sounding, SpeechTools } from './speech-tools.ts';
 import { writingOfLetter } from './writings.ts';
 
 /** One voice of one synthesiser. */
 export interface Voice {
-  readonly program: 'flite' | 'espeak-ng';
-  /** The program's name of the voice. */
+  readonly program: 'flite' | 'espeak-ng' | 'model';
+  /** The program's name of the voice, or the model's name. */
   readonly name: string;
+  /** Of a model: name of one of several speakers; default the first. */
+  readonly speaker?: string;
+  /** Of a model: espeak-ng's voice that reads for it, and what it sounds like. */
+  readonly espeak?: string;
+  readonly sounding?: Sounding | undefined;
 }
 
 const ESPEAK_PREFIX = 'espeak-ng/';
+/** Most voices of the owner that a message names. */
+const MAX_NAMED = 12;
 /** espeak-ng's variants that sound like separate voices. */
 const VARIANTS = /^(.+?)(\+(?:f[1-5]|m[1-8]))?$/;
 
-/** What a voice sounds like. */
-export type Sounding = 'woman' | 'man';
 /** Voices of flite by what they sound like. */
 const FLITE_SOUNDS: Readonly<Record<string, Sounding>> = { slt: 'woman', rms: 'man', awb: 'man', kal: 'man' };
 /** espeak-ng's variant that stands for a woman where none was named. */
@@ -129,12 +134,14 @@ export interface Choice {
 }
 
 /** Returns the name of a voice in the API and in the details of a result. */
-export function voiceId({ program, name }: Voice): string {
-  return program === 'flite' ? name : `${ESPEAK_PREFIX}${name}`;
+export function voiceId({ program, name, speaker }: Voice): string {
+  if (program === 'espeak-ng') return `${ESPEAK_PREFIX}${name}`;
+  return speaker === undefined ? name : `${name}/${speaker}`;
 }
 
 /** Returns what a voice sounds like; undefined where that is not known. */
-export function soundsLike({ program, name }: Voice): Sounding | undefined {
+export function soundsLike({ program, name, sounding: known }: Voice): Sounding | undefined {
+  if (program === 'model') return known;
   if (program === 'flite') return Object.hasOwn(FLITE_SOUNDS, name) ? FLITE_SOUNDS[name] : undefined;
   return VARIANTS.exec(name)?.[2]?.startsWith('+f') ? 'woman' : 'man';
 }
@@ -174,9 +181,13 @@ export function voiceFor(tools: SpeechTools, chosen: Voice, { writing }: Passage
  * Returns the voice of a writing system that the chosen voice cannot read; undefined if there is none.
  * @param like the chosen voice: the other one sounds like it
  */
-export function voiceOfWriting({ espeak }: SpeechTools, writing: string, like: Voice): Voice | undefined {
+export function voiceOfWriting(tools: SpeechTools, writing: string, like: Voice): Voice | undefined {
+  const { espeak } = tools;
   const name = Object.hasOwn(BY_WRITING, writing) ? BY_WRITING[writing] : undefined;
-  return name !== undefined && espeak?.voices.has(name) ? sounding(name, soundsLike(like)) : undefined;
+  if (name === undefined) return undefined;
+  const model = modelOf(tools, name, soundsLike(like));
+  if (model) return model;
+  return espeak?.voices.has(name) ? sounding(name, soundsLike(like)) : undefined;
 }
 
 /** Returns espeak-ng's voice of a language that sounds like a woman or a man. */
@@ -197,14 +208,17 @@ export function reads(voice: Voice, letter: string): boolean {
   return writing === undefined || readsWriting(voice, writing);
 }
 
-function readsWriting({ program, name }: Voice, writing: string): boolean {
+function readsWriting({ program, name, espeak = name }: Voice, writing: string): boolean {
   // Every voice of espeak-ng reads Latin letters, some with another language's sounds.
   if (writing === 'Latin') return true;
-  return program === 'espeak-ng' && (WRITTEN_IN[VARIANTS.exec(name)?.[1] ?? name] ?? []).includes(writing);
+  return program !== 'flite' && (WRITTEN_IN[VARIANTS.exec(espeak)?.[1] ?? espeak] ?? []).includes(writing);
 }
 
 function namedVoice(tools: SpeechTools, id: string): Voice {
-  const { flite, espeak } = tools;
+  const { flite, espeak, neural = [] } = tools;
+  const model = neural.find(({ name }) => id === name || id.startsWith(`${name}/`));
+  const speaker = model && id.length > model.name.length ? id.slice(model.name.length + 1) : undefined;
+  if (model && (speaker === undefined || model.speakers.has(speaker))) return asVoice(model, speaker);
   if (flite?.voices.includes(id)) return { program: 'flite', name: id };
   if (espeak && id.startsWith(ESPEAK_PREFIX)) {
     const name = id.slice(ESPEAK_PREFIX.length);
@@ -212,6 +226,8 @@ function namedVoice(tools: SpeechTools, id: string): Voice {
     if (base !== undefined && espeak.voices.has(base)) return { program: 'espeak-ng', name };
   }
   const known = [
+    ...neural.slice(0, MAX_NAMED).map(nameOf),
+    ...(neural.length > MAX_NAMED ? [`${neural.length - MAX_NAMED} more of the owner’s`] : []),
     ...(flite?.voices ?? []),
     ...(espeak
       ? [`${ESPEAK_PREFIX}<language> for ${espeak.voices.size} languages, such as ${ESPEAK_PREFIX}en-us`]
@@ -223,11 +239,43 @@ function namedVoice(tools: SpeechTools, id: string): Voice {
   );
 }
 
+/** Returns a voice as messages name it. */
+function nameOf({ name, language, speakers }: NeuralVoice): string {
+  const [some] = speakers.keys();
+  const more = speakers.size > 1 ? `; ${name}/<speaker> for ${speakers.size} speakers, such as ${some}` : '';
+  return `${name} (${language}${more})`;
+}
+
+function asVoice({ name, espeak, sounding: known }: NeuralVoice, speaker?: string): Voice {
+  if (speaker === undefined) return { program: 'model', name, espeak, sounding: known };
+  return { program: 'model', name, speaker, espeak };
+}
+
+/** Returns the first model that speaks a language and, where that is asked for, sounds like a woman or a man. */
+function modelOf(
+  { neural = [] }: SpeechTools,
+  language: string,
+  like: Sounding | undefined,
+): Voice | undefined {
+  const wanted = language.toLowerCase();
+  const model = neural.find(
+    (one) =>
+      (one.language === wanted ||
+        one.espeak.toLowerCase() === wanted ||
+        OTHER_NAMES[one.language] === wanted) &&
+      (like === undefined || one.sounding === like),
+  );
+  return model && asVoice(model);
+}
+
 /**
- * Returns the voice of a language. flite speaks English, because it sounds most natural; espeak-ng speaks its
- * accents.
+ * Returns the voice of a language: a model, because it sounds most natural, then flite in English; espeak-ng speaks
+ * its accents and the other languages.
  */
-function voiceOf({ flite, espeak }: SpeechTools, language: string, like: Sounding | undefined): Voice {
+function voiceOf(tools: SpeechTools, language: string, like: Sounding | undefined): Voice {
+  const { flite, espeak } = tools;
+  const model = modelOf(tools, language, like);
+  if (model) return model;
   const voices = flite?.voices ?? [];
   const standard = voices.find((name) => !like || FLITE_SOUNDS[name] === like) ?? voices[0];
   const plainEnglish = language === 'en-us' || !espeak?.voices.has(language);

@@ -1,14 +1,14 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { RenderError, type RenderResult } from '@semblance/engine-api/engine';
-import type { Hint } from '@semblance/engine-api/findings';
+import type { Findings, Hint } from '@semblance/engine-api/findings';
 import type { Picture } from '@semblance/engine-api/picture';
+import type { InspectWork, RenderWork } from '@semblance/engine-api/render-work';
 import { outputSize } from '@semblance/media/size';
 import type { ColorTags, Media } from '@semblance/media/types';
 import { type SpokenScript, speakScript } from '@semblance/speech/speech';
-import type { SpeechTools } from '@semblance/speech/speech-tools';
+import type { Sounding, SpeechTools } from '@semblance/speech/speech-tools';
 import { findSpeechTools } from '@semblance/speech/tools';
-import type { Sounding } from '@semblance/speech/voices';
 import { cropsOf } from '@semblance/vision/face-mesh';
 import { readShown } from '@semblance/vision/image/picture-file';
 import { drawThreads } from '../animate/draw-threads.ts';
@@ -17,7 +17,7 @@ import type { Portrait, Pose } from '../animate/portrait.ts';
 import { PortraitVideo } from '../animate/portrait-video.ts';
 import { preparePortrait } from '../animate/prepare.ts';
 import { resized } from '../animate/resized.ts';
-import type { Inspector, Renderer, RenderTools } from '../renderer.ts';
+import type { Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
 import { videoResult } from '../video-result.ts';
 import { FaceTrack } from './face-track.ts';
@@ -35,28 +35,31 @@ const IMAGE = { role: 'image', name: 'portrait' };
 const COLOR: ColorTags = { range: 'tv', space: 'bt709', primaries: 'bt709', transfer: 'bt709' };
 
 /** Makes the person of a portrait (`image`) speak a script. */
-export const renderAvatar: Renderer = async ({ inputs, parameters, outputDir }, tools) => {
-  const { image } = inputs;
-  const { script } = parameters;
-  if (!image) throw new RenderError('processing_failed', 'Avatar needs the input image.');
-  if (script === undefined) throw new RenderError('processing_failed', 'Avatar needs the parameter script.');
+export const renderAvatar: Renderer = async (work, tools) => {
   const found = await findSpeechTools();
   if (!found.available) throw new RenderError('processing_failed', `Nothing can be spoken: ${found.reason}.`);
-  return speakPortrait(
-    {
-      image,
-      script,
-      outputDir,
-      voiceId: parameters.voice_id,
-      language: parameters.language,
-      shorterSide: sideOf(parameters),
-    },
-    { ...tools, media: await tools.media(), speech: found },
-  );
+  return speakWork(work, { ...tools, media: await tools.media(), speech: found });
 };
 
+/** Does the work of an Avatar job with these tools. @throws RenderError */
+export function speakWork(
+  { inputs: { image }, parameters, outputDir }: Pick<RenderWork, 'inputs' | 'parameters' | 'outputDir'>,
+  tools: AvatarTools,
+): Promise<RenderResult> {
+  const { script, voice_id: voiceId, language } = parameters;
+  if (!image) throw new RenderError('processing_failed', 'Avatar needs the input image.');
+  if (script === undefined) throw new RenderError('processing_failed', 'Avatar needs the parameter script.');
+  return speakPortrait(
+    { image, script, outputDir, voiceId, language, shorterSide: sideOf(parameters) },
+    tools,
+  );
+}
+
 /** Looks at the portrait. */
-export const inspectAvatar: Inspector = async ({ inputs: { image }, parameters }, tools) => {
+export const inspectAvatar = async (
+  { inputs: { image }, parameters }: Pick<InspectWork, 'inputs' | 'parameters'>,
+  tools: Pick<RenderTools, 'finder' | 'checkpoint'>,
+): Promise<Findings> => {
   if (!image) throw new RenderError('processing_failed', 'Avatar needs the input image.');
   return (await lookAtPortrait({ image, shorterSide: sideOf(parameters) }, tools)).still;
 };

@@ -14,7 +14,9 @@ import {
   UNIT,
   withSomeFace,
 } from './contract.ts';
+import { KOKORO } from './kokoro.ts';
 import { LIVE_PORTRAIT } from './live-portrait.ts';
+import { PIPER } from './piper.ts';
 import { RVC } from './rvc.ts';
 import { ARCFACE, SWAPPERS } from './swappers.ts';
 
@@ -213,6 +215,8 @@ const ALL: readonly Contract[] = [
   EDTALK,
   ...LIVE_PORTRAIT,
   ...RVC,
+  PIPER,
+  KOKORO,
 ];
 
 /** Names of InsightFace's packages for files that a contract with another name describes. */

@@ -26,6 +26,7 @@ export const STAGES = [
   'voice-content-256',
   'voice-content-768',
   'voice-pitch',
+  'speech',
 ] as const;
 export type Stage = (typeof STAGES)[number];
 
@@ -35,8 +36,12 @@ export type Stage = (typeof STAGES)[number];
  * - `batch`: 1 or open, where open allows several items at once
  * - `open`: a size that the model must leave open, and its value in the first run
  * - `ran`: a size of an output that counts only in a run, whatever the file declares
+ * - `any`: any size
  */
-export type Dim = number | 'batch' | { readonly open: number } | { readonly ran: number };
+export type Dim = number | 'batch' | 'any' | { readonly open: number } | { readonly ran: number };
+
+/** A change of a graph in memory, which leaves the owner's file as it is: see `speechGraph`. */
+export type GraphEdit = 'piper' | 'kokoro';
 
 export interface TensorSpec {
   /** Name in the pipeline, and in the model unless `free`. */
@@ -105,6 +110,8 @@ export interface Contract {
   readonly traits: Traits;
   /** @param found the model as its file declares it, for sizes that the model itself fixes */
   tensors(options: Readonly<Record<string, number>>, found: OnnxSummary): Tensors;
+  /** How the graph is changed on its way from the file into the runtime; see {@link GraphEdit}. */
+  readonly edit?: GraphEdit;
   /** Contracts that must be present too, because this model cannot work without them. */
   readonly needs?: readonly string[];
   /** Returns the stages for which a model must be present too, because of these options. */
@@ -169,6 +176,7 @@ export function describeSpec(spec: TensorSpec): string {
 
 function describeDim(dim: Dim): string {
   if (dim === 'batch') return '1 or open';
+  if (dim === 'any') return 'any';
   if (typeof dim === 'number') return String(dim);
   return 'open' in dim ? 'open' : String(dim.ran);
 }

@@ -109,6 +109,7 @@ function bindTensor(spec: TensorSpec, value: OnnxValueInfo, output: boolean): Bo
 
 function firstSize(dim: Dim): number {
   if (dim === 'batch') return 1;
+  if (dim === 'any') return 0;
   if (typeof dim === 'number') return dim;
   return 'open' in dim ? dim.open : dim.ran;
 }
@@ -125,7 +126,7 @@ function sameShape(
   if (!found) return as !== 'input';
   if (found.length !== expected.length) return false;
   return expected.every((dim, i) => {
-    if (typeof found[i] === 'string') return true;
+    if (typeof found[i] === 'string' || dim === 'any') return true;
     // An export may state a wrong size where it depends on another one, so only the real output counts.
     if (typeof dim === 'object' && as !== 'ran') return as === 'output';
     return found[i] === firstSize(dim);

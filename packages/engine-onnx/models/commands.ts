@@ -4,7 +4,8 @@ import { describeError } from '@semblance/common/errors';
 import { CONTRACTS } from '../contracts/catalog.ts';
 import type { Contract } from '../contracts/contract.ts';
 import { bindTensors } from '../contracts/fit.ts';
-import { byKind, checkTogether, findFile, openModelDir, sha256, unacceptedLicence } from '../model-dir.ts';
+import { byKind, checkTogether, openModelDir, summaryFor, unacceptedLicence } from '../model-dir.ts';
+import { findFile, sha256 } from '../model-files.ts';
 import { OnnxFileError } from '../onnx-fields.ts';
 import { type OnnxSummary, readOnnxSummary } from '../onnx-file.ts';
 import { forbidsCommerce, knownLicence, knownModel } from './known-models.ts';
@@ -56,15 +57,24 @@ export async function addModel(options: AddOptions): Promise<Added> {
   const hash = await sha256(file);
   const summary = summaryOf(file);
   const contract = contractOf(options, hash, summary);
-  const entry = entryOf(options, contract, hash, summary);
+  const entry = entryOf(options, contract, hash);
   const { entries } = manifest;
   const same = entries.find(({ sha256: other }) => other.toLowerCase() === hash);
   if (same) throw new ModelsError(`${file}: it is there already as ${same.name}`);
   if (entries.some(({ name }) => name === entry.name))
     throw new ModelsError(`there is a model ${entry.name} already; remove it first, or say --name`);
+  const beside = await besideOf(file);
   const placed = {
     ...entry,
     file: await place(directory, file, entries, say),
+    ...(beside.length > 0 && {
+      beside: await Promise.all(
+        beside.map(async (each) => ({
+          file: await place(directory, each, entries, say),
+          sha256: await sha256(each),
+        })),
+      ),
+    }),
     ...(options.index && {
       index: {
         file: await place(directory, options.index, entries, say),
@@ -78,18 +88,26 @@ export async function addModel(options: AddOptions): Promise<Added> {
 }
 
 function summaryOf(file: string): OnnxSummary {
-  let summary: OnnxSummary;
-  try {
-    summary = readOnnxSummary(file);
-  } catch (error) {
-    if (error instanceof OnnxFileError) throw new ModelsError(`${file}: the file ${error.message}`);
-    throw error;
-  }
+  const summary = readable(file, () => readOnnxSummary(file));
   if (summary.external.length > 0)
     throw new ModelsError(
       `${file}: its weights lie in another file; save it as one, with onnx.save(onnx.load(FILE), NEW)`,
     );
   return summary;
+}
+
+function summaryWith(file: string, contract: Contract): OnnxSummary {
+  return readable(file, () => summaryFor(file, contract));
+}
+
+/** @throws ModelsError when the file is no model */
+function readable(file: string, read: () => OnnxSummary): OnnxSummary {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof OnnxFileError) throw new ModelsError(`${file}: the file ${error.message}`);
+    throw error;
+  }
 }
 
 function contractOf({ contract, file }: AddOptions, hash: string, summary: OnnxSummary): Contract {
@@ -108,7 +126,7 @@ function contractOf({ contract, file }: AddOptions, hash: string, summary: OnnxS
 }
 
 /** Returns the entry without its place. */
-function entryOf(given: AddOptions, contract: Contract, hash: string, summary: OnnxSummary): NewEntry {
+function entryOf(given: AddOptions, contract: Contract, hash: string): NewEntry {
   const { file } = given;
   const options = contract.options.safeParse(given.options);
   if (!options.success) {
@@ -117,7 +135,7 @@ function entryOf(given: AddOptions, contract: Contract, hash: string, summary: O
       `${file}: it is a ${contract.name}; --option ${issue?.path.map(String).join('.')}=…: ${issue?.message}`,
     );
   }
-  const { faults } = bindTensors(contract, byKind(options.data).options, summary);
+  const { faults } = bindTensors(contract, byKind(options.data).options, summaryWith(file, contract));
   if (faults.length > 0) throw new ModelsError(`${file}: it is no ${contract.name}: ${faults.join('; ')}`);
   const public_ = knownLicence(contract.name);
   const isPublic = knownModel(hash)?.contract === contract.name;
@@ -139,6 +157,17 @@ function entryOf(given: AddOptions, contract: Contract, hash: string, summary: O
     contract: contract.name,
     ...(Object.keys(given.options).length > 0 ? { options: { ...given.options } } : {}),
   };
+}
+
+/** Returns the files with the name of a model and one ending more, such as `voice.onnx.json`. */
+async function besideOf(file: string): Promise<readonly string[]> {
+  const found = await Promise.all(
+    ['.json', '.npz'].map(async (ending) => {
+      const path = `${file}${ending}`;
+      return (await stat(path).catch(() => undefined))?.isFile() ? [path] : [];
+    }),
+  );
+  return found.flat();
 }
 
 /** Returns the path of the file below the directory, into which it is copied unless it lies there. */

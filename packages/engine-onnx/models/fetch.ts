@@ -11,7 +11,7 @@ import {
   type ManifestEntry,
   ManifestError,
 } from '../manifest.ts';
-import { locate, sha256 } from '../model-dir.ts';
+import { locate, sha256 } from '../model-files.ts';
 import { replaceFile } from './manifest-file.ts';
 
 /** First line of a manifest that `fetchModels` wrote; it replaces no other. */
@@ -62,7 +62,7 @@ export async function fetchModels(options: FetchOptions): Promise<void> {
   say(`${entries.length} models are in ${directory}`);
 }
 
-/** A file of an entry: the model, or the index of a voice. */
+/** A file of an entry: the model, the index of a voice, or one beside it. */
 interface WantedFile {
   readonly name: string;
   readonly file: string;
@@ -71,7 +71,9 @@ interface WantedFile {
 }
 
 function filesOf(entry: ManifestEntry): readonly WantedFile[] {
-  return entry.index ? [entry, { ...entry.index, name: `index of ${entry.name}` }] : [entry];
+  const { name, index, beside = [] } = entry;
+  const others = beside.map((each) => ({ ...each, name: `${each.file} of ${name}` }));
+  return [entry, ...(index ? [{ ...index, name: `index of ${name}` }] : []), ...others];
 }
 
 async function readSet(path: string): Promise<Manifest> {

@@ -1,5 +1,6 @@
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { ivfFlatFile } from '@semblance/testkit/engine-onnx/faiss-file';
 import { GraphBuilder } from '@semblance/testkit/engine-onnx/graph';
 import { ModelDirRig } from '@semblance/testkit/engine-onnx/model-dir-rig';
 import {
@@ -9,6 +10,8 @@ import {
   tinySwapper,
   tinyXseg,
 } from '@semblance/testkit/engine-onnx/tiny-models';
+import { tinyPiper } from '@semblance/testkit/engine-onnx/tiny-piper';
+import { tinyTone } from '@semblance/testkit/engine-onnx/tiny-voices';
 import { afterAll, beforeEach, describe, expect, it } from 'vitest';
 import { openModelDir } from '../model-dir.ts';
 import { runModels } from './cli.ts';
@@ -108,6 +111,41 @@ describe('adding a model', () => {
     expect(await add('--option', 'blend=0.5')).toBe(0);
     const [model] = (await openModelDir(dir)).models;
     expect(model?.options.blend).toBe(0.5);
+  });
+});
+
+describe('adding a voice', () => {
+  it('takes its index along, and says what does not fit', async () => {
+    const { bytes = Buffer.alloc(0), options = {} } = tinyTone();
+    const voice = await file('ada.onnx', bytes);
+    const vector = new Array<number>(256).fill(0.5);
+    const index = await file(
+      'added.index',
+      ivfFlatFile({ width: 256, centroids: [vector], lists: [[vector]] }),
+    );
+    const { sample_rate: rate } = options as { sample_rate: number };
+    const add = (...words: string[]) =>
+      models('add', voice, '--contract', 'rvc_v1', '--name', 'ada', '--licence', 'mine', ...words);
+    expect(await add('--index', index)).toBe(1);
+    expect(text()).toContain('it is a rvc_v1; --option sample_rate=…');
+    expect(await add('--option', `sample_rate=${rate}`, '--index', join(downloads, 'none'))).toBe(1);
+    expect(await add('--option', `sample_rate=${rate}`, '--index', index)).toBe(0);
+    expect(text()).toContain('note: ada (ada.onnx): rvc_v1 needs a contentvec_256');
+    const [model] = (await openModelDir(dir)).models;
+    expect(model?.index).toMatchObject({ file: 'added.index', count: 1 });
+  });
+
+  it('finds a voice of Piper by its graph, and takes the file beside it along with its hash', async () => {
+    const { bytes = Buffer.alloc(0), beside } = tinyPiper();
+    const voice = await file('joe.onnx', bytes);
+    await file('joe.onnx.json', Buffer.from(JSON.stringify(beside)));
+    expect(await models('add', voice, '--licence', 'CC0', '--name', 'joe')).toBe(0);
+    expect(text()).toContain('added joe: piper, licence CC0');
+    expect((await openModelDir(dir)).faults).toEqual([]);
+    await writeFile(join(dir, 'joe.onnx.json'), '{}');
+    expect((await openModelDir(dir)).faults).toEqual([
+      expect.stringMatching(/^joe \(joe\.onnx\): beside joe\.onnx\.json: sha256: expected/),
+    ]);
   });
 });
 

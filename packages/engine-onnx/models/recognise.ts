@@ -2,7 +2,8 @@ import { basename, extname } from 'node:path';
 import { CONTRACTS } from '../contracts/catalog.ts';
 import type { Contract } from '../contracts/contract.ts';
 import { bindTensors } from '../contracts/fit.ts';
-import { byKind, checkEmap } from '../model-dir.ts';
+import { byKind, checkEmap, summaryFor } from '../model-dir.ts';
+import { OnnxFileError } from '../onnx-fields.ts';
 import type { OnnxSummary } from '../onnx-file.ts';
 import { knownModel } from './known-models.ts';
 
@@ -30,7 +31,7 @@ export class UnrecognisedError extends Error {
 export function recognise(path: string, sha256: string, summary: OnnxSummary): Recognised {
   const known = CONTRACTS.get(knownModel(sha256)?.contract ?? '');
   if (known) return { contract: known, by: 'hash' };
-  const fitting = [...CONTRACTS.values()].filter((contract) => fits(contract, summary));
+  const fitting = [...CONTRACTS.values()].filter((contract) => fits(contract, path, summary));
   const [only, ...others] = fitting;
   if (!only) throw new UnrecognisedError(`no contract fits its tensors: ${tensorsOf(summary)}`);
   if (others.length === 0) return { contract: only, by: 'tensors' };
@@ -41,7 +42,15 @@ export function recognise(path: string, sha256: string, summary: OnnxSummary): R
   );
 }
 
-function fits(contract: Contract, summary: OnnxSummary): boolean {
+function fits(contract: Contract, path: string, declared: OnnxSummary): boolean {
+  let summary = declared;
+  try {
+    if (contract.edit) summary = summaryFor(path, contract);
+  } catch (error) {
+    // The graph lacks what the contract would make an output.
+    if (error instanceof OnnxFileError) return false;
+    throw error;
+  }
   // Options without a default, such as the rate of a voice, are asked for after the contract is known.
   const options = contract.options.safeParse({});
   if (bindTensors(contract, options.success ? byKind(options.data).options : {}, summary).faults.length > 0)

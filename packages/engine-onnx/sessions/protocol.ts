@@ -1,5 +1,6 @@
 import type { OnnxType } from '@semblance/vision/models/onnx-types';
 import type { Gated } from '@semblance/vision/models/thread-gate';
+import type { GraphEdit } from '../contracts/contract.ts';
 
 export const PROVIDERS = ['cuda', 'cpu'] as const;
 export type Provider = (typeof PROVIDERS)[number];
@@ -12,6 +13,7 @@ export interface ThreadModel {
   readonly outputs: readonly ThreadTensor[];
   /** Whether its file leaves the number of items open. */
   readonly batch: boolean;
+  readonly edit?: GraphEdit | undefined;
 }
 
 export interface ThreadTensor {

@@ -129,12 +129,13 @@ export class SessionPool {
     const gate = createThreadGate();
     const workerData: ThreadOptions = {
       gate,
-      models: models.map(({ name, path, inputs, outputs, batch }) => ({
+      models: models.map(({ name, path, inputs, outputs, batch, contract }) => ({
         name,
         path,
         inputs,
         outputs,
         batch,
+        edit: contract.edit,
       })),
       providers,
       device,

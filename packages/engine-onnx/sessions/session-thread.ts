@@ -7,6 +7,7 @@ import { describeError } from '@semblance/common/errors';
 import { deviceFaultOf } from '@semblance/engine-api/device-fault';
 import { threadStarted, throughGate } from '@semblance/vision/models/thread-gate';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
+import { speechGraph } from '../speech/voice-graph.ts';
 import { FIXED_SIZES } from './batch.ts';
 import type {
   FirstRun,
@@ -83,7 +84,11 @@ async function load(model: ThreadModel, missing: Map<Provider, string>, first: b
 
 function create(model: ThreadModel, provider: Provider): Promise<InferenceSession> {
   const settings = sessionOptions(provider, options.device, options.threads);
-  return throughGate(() => InferenceSession.create(model.path, settings));
+  return throughGate(() =>
+    model.edit
+      ? InferenceSession.create(speechGraph(model.path, model.edit), settings)
+      : InferenceSession.create(model.path, settings),
+  );
 }
 
 type Shapes = Record<string, readonly number[]>;

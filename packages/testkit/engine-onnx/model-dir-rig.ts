@@ -14,6 +14,10 @@ export interface GivenModel {
   readonly options?: Record<string, unknown>;
   /** Features of a voice. */
   readonly index?: { readonly bytes?: Uint8Array; readonly file?: string; readonly sha256?: string };
+  /** Content of the JSON file beside it. */
+  readonly beside?: unknown;
+  /** The .npz file beside it. */
+  readonly npz?: Uint8Array;
 }
 
 /** Model directories that `close` removes. */
@@ -30,13 +34,17 @@ export class ModelDirRig {
   async make(models: readonly GivenModel[], order?: readonly string[]): Promise<string> {
     const directory = await this.directory();
     const entries = await Promise.all(
-      models.map(async ({ bytes, index, ...model }) => {
+      models.map(async ({ bytes, index, beside, npz, ...model }) => {
         const name = model.name ?? model.contract;
+        const { file, sha256 } = await put(directory, `${name}.onnx`, { ...model, bytes });
+        if (npz) await writeFile(join(directory, `${file}.npz`), npz);
+        if (beside) await writeFile(join(directory, `${file}.json`), JSON.stringify(beside));
         return {
           name,
           licence: 'made for a test',
           ...model,
-          ...(await put(directory, `${name}.onnx`, { ...model, bytes })),
+          file,
+          sha256,
           ...(index && { index: await put(directory, `${name}.index`, index) }),
         };
       }),
