@@ -8,7 +8,7 @@ import { planSwap, swapFace } from '@semblance/engine-builtin/swap/swap-face';
 import type { FaceFinder } from '@semblance/vision/face-finder';
 import { cropsOf, type Face } from '@semblance/vision/face-mesh';
 import { gazeOf } from '@semblance/vision/gaze';
-import { type Plane, plane } from '@semblance/vision/plane/plane';
+import { type Plane, plane, sample } from '@semblance/vision/plane/plane';
 import type { Case } from './case.ts';
 
 /** A picture, and one face of it. */
@@ -26,6 +26,8 @@ export interface DrawnSwap {
   readonly still: Picture;
   /** Where {@link still} shows the new features. */
   readonly placed: Face;
+  /** Above 0 where {@link after} shows anything of the new face. */
+  readonly drawn: Plane;
 }
 
 /** Replaces the target's face in copies of its picture. */
@@ -60,7 +62,27 @@ export function movedAlone(
   const moved = copyOf(picture);
   compose(moved, withoutSource(plan), source);
   takeJaw(moved, face, source, plan);
-  return { still, moved, placed: placedBy(plan, face) };
+  const drawn = shareOf(plan, picture);
+  takeJaw(drawn, face, source, plan);
+  const { width, height, data } = drawn;
+  return {
+    still,
+    moved,
+    placed: placedBy(plan, face),
+    drawn: { width, height, data: Float32Array.from(data, (value) => value / 255) },
+  };
+}
+
+/** Returns the share of the new face in each pixel, as a grey picture. */
+function shareOf({ alpha, originX, originY, scale }: SwapPlan, { width, height }: Picture): Picture {
+  const data = new Uint8Array(width * height);
+  const [endX, endY] = [originX + alpha.width * scale, originY + alpha.height * scale];
+  for (let y = originY; y < Math.min(height, endY); y++)
+    for (let x = originX; x < Math.min(width, endX); x++)
+      data[y * width + x] = Math.round(
+        255 * sample(alpha, (x + 0.5 - originX) / scale, (y + 0.5 - originY) / scale),
+      );
+  return { width, height, channels: 1, data };
 }
 
 /** Returns a plan that takes the source's shape and nothing of its pixels. */
