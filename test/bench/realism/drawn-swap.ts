@@ -2,6 +2,8 @@ import type { Picture } from '@semblance/engine-api/picture';
 import { compose } from '@semblance/engine-builtin/internal/swap/compose';
 import { takeJaw } from '@semblance/engine-builtin/internal/swap/picture-jaw';
 import { calmRedEyes } from '@semblance/engine-builtin/internal/swap/red-eyes';
+import { mixShape } from '@semblance/engine-builtin/internal/swap/shape';
+import type { ShownFeatures } from '@semblance/engine-builtin/internal/swap/shown-features';
 import type { SwapPlan } from '@semblance/engine-builtin/internal/swap/swap-plan';
 import { prepareSource, type SourceFace } from '@semblance/engine-builtin/swap/source-face';
 import { planSwap, swapFace } from '@semblance/engine-builtin/swap/swap-face';
@@ -28,6 +30,8 @@ export interface DrawnSwap {
   readonly placed: Face;
   /** Above 0 where {@link after} shows anything of the new face. */
   readonly drawn: Plane;
+  /** Share of the source in the place and shape of each feature. */
+  readonly shape: ShownFeatures;
 }
 
 /** Replaces the target's face in copies of its picture. */
@@ -69,6 +73,7 @@ export function movedAlone(
     still,
     moved,
     placed: placedBy(plan, face),
+    shape: plan.shape,
     drawn: { width, height, data: Float32Array.from(data, (value) => value / 255) },
   };
 }
@@ -99,6 +104,15 @@ function placedBy({ mixed, originX, originY, scale }: SwapPlan, face: Face): Fac
     points[i * 3] = originX + (mixed[i * 2] as number) * scale;
     points[i * 3 + 1] = originY + (mixed[i * 2 + 1] as number) * scale;
   }
+  return { ...face, points };
+}
+
+/** Returns the mesh that a swap of a frame is drawn with. @param shape as of {@link DrawnSwap.shape} */
+export function placedLike(face: Face, source: SourceFace, shape: ShownFeatures): Face {
+  const mixed = mixShape(face.points, source.points, face.width, shape, source.browsFree);
+  const points = face.points.map((value, i) =>
+    i % 3 === 2 ? value : (mixed[((i / 3) | 0) * 2 + (i % 3)] as number),
+  );
   return { ...face, points };
 }
 

@@ -13,7 +13,7 @@ import sharp from 'sharp';
 import { figure } from '../lib/section.ts';
 import { cell } from '../photo-swap/contact-sheet.ts';
 import type { Case } from './case.ts';
-import { movedAlone, type Seen } from './drawn-swap.ts';
+import { movedAlone, placedLike, type Seen } from './drawn-swap.ts';
 import { edges, REGION_NAMES, regionColours } from './face-areas.ts';
 import { type Judges, verdict } from './judged-case.ts';
 import { type Measures, measure } from './measures.ts';
@@ -57,14 +57,16 @@ export async function judgeClip(clip: Clip, judges: Judges, media: Media, folder
   if (!from) throw new Error(`no face in the source of ${label}`);
   const seen = { picture: source, face: from };
   let worst: { measures: Measures; at: number; by: number } | undefined;
+  let place = (face: Face): Face => face;
   for (let at = 0; at < faces.length; at += SAMPLED) {
     const frame = { picture: before[at] as Picture, face: faces[at] as Face };
-    const measures = await measuredFrame(frame, after[at] as Picture, seen, judges);
+    const { measures, placed } = await measuredFrame(frame, after[at] as Picture, seen, judges);
+    if (at === 0) place = placed;
     const by = verdict(measures).worst;
     if (!worst || by > worst.by) worst = { measures, at, by };
   }
   if (!worst) throw new Error(`no face in the clip of ${label}`);
-  const { step: flicker, at: jump, region } = flickerOf(before, after, faces);
+  const { step: flicker, at: jump, region } = flickerOf(before, after, faces, faces.map(place));
   const flickers = flicker > MOST_FLICKER;
   const frames = verdict(worst.measures);
   const shown = flickers ? jump : worst.at;
@@ -84,19 +86,22 @@ export async function judgeClip(clip: Clip, judges: Judges, media: Media, folder
   };
 }
 
-/** Compares a frame with the result, and with the frame that has moved alike and is otherwise unchanged. */
+/**
+ * Compares a frame with the result, and with the frame that has moved alike and is otherwise unchanged.
+ * @returns the measures, and what places the mesh of any frame where the result shows the new features
+ */
 async function measuredFrame(
   { picture: before, face }: Seen,
   after: Picture,
   source: Seen,
   { finder, landmarks }: Judges,
-): Promise<Measures> {
+): Promise<{ readonly measures: Measures; readonly placed: (face: Face) => Face }> {
   const cover = await finder.coverOf(cropsOf(before), face);
   const own = { cover: await finder.coverOf(cropsOf(source.picture), source.face) };
   const prepared = prepareSource(source.picture, source.face, face.width, own);
-  const { moved, placed, drawn } = movedAlone({ picture: before, face }, prepared, cover);
+  const { moved, placed, drawn, shape } = movedAlone({ picture: before, face }, prepared, cover);
   const [anew, found] = [await finder.refit(before, face), await finder.refit(after, face)];
-  return measure(
+  const measures = measure(
     { before, after, moved, drawn },
     { before: face, after: found, placed, anew },
     {
@@ -104,6 +109,7 @@ async function measuredFrame(
       encoded: textureLeft({ before, after, moved }, face),
     },
   );
+  return { measures, placed: (one) => placedLike(one, prepared, shape) };
 }
 
 /** Distance from the middle of a face up to which a frame is as sharp as at the face, in face widths. */
@@ -141,14 +147,17 @@ interface Step {
 /**
  * Returns how much more a region's mean Lab colour steps from frame to frame in the result than in the clip: of the
  * regions the largest, of the frames the 95th percentile.
+ * @param placed where the result shows the new features: new lids lie where old eyes were, and a pixel beside them is
+ * another colour
  */
 export function flickerOf(
   before: readonly Picture[],
   after: readonly Picture[],
   faces: readonly Face[],
+  placed: readonly Face[] = faces,
 ): Step {
   const own = stepsOf(before, faces);
-  const steps = stepsOf(after, faces).map((fresh, i): Step => {
+  const steps = stepsOf(after, placed).map((fresh, i): Step => {
     const regions = fresh.map((step, r) => ({
       step: Math.max(0, step - (own[i]?.[r] as number)),
       at: i + 1,

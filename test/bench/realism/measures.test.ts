@@ -279,6 +279,12 @@ describe('the flicker of a clip', () => {
     expect(flickerOf(same, same, faces).step).toBe(0);
     expect(flickerOf(same, [still, darker, still, darker], faces)).toMatchObject({ region: 'nose' });
     expect(flickerOf(same, [still, darker, still, darker], faces).step).toBeGreaterThan(MOST_FLICKER);
+    // Only where the new features are.
+    const aside = faces.map((one) => ({
+      ...one,
+      points: one.points.map((value, i) => value + (i % 3 === 0 ? 90 : 0)),
+    }));
+    expect(flickerOf(same, [still, darker, still, darker], faces, aside).region).not.toBe('nose');
     // A lamp that flickers in the clip is no fault of the swap.
     const lamp = [still, darker, still, darker];
     expect(flickerOf(lamp, lamp, faces).step).toBe(0);
