@@ -86,7 +86,7 @@ function ranked(values: readonly number[], share: number): number {
 }
 
 /**
- * Distance of colours that count as one tone, Lab: that of grain. Of six mouths, drawn with a tongue before a throat,
+ * Distance of colours that count as one tone, Lab: that of grain. Of five mouths, drawn with a tongue before a throat,
  * none has more than 0.2 in one tone; filled with one tone and grain they have 0.39 to 0.62.
  */
 const ONE_TONE = 3;
