@@ -162,8 +162,8 @@ export class LiveSwaps {
       const cover = await this.#coverOf(frame, face);
       const { points } = placed(face, -part.x, -part.y, 1);
       const filmed = filmedEyes(shown.eyes);
-      const { taken, bearded } = shown.to;
-      const before = { taken, bearded };
+      const { taken, bearded, overLip } = shown.to;
+      const before = { taken, bearded, overLip };
       const work = {
         frame: part.frame,
         points,

@@ -2,7 +2,7 @@ import { NOSE_BASE } from '@semblance/vision/face-regions';
 import { type Plane, plane } from '@semblance/vision/plane/plane';
 import { describe, expect, it } from 'vitest';
 import type { Channels } from './light.ts';
-import { noseTone } from './nose-tone.ts';
+import { noseLight, noseTone } from './nose-tone.ts';
 
 const SIZE = 100;
 const SKIN = [200, 150, 130] as const;
@@ -40,5 +40,34 @@ describe('noseTone', () => {
     expect(added(0.6, 0.4, MIDDLE + 15)).toBe(0);
     expect(added(0.4, 0.3, MIDDLE)).toBe(0);
     expect(added(0.2, 0.6, MIDDLE)).toBe(0);
+  });
+});
+
+describe('noseLight', () => {
+  /** Returns what is added to a nose that is evenly lit, where that of the target is brighter by some levels. */
+  const lightAt = (brighter: number, i: number, hidden = plane(SIZE, SIZE)): number => {
+    const lit = nose(1);
+    const own = lit.map(({ data, ...size }) => ({
+      ...size,
+      data: data.map((value) => value + brighter),
+    })) as unknown as Channels;
+    return noseLight(own, lit, { hidden, points: wholeNose }, SIZE)[1].data[i] as number;
+  };
+  const wholeNose = points.slice();
+  [168, 193, 417, 122, 351, 131, 360, 64, 294, 98, 327, 2].forEach((index, k) => {
+    const angle = (2 * Math.PI * k) / 12;
+    wholeNose.set([50 + 15 * Math.cos(angle), 50 + 20 * Math.sin(angle)], index * 2);
+  });
+
+  it('brightens a nose on which more light falls in the target, and nothing beside it', () => {
+    expect(lightAt(40, MIDDLE)).toBeGreaterThan(20);
+    expect(lightAt(40, MIDDLE)).toBeLessThan(40);
+    expect(lightAt(40, MIDDLE + 30)).toBe(0);
+  });
+
+  it('leaves noses that are lit alike or less, and what is hidden, as they are', () => {
+    expect(lightAt(8, MIDDLE)).toBe(0);
+    expect(lightAt(-40, MIDDLE)).toBe(0);
+    expect(lightAt(40, MIDDLE, plane(SIZE, SIZE, 1))).toBe(0);
   });
 });

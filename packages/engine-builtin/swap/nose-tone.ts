@@ -46,6 +46,59 @@ export function noseTone(own: Channels, lit: Channels, points: Float32Array, fac
   return out;
 }
 
+/** Bridge, wings and base of a nose. */
+const NOSE = [168, 193, 417, 122, 351, 131, 360, 64, 294, 98, 327, 2] as const;
+/** Scale of the light that falls on a nose, as a share of the face width. */
+const LIGHT = 0.05;
+/** Difference of brightness up to which two noses are lit alike, in levels, and share of what is beyond it that goes. */
+const LIT_ALIKE = 10;
+const STRENGTH = 0.9;
+/** Least weight of what is seen around a pixel. */
+const SEEN = 0.2;
+
+/**
+ * Returns what must be added to the source's nose, so that it is lit as brightly as the target's: a nose stands out of
+ * the face and is often lit where the cheeks beside it are not.
+ * @param own the target; `lit` is the source in the light of its skin, all on the work grid
+ * @param hidden share of each pixel that is not skin or not seen
+ * @param points x and y of each mesh point on that grid, stride 2
+ */
+export function noseLight(
+  own: Channels,
+  lit: Channels,
+  { hidden, points }: { readonly hidden: Plane; readonly points: Float32Array },
+  faceWidth: number,
+): Channels {
+  const { width, height } = hidden;
+  const out: Channels = [plane(width, height), plane(width, height), plane(width, height)];
+  const nose = plane(width, height);
+  fillPolygon(nose, convexHull(points, NOSE));
+  const soft = blur(nose, SOFT * faceWidth);
+  const seen = { ...hidden, data: hidden.data.map((share, i) => (1 - share) * (nose.data[i] as number)) };
+  const weight = blur(seen, LIGHT * faceWidth);
+  const apart = own.map((channel, c) =>
+    blur(
+      {
+        ...channel,
+        data: channel.data.map(
+          (value, i) => (value - ((lit[c] as Plane).data[i] as number)) * (seen.data[i] as number),
+        ),
+      },
+      LIGHT * faceWidth,
+    ),
+  ) as unknown as Channels;
+  for (let i = 0; i < soft.data.length; i++) {
+    const around = weight.data[i] as number;
+    if (!soft.data[i] || around < SEEN * (soft.data[i] as number)) continue;
+    const brighter = lumaAt(apart, i) / around;
+    if (brighter <= LIT_ALIKE) continue;
+    const share = STRENGTH * (1 - LIT_ALIKE / brighter) * (soft.data[i] as number);
+    for (let c = 0; c < 3; c++)
+      (out[c] as Plane).data[i] = (share * ((apart[c] as Plane).data[i] as number)) / around;
+  }
+  return out;
+}
+
 interface NoseTone {
   readonly dark: number;
   readonly skin: number;

@@ -7,8 +7,9 @@ import { CORNERS, MOUSTACHE } from './beard.ts';
 import { convexHull } from './convex-hull.ts';
 import { luma } from './light.ts';
 import { beardArea } from './shaven.ts';
+import { ALL_SHOWN } from './shown-features.ts';
 import { flatten, prepareSource } from './source-face.ts';
-import { swapFace } from './swap-face.ts';
+import { planSwap, swapFace } from './swap-face.ts';
 
 /** Mesh points on the skin over the lip; of the upper half of the upper lip, and of the lower lip. */
 const LIP_SKIN = [164, 167, 393, 165, 391] as const;
@@ -33,10 +34,14 @@ const black: Change = () => [30, 28, 26];
 const grey: Change = (_r, g) => [g, g, g];
 
 /** Returns a portrait with a moustache. */
-function moustached({ picture, face }: Portrait, change: Change): Portrait {
+function moustached(
+  { picture, face }: Portrait,
+  change: Change,
+  areas: readonly (readonly number[])[] = [MOUSTACHE, ...CORNERS],
+): Portrait {
   const points = flatten(face.points);
   const hair = plane(picture.width, picture.height);
-  for (const group of [MOUSTACHE, ...CORNERS]) fillPolygon(hair, convexHull(points, group));
+  for (const group of areas) fillPolygon(hair, convexHull(points, group));
   const data = picture.data.slice();
   for (let i = 0; i < hair.data.length; i++) {
     const [r, g, b] = [data[i * 3], data[i * 3 + 1], data[i * 3 + 2]] as [number, number, number];
@@ -83,6 +88,28 @@ describe('a moustache', () => {
   it('of a target that is grey stays grey under a bare source', () => {
     const bare = lipSkin(admiral, astronaut);
     expect(lipSkin(admiral, moustached(astronaut, grey)).warm).toBeLessThan(0.3 * bare.warm);
+  });
+});
+
+describe('a moustache that hangs over the lip of a target', () => {
+  it('keeps lips in their place, also where a film showed it before', () => {
+    const from = prepareSource(admiral.picture, admiral.face, astronaut.face.width);
+    const hanging = moustached(astronaut, grey, [MOUSTACHE, ...CORNERS, UPPER_LIP]);
+    const before = { taken: ALL_SHOWN, bearded: true };
+    const plans = [
+      planSwap(hanging.picture, hanging.face, from),
+      planSwap(astronaut.picture, astronaut.face, from),
+      planSwap(astronaut.picture, astronaut.face, from, { before }),
+      planSwap(astronaut.picture, astronaut.face, from, { before: { ...before, overLip: true } }),
+    ];
+    expect(plans.map(({ overLip }) => overLip)).toEqual([true, false, false, true]);
+    expect(plans.map(({ shape }) => shape.mouth)).toEqual([0, 1, 1, 0]);
+    const share = plans.map((plan) => {
+      const [x, y] = [0, 1].map((axis) => Math.round(plan.mixed[37 * 2 + axis] as number));
+      return plan.skin.share.data[(y as number) * plan.width + (x as number)] as number;
+    });
+    expect(share[0]).toBeLessThan(0.2);
+    expect(share[1]).toBeGreaterThan(0.5);
   });
 });
 

@@ -80,6 +80,8 @@ export interface DecidedBefore {
   readonly taken: ShownFeatures;
   /** Whether it found a beard on the face of the film. */
   readonly bearded: boolean;
+  /** Whether a moustache hangs over its upper lip. */
+  readonly overLip?: boolean | undefined;
 }
 
 /** What the frames of a film tell of a face's eyes. Values are of the right and the left eye. */

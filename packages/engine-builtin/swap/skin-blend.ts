@@ -7,7 +7,7 @@ import { browReach, browsTaken } from './brows.ts';
 import { eyeTone } from './eye-tone.ts';
 import { featureMask, type Wearing } from './feature-mask.ts';
 import { type Channels, luma } from './light.ts';
-import { noseTone } from './nose-tone.ts';
+import { noseLight, noseTone } from './nose-tone.ts';
 import { withOwnDetail } from './own-detail.ts';
 import { remnantsOf } from './remnants.ts';
 import { COARSE_SCALES, COARSENESS, FINE_SCALES, type Masks, masksOf } from './scale-masks.ts';
@@ -85,7 +85,10 @@ export function blendSkin(
     Channels,
     Channels,
   ];
-  const toned = eyes.map((channel, c) => sum(channel, nose[c] as Plane)) as unknown as Channels;
+  const light = noseLight(own, plain, { hidden: hiddenOf(parts), points: parts.points }, faceWidth);
+  const toned = eyes.map((channel, c) =>
+    sum(sum(channel, nose[c] as Plane), light[c] as Plane),
+  ) as unknown as Channels;
   const lit = plain.map((channel, c) => sum(channel, toned[c] as Plane)) as unknown as Channels;
   const enlargement = parts.targetWidth / source.resolved;
   const missing = smoothstep(ENLARGED[0], ENLARGED[1], enlargement);
@@ -145,6 +148,14 @@ export function blendSkin(
 function sum(a: Plane, b: Plane): Plane {
   const out = plane(a.width, a.height);
   for (let i = 0; i < out.data.length; i++) out.data[i] = (a.data[i] as number) + (b.data[i] as number);
+  return out;
+}
+
+/** Returns where the target's skin is not seen: on features, and behind what covers it. */
+function hiddenOf({ dark, covered }: SkinBlendParts): Plane {
+  const out = plane(dark.width, dark.height);
+  for (let i = 0; i < out.data.length; i++)
+    out.data[i] = Math.max(dark.data[i] as number, covered.data[i] as number);
   return out;
 }
 

@@ -17,6 +17,7 @@ import { sourceNoise, targetNoise } from './noise.ts';
 import { takeJaw } from './picture-jaw.ts';
 import { calmRedEyes } from './red-eyes.ts';
 import { mixShape } from './shape.ts';
+import { hairHangsOverLip, upperLip } from './shaven.ts';
 import { ALL_SHOWN, type DecidedBefore, type FilmedEyes, type ShownFeatures } from './shown-features.ts';
 import { blendSkin } from './skin-blend.ts';
 import { flatten, type SourceFace } from './source-face.ts';
@@ -127,8 +128,16 @@ export function planSwap(
   const { grid, faceWidth, target, points, flat, covered, clean, framed, front } = looks;
   const { width, height } = grid;
   lap('mask');
-  // Behind glasses only what is seen through the lenses changes, so that frame, brows and lids stay whole.
-  const shape = framed ? { ...(known ?? ALL_SHOWN), ...EYES_KEPT } : (known ?? ALL_SHOWN);
+  // A beard that was seen once is there, whatever the light.
+  const bearded = before?.bearded || beardOf(target, flat, faceWidth, front) > BEARD_KEPT;
+  const overLip = bearded && (before?.overLip || hairHangsOverLip(target, flat));
+  const shape = {
+    ...(known ?? ALL_SHOWN),
+    // Behind glasses only what is seen through the lenses changes, so that frame, brows and lids stay whole.
+    ...(framed ? EYES_KEPT : {}),
+    // The mesh guesses a lip that hair hides, and hair that moves with it would be torn.
+    ...(overLip ? { mouth: 0 } : {}),
+  };
   const mixed = mixShape(points, source.points, faceWidth, shape, source.browsFree);
   const depth = Float32Array.from({ length: POINTS }, (_, i) => points[i * 3 + 2] as number);
   const from = flatten(source.points);
@@ -192,9 +201,12 @@ export function planSwap(
   const light = compareLight(target, source, { zones, direct, own, covered, shown, edge, rim }, faceWidth);
   lap('colour');
   const tone = findTone(target);
-  // A beard that was seen once is there, whatever the light.
-  const bearded = before?.bearded || beardOf(target, flat, faceWidth, front) > BEARD_KEPT;
   const ownBeard = bearded ? 1 : 0;
+  if (overLip) {
+    const lip = upperLip(mixed, grid, faceWidth);
+    for (let i = 0; i < keep.data.length; i++)
+      keep.data[i] = Math.max(keep.data[i] as number, lip.data[i] as number);
+  }
   const skin = blendSkin(
     target,
     source,
@@ -244,7 +256,8 @@ export function planSwap(
       source: { image: source.image, points: from },
       own,
     }),
-    bearded: ownBeard > 0,
+    bearded,
+    overLip,
     tone,
   };
 }

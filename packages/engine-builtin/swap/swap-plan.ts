@@ -48,6 +48,8 @@ export interface SwapPlan {
   readonly skin: SkinBlend;
   /** Whether the target wears a beard. */
   readonly bearded: boolean;
+  /** Whether its moustache hangs over the upper lip. */
+  readonly overLip: boolean;
   /** Defined when the target has a single tone. */
   readonly tone: Tone | undefined;
 }

@@ -217,7 +217,9 @@ export class SwapFrames {
     const fits = last && last.patch > 0.85 * face.width && last.patch < 1.5 * face.width;
     // What the film showed before holds where this frame leaves it open. Only that is kept of the key before: else each
     // key, with its pixels, would be held by the next.
-    const before = last?.texture(last.patch).then(({ taken, bearded }) => ({ taken, bearded }));
+    const before = last
+      ?.texture(last.patch)
+      .then(({ taken, bearded, overLip }) => ({ taken, bearded, overLip }));
     before?.catch(() => undefined);
     return {
       analysed: frame.index,

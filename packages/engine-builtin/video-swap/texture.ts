@@ -51,6 +51,8 @@ export interface FaceTexture extends SizedTexture {
   readonly taken: ShownFeatures;
   /** Whether the face that was there wears a beard. */
   readonly bearded: boolean;
+  /** Whether its moustache hangs over the upper lip. */
+  readonly overLip?: boolean | undefined;
   /** Where the source looks. */
   readonly gaze: Gaze;
   /** Brightness of the skin that was there. */
@@ -99,6 +101,7 @@ export function makeTexture(
       shape: plan.shape,
       taken: plan.skin.features,
       bearded: plan.bearded,
+      overLip: plan.overLip,
       gaze: source.gaze,
     };
   });
@@ -120,7 +123,7 @@ function facePart(frame: Frame, face: Face, color: Colors): FramePart {
   return { picture: regionToRgb(frame, rect, color), x: rect.x, y: rect.y, step: 1 };
 }
 
-type Laid = Omit<FaceTexture, 'grain' | 'level' | 'shape' | 'taken' | 'bearded' | 'gaze'>;
+type Laid = Omit<FaceTexture, 'grain' | 'level' | 'shape' | 'taken' | 'bearded' | 'overLip' | 'gaze'>;
 
 /** Lights every pixel of the source's patch as the plan says for its place. */
 function lay(plan: SwapPlan, source: SourceFace, color: Colors, frame: Frame, faceWidth: number): Laid {

@@ -110,8 +110,15 @@ const JAW_BEYOND = 0.07;
  * are equally far from the nearest unchanged one, where it is largest. A visible seam adds several levels.
  * @param before with features and jaw moved as those of `after` have, because edges that move are no seam
  * @param front share of each pixel that is no skin: what is in front of the face, features. Edges there are no seam.
+ * @param drawn share of the swap in each pixel; undefined: pixels that differ are those of the swap, as long as no
+ * compression has changed any
  */
-export function seamExcess(before: Picture, after: Picture, face: Face, front?: Plane): number {
+export function seamExcess(
+  before: Picture,
+  after: Picture,
+  face: Face,
+  { front, drawn }: { readonly front?: Plane; readonly drawn?: Plane | undefined } = {},
+): number {
   const window = faceWindow(before, face, 8 + JAW_BEYOND * face.width);
   const { width, height } = window;
   const brightness = (picture: Picture, x: number, y: number): number => {
@@ -128,6 +135,11 @@ export function seamExcess(before: Picture, after: Picture, face: Face, front?: 
   for (let y = 0; y < height; y++) {
     for (let x = 0; x < width; x++) {
       if (inFront(x, y)) changed.data[y * width + x] = 1;
+      if (drawn) {
+        const share = drawn.data[(window.top + y) * before.width + window.left + x] as number;
+        if (share > 0) changed.data[y * width + x] = 1;
+        continue;
+      }
       const i = ((window.top + y) * before.width + window.left + x) * before.channels;
       for (let c = 0; c < 3; c++)
         if (before.data[i + c] !== after.data[i + c]) changed.data[y * width + x] = 1;

@@ -36,7 +36,7 @@ export interface AnimationMeasures {
 export interface CutMeasures {
   /** Mean distance of the mesh's points at the same frames of the driver, % of the eye distance. */
   readonly cutPoints: number;
-  /** Mean difference of the face at these frames, levels. */
+  /** Mean difference of the face at these frames where it is laid over the other, levels. */
   readonly cutPixels: number;
 }
 

@@ -3,7 +3,7 @@ import { swapFace } from '@semblance/engine-builtin/swap/swap-face';
 import { openPortraits, type Portrait } from '@semblance/testkit/engine-builtin/portraits';
 import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
 import { beforeAll, expect, it } from 'vitest';
-import { movedAlone } from './drawn-swap.ts';
+import { movedAlone, placedLike } from './drawn-swap.ts';
 
 let [astronaut, admiral]: Portrait[] = [];
 
@@ -33,7 +33,7 @@ it('moves the target alone, or draws all but the jaw', () => {
   const source = prepareSource((admiral as Portrait).picture, (admiral as Portrait).face, face.width);
   const after = { ...picture, data: picture.data.slice() };
   swapFace(after, face, source);
-  const { moved, still, placed } = movedAlone({ picture, face }, source, undefined);
+  const { moved, still, placed, drawn, shape } = movedAlone({ picture, face }, source, undefined);
   const [before, jaw, rest, whole] = [picture, moved, still, after].map(({ data }) => data as Uint8Array) as [
     Uint8Array,
     Uint8Array,
@@ -51,4 +51,13 @@ it('moves the target alone, or draws all but the jaw', () => {
   expect(placed.points).not.toEqual(face.points);
   const far = placed.points.map((value, i) => Math.abs(value - (face.points[i] as number)));
   expect(Math.max(...far)).toBeLessThan(0.12 * face.width);
+  const like = placedLike(face, source, shape).points;
+  const apart = like.map((value, i) => (i % 3 === 2 ? 0 : Math.abs(value - (placed.points[i] as number))));
+  expect(Math.max(...apart)).toBeLessThan(0.03 * face.width);
+  const drawnAt = (point: number, down: number): number => {
+    const [x, y] = [face.points[point * 3] as number, face.points[point * 3 + 1] as number].map(Math.round);
+    return drawn.data[((y as number) + down) * picture.width + (x as number)] as number;
+  };
+  expect(drawnAt(NOSE, 0)).toBe(1);
+  expect(drawnAt(CHIN, Math.round(0.2 * face.width))).toBe(0);
 });

@@ -2,13 +2,15 @@ import type { Picture } from '@semblance/engine-api/picture';
 import { compose } from '@semblance/engine-builtin/internal/swap/compose';
 import { takeJaw } from '@semblance/engine-builtin/internal/swap/picture-jaw';
 import { calmRedEyes } from '@semblance/engine-builtin/internal/swap/red-eyes';
+import { mixShape } from '@semblance/engine-builtin/internal/swap/shape';
+import type { ShownFeatures } from '@semblance/engine-builtin/internal/swap/shown-features';
 import type { SwapPlan } from '@semblance/engine-builtin/internal/swap/swap-plan';
 import { prepareSource, type SourceFace } from '@semblance/engine-builtin/swap/source-face';
 import { planSwap, swapFace } from '@semblance/engine-builtin/swap/swap-face';
 import type { FaceFinder } from '@semblance/vision/face-finder';
 import { cropsOf, type Face } from '@semblance/vision/face-mesh';
 import { gazeOf } from '@semblance/vision/gaze';
-import { type Plane, plane } from '@semblance/vision/plane/plane';
+import { type Plane, plane, sample } from '@semblance/vision/plane/plane';
 import type { Case } from './case.ts';
 
 /** A picture, and one face of it. */
@@ -26,6 +28,10 @@ export interface DrawnSwap {
   readonly still: Picture;
   /** Where {@link still} shows the new features. */
   readonly placed: Face;
+  /** Above 0 where {@link after} shows anything of the new face. */
+  readonly drawn: Plane;
+  /** Share of the source in the place and shape of each feature. */
+  readonly shape: ShownFeatures;
 }
 
 /** Replaces the target's face in copies of its picture. */
@@ -60,7 +66,28 @@ export function movedAlone(
   const moved = copyOf(picture);
   compose(moved, withoutSource(plan), source);
   takeJaw(moved, face, source, plan);
-  return { still, moved, placed: placedBy(plan, face) };
+  const drawn = shareOf(plan, picture);
+  takeJaw(drawn, face, source, plan);
+  const { width, height, data } = drawn;
+  return {
+    still,
+    moved,
+    placed: placedBy(plan, face),
+    shape: plan.shape,
+    drawn: { width, height, data: Float32Array.from(data, (value) => value / 255) },
+  };
+}
+
+/** Returns the share of the new face in each pixel, as a grey picture. */
+function shareOf({ alpha, originX, originY, scale }: SwapPlan, { width, height }: Picture): Picture {
+  const data = new Uint8Array(width * height);
+  const [endX, endY] = [originX + alpha.width * scale, originY + alpha.height * scale];
+  for (let y = originY; y < Math.min(height, endY); y++)
+    for (let x = originX; x < Math.min(width, endX); x++)
+      data[y * width + x] = Math.round(
+        255 * sample(alpha, (x + 0.5 - originX) / scale, (y + 0.5 - originY) / scale),
+      );
+  return { width, height, channels: 1, data };
 }
 
 /** Returns a plan that takes the source's shape and nothing of its pixels. */
@@ -77,6 +104,15 @@ function placedBy({ mixed, originX, originY, scale }: SwapPlan, face: Face): Fac
     points[i * 3] = originX + (mixed[i * 2] as number) * scale;
     points[i * 3 + 1] = originY + (mixed[i * 2 + 1] as number) * scale;
   }
+  return { ...face, points };
+}
+
+/** Returns the mesh that a swap of a frame is drawn with. @param shape as of {@link DrawnSwap.shape} */
+export function placedLike(face: Face, source: SourceFace, shape: ShownFeatures): Face {
+  const mixed = mixShape(face.points, source.points, face.width, shape, source.browsFree);
+  const points = face.points.map((value, i) =>
+    i % 3 === 2 ? value : (mixed[((i / 3) | 0) * 2 + (i % 3)] as number),
+  );
   return { ...face, points };
 }
 

@@ -8,9 +8,10 @@ import { grow } from '@semblance/vision/plane/plane';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ANIMATION_LIMITS, animationVerdict, type MeasureName } from './animation-measures.ts';
+import { apart } from './apart.ts';
 import { evenSized } from './cases/animated.ts';
 import { areaOf } from './face-areas.ts';
-import { type AnimationJudges, apart, judgeAnimation } from './judged-animation.ts';
+import { type AnimationJudges, judgeAnimation } from './judged-animation.ts';
 import { openJudges } from './judged-case.ts';
 
 /** Frames of the animations here: the whole picture sways. */
@@ -142,6 +143,20 @@ describe('a clip and its end', () => {
       points: 0,
       pixels: 0,
     });
+  });
+
+  it('have no other look where a head only lies elsewhere', () => {
+    const faces = frames.map(() => face);
+    const by = Math.round(0.03 * face.width);
+    const moved = faces.map(({ points, score }) =>
+      faceFromPoints(
+        points.map((value, i) => (i % 3 === 0 ? value + by : value)),
+        score,
+      ),
+    );
+    const other = { frames: frames.map((frame) => shifted(frame, by)), faces: moved };
+    expect(apart({ frames, faces }, other, 0).pixels).toBeLessThan(0.5);
+    expect(apart({ frames, faces }, { ...other, faces }, 0).pixels).toBeGreaterThan(5);
   });
 
   it('are apart when one head is beside the other, or darker', () => {

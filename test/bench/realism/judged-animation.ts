@@ -5,7 +5,6 @@ import { rgbToYuv } from '@semblance/engine-builtin/internal/animate/yuv';
 import { yuvToRgb } from '@semblance/testkit/engine-builtin/yuv-to-rgb';
 import { apertures } from '@semblance/testkit/quality/measures';
 import type { Face } from '@semblance/vision/face-mesh';
-import { POINTS } from '@semblance/vision/face-mesh';
 import { FACE_OVAL } from '@semblance/vision/face-regions';
 import type { PersonFinder } from '@semblance/vision/person';
 import { maskInPicture } from '@semblance/vision/person-mask';
@@ -14,7 +13,6 @@ import sharp from 'sharp';
 import { cell } from '../photo-swap/contact-sheet.ts';
 import type { AnimationMeasures, MeasureName } from './animation-measures.ts';
 import { areaOf, edges, REGION_NAMES, regionColours } from './face-areas.ts';
-import { eyeDistance } from './identity-measures.ts';
 import type { Judges } from './judged-case.ts';
 import { meshes } from './judged-clip.ts';
 import { TEETH, teethArea } from './measures.ts';
@@ -207,42 +205,6 @@ function unsteadiness(frames: readonly Picture[], faces: readonly Face[]): numbe
       return Math.hypot(...colour.map((v, c) => v - ((before[c] as number) + (after[c] as number)) / 2));
     }),
   );
-}
-
-/** Returns how far two animations of a still are apart at the same frames of their drivers. */
-export function apart(
-  a: { readonly frames: readonly Picture[]; readonly faces: readonly Face[] },
-  b: { readonly frames: readonly Picture[]; readonly faces: readonly Face[] },
-  by: number,
-): { points: number; pixels: number; at: number } {
-  let [points, pixels, count, most, at] = [0, 0, 0, -1, 0];
-  for (const [n, face] of b.faces.entries()) {
-    const [other, frame, theirs] = [a.faces[n + by], b.frames[n] as Picture, a.frames[n + by]];
-    if (!other || !theirs) continue;
-    let sum = 0;
-    for (let p = 0; p < POINTS * 3; p += 3)
-      sum += Math.hypot(
-        (face.points[p] as number) - (other.points[p] as number),
-        (face.points[p + 1] as number) - (other.points[p + 1] as number),
-      );
-    const mean = (100 * sum) / POINTS / eyeDistance(other);
-    points += mean;
-    if (mean > most) [most, at] = [mean, n + by];
-    pixels += difference(frame, theirs, areaOf(theirs, other, [FACE_OVAL]));
-    count++;
-  }
-  return { points: points / Math.max(1, count), pixels: pixels / Math.max(1, count), at };
-}
-
-function difference(a: Picture, b: Picture, mask: Plane): number {
-  let [sum, count] = [0, 0];
-  for (let i = 0; i < mask.data.length; i++) {
-    if (!mask.data[i]) continue;
-    for (let c = 0; c < 3; c++)
-      sum += Math.abs((a.data[i * 3 + c] as number) - (b.data[i * 3 + c] as number)) / 3;
-    count++;
-  }
-  return sum / Math.max(1, count);
 }
 
 /** Writes a still into a folder that is made, and returns its path. */

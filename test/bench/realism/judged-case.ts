@@ -70,13 +70,13 @@ export async function judgeSwap(swap: Swap, judges: Judges): Promise<Case> {
   );
   const bareFace = bareSource && (await firstFace(bareSource, finder));
   const bare = bareFace && (await drawSwap({ picture: bareSource, face: bareFace }, to, finder)).still;
-  const found = await finder.refit(after, face);
+  const [anew, found] = [await finder.refit(target, face), await finder.refit(after, face)];
   const seen = (index: number): boolean => !hides(occluder, face, index);
   const measures = measure(
     { before: target, after, moved, still },
-    { before: face, after: found, placed },
+    { before: face, after: found, placed, anew },
     {
-      landmarks: [await judges.landmarks(target, face, seen), await judges.landmarks(after, found, seen)],
+      landmarks: [await judges.landmarks(target, anew, seen), await judges.landmarks(after, found, seen)],
       occluder,
       bare,
     },

@@ -2,16 +2,19 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Picture } from '@semblance/engine-api/picture';
 import { videoSwap } from '@semblance/engine-builtin/internal/video-swap/video-swap';
+import { prepareSource } from '@semblance/engine-builtin/swap/source-face';
 import type { Media } from '@semblance/media/types';
 import { regionToRgb } from '@semblance/media/yuv';
 import { COLOR, cropOf, makeClip, type Scene } from '@semblance/testkit/engine-builtin/video-swap/clips';
-import { type Face, faceFromPoints } from '@semblance/vision/face-mesh';
+import { cropsOf, type Face, faceFromPoints } from '@semblance/vision/face-mesh';
 import { type CropTransform, toCrop, toPicture } from '@semblance/vision/picture';
+import { grow, plane } from '@semblance/vision/plane/plane';
 import sharp from 'sharp';
 import { figure } from '../lib/section.ts';
 import { cell } from '../photo-swap/contact-sheet.ts';
 import type { Case } from './case.ts';
-import { REGION_NAMES, regionColours } from './face-areas.ts';
+import { movedAlone, placedLike, type Seen } from './drawn-swap.ts';
+import { edges, REGION_NAMES, regionColours } from './face-areas.ts';
 import { type Judges, verdict } from './judged-case.ts';
 import { type Measures, measure } from './measures.ts';
 
@@ -50,23 +53,23 @@ export async function judgeClip(clip: Clip, judges: Judges, media: Media, folder
   const before = await framesOf(media, video);
   const after = await framesOf(media, outputPath);
   const faces = await meshes(before, clip.scenes, judges);
+  const [from] = await judges.finder.find(source, nothing);
+  if (!from) throw new Error(`no face in the source of ${label}`);
+  const seen = { picture: source, face: from };
   let worst: { measures: Measures; at: number; by: number } | undefined;
+  let place = (face: Face): Face => face;
   for (let at = 0; at < faces.length; at += SAMPLED) {
-    const measures = await measuredFrame(
-      before[at] as Picture,
-      after[at] as Picture,
-      faces[at] as Face,
-      judges,
-    );
+    const frame = { picture: before[at] as Picture, face: faces[at] as Face };
+    const { measures, placed } = await measuredFrame(frame, after[at] as Picture, seen, judges);
+    if (at === 0) place = placed;
     const by = verdict(measures).worst;
     if (!worst || by > worst.by) worst = { measures, at, by };
   }
   if (!worst) throw new Error(`no face in the clip of ${label}`);
-  const { step: flicker, at: jump, region } = flickerOf(before, after, faces);
+  const { step: flicker, at: jump, region } = flickerOf(before, after, faces, faces.map(place));
   const flickers = flicker > MOST_FLICKER;
   const frames = verdict(worst.measures);
   const shown = flickers ? jump : worst.at;
-  const [from] = await judges.finder.find(source, nothing);
   return {
     kind,
     label: `${label}, frame ${shown}`,
@@ -76,17 +79,60 @@ export async function judgeClip(clip: Clip, judges: Judges, media: Media, folder
     worst: Math.max(frames.worst, flicker / MOST_FLICKER - 1, 0),
     faults: [...(flickers ? [`flicker ${figure(flicker)} (${region})`] : []), ...frames.faults],
     cells: [
-      await cell(source, from as Face),
+      await cell(source, from),
       await cell(before[shown] as Picture, faces[shown] as Face),
       await cell(after[shown] as Picture, faces[shown] as Face),
     ],
   };
 }
 
-async function measuredFrame(before: Picture, after: Picture, face: Face, judges: Judges): Promise<Measures> {
-  const found = await judges.finder.refit(after, face);
-  const landmarks = [await judges.landmarks(before, face), await judges.landmarks(after, found)] as const;
-  return measure({ before, after }, { before: face, after: found }, { landmarks });
+/**
+ * Compares a frame with the result, and with the frame that has moved alike and is otherwise unchanged.
+ * @returns the measures, and what places the mesh of any frame where the result shows the new features
+ */
+async function measuredFrame(
+  { picture: before, face }: Seen,
+  after: Picture,
+  source: Seen,
+  { finder, landmarks }: Judges,
+): Promise<{ readonly measures: Measures; readonly placed: (face: Face) => Face }> {
+  const cover = await finder.coverOf(cropsOf(before), face);
+  const own = { cover: await finder.coverOf(cropsOf(source.picture), source.face) };
+  const prepared = prepareSource(source.picture, source.face, face.width, own);
+  const { moved, placed, drawn, shape } = movedAlone({ picture: before, face }, prepared, cover);
+  const [anew, found] = [await finder.refit(before, face), await finder.refit(after, face)];
+  const measures = measure(
+    { before, after, moved, drawn },
+    { before: face, after: found, placed, anew },
+    {
+      landmarks: [await landmarks(before, anew), await landmarks(after, found)],
+      encoded: textureLeft({ before, after, moved }, face),
+    },
+  );
+  return { measures, placed: (one) => placedLike(one, prepared, shape) };
+}
+
+/** Distance from the middle of a face up to which a frame is as sharp as at the face, in face widths. */
+const AROUND = 0.9;
+/** Distance from all that moves, in face widths. */
+const APART = 0.04;
+
+/** Returns the share of fine texture that encoding leaves around a face, where nothing was drawn. */
+export function textureLeft(
+  { before, after, moved }: { readonly before: Picture; readonly after: Picture; readonly moved: Picture },
+  { points, width: faceWidth }: Face,
+): number {
+  const { width, height } = before;
+  const changed = plane(width, height);
+  for (let i = 0; i < changed.data.length; i++)
+    for (let c = 0; c < 3; c++) if (before.data[i * 3 + c] !== moved.data[i * 3 + c]) changed.data[i] = 1;
+  const around = grow(changed, APART * faceWidth);
+  const [x, y] = [points[12] as number, points[13] as number];
+  for (let i = 0; i < around.data.length; i++) {
+    const near = Math.hypot((i % width) - x, Math.floor(i / width) - y) < AROUND * faceWidth;
+    around.data[i] = near && around.data[i] === 0 ? 1 : 0;
+  }
+  return edges(after, around) / edges(before, around);
 }
 
 /** A step of a region's colour between two frames. */
@@ -101,14 +147,17 @@ interface Step {
 /**
  * Returns how much more a region's mean Lab colour steps from frame to frame in the result than in the clip: of the
  * regions the largest, of the frames the 95th percentile.
+ * @param placed where the result shows the new features: new lids lie where old eyes were, and a pixel beside them is
+ * another colour
  */
 export function flickerOf(
   before: readonly Picture[],
   after: readonly Picture[],
   faces: readonly Face[],
+  placed: readonly Face[] = faces,
 ): Step {
   const own = stepsOf(before, faces);
-  const steps = stepsOf(after, faces).map((fresh, i): Step => {
+  const steps = stepsOf(after, placed).map((fresh, i): Step => {
     const regions = fresh.map((step, r) => ({
       step: Math.max(0, step - (own[i]?.[r] as number)),
       at: i + 1,

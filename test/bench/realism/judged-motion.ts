@@ -6,10 +6,11 @@ import { transferMotion } from '@semblance/engine-builtin/motion-transfer/motion
 import type { Media } from '@semblance/media/types';
 import type { Face } from '@semblance/vision/face-mesh';
 import { animationVerdict } from './animation-measures.ts';
+import { apart } from './apart.ts';
 import type { Case } from './case.ts';
 import { actAt, CUT, DRIVER_RATE, type DriverName, driverClip } from './cases/driver.ts';
 import type { Still } from './cases/stills.ts';
-import { type AnimationJudges, apart, cellsOf, judgeAnimation, writeStill } from './judged-animation.ts';
+import { type AnimationJudges, cellsOf, judgeAnimation, writeStill } from './judged-animation.ts';
 import { framesOf, meshes } from './judged-clip.ts';
 
 /** A driver, whole and cut. */

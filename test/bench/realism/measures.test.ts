@@ -6,7 +6,7 @@ import { ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
 import { FACE_OVAL, LIPS_INNER } from '@semblance/vision/face-regions';
 import { fillPolygon, grow, plane } from '@semblance/vision/plane/plane';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { flickerOf, MOST_FLICKER } from './judged-clip.ts';
+import { flickerOf, MOST_FLICKER, textureLeft } from './judged-clip.ts';
 import { FLOORS, failures, measure } from './measures.ts';
 
 let portrait: Portrait;
@@ -104,6 +104,35 @@ describe('the measures of a swap', () => {
     expect(seam(0.98, moved)).toBeLessThan(1);
     expect(seam(0.98, before)).toBeGreaterThan(3 * seam(0.98, moved));
     expect(seam(0.8, moved)).toBeGreaterThan(FLOORS.seam[1]);
+  });
+
+  it('look for the border of what was drawn where encoding has changed every pixel', () => {
+    const { picture: before, face } = portrait;
+    const faces = { before: face, after: face };
+    const outline = changed(FACE, () => 255);
+    const drawn = plane(before.width, before.height);
+    for (let i = 0; i < drawn.data.length; i++)
+      drawn.data[i] = [0, 1, 2].every((c) => outline.data[i * 3 + c] === 255) ? 1 : 0;
+    const encoded = (picture: Picture): Picture => ({
+      ...picture,
+      data: picture.data.map((level, i) => Math.min(255, level + (i % 2))),
+    });
+    const seam = (by: number, share: typeof drawn | undefined): number => {
+      const after = encoded(changed(FACE, (level) => level * by));
+      return measure({ before, after, ...(share && { drawn: share }) }, faces, { landmarks: [1, 1] }).seam;
+    };
+    expect(seam(0.8, drawn)).toBeGreaterThan(FLOORS.seam[1]);
+    expect(seam(0.8, undefined)).toBeLessThan(FLOORS.seam[1]);
+    expect(seam(1, drawn)).toBeLessThan(1);
+  });
+
+  it('compare a face that is found anew with the target that is found anew, too', () => {
+    const { picture: before, face } = portrait;
+    const anew = { ...face, points: face.points.map((value, i) => value + (i % 3 === 1 ? 12 : 0)) };
+    const known = { landmarks: [1, 1] } as const;
+    const pictures = { before, after: before };
+    expect(measure(pictures, { before: face, after: anew }, known).drift).toBeGreaterThan(FLOORS.drift[1]);
+    expect(measure(pictures, { before: face, after: anew, anew }, known).drift).toBe(0);
   });
 
   it('take a few strong pixels deep in the face for no border', () => {
@@ -224,6 +253,23 @@ describe('the measures of a swap', () => {
   });
 });
 
+describe('the texture that encoding leaves', () => {
+  it('is read beside what was drawn', () => {
+    const { picture: before, face } = portrait;
+    const flat = (picture: Picture): Picture => ({ ...picture, data: picture.data.map(() => 120) });
+    const moved = changed(FACE, (level) => 255 - level);
+    expect(textureLeft({ before, after: before, moved }, face)).toBe(1);
+    expect(textureLeft({ before, after: changed(FACE, () => 120), moved }, face)).toBe(1);
+    expect(textureLeft({ before, after: flat(before), moved }, face)).toBeLessThan(0.5);
+    const smooth = measure(
+      { before, after: flat(before) },
+      { before: face, after: face },
+      { landmarks: [1, 1], encoded: 0.5 },
+    );
+    expect(smooth.texture).toBeCloseTo(2 * measured(flat(before)).texture, 5);
+  });
+});
+
 describe('the flicker of a clip', () => {
   it('is what a region steps more than before the swap', () => {
     const { picture: still, face } = portrait;
@@ -233,6 +279,12 @@ describe('the flicker of a clip', () => {
     expect(flickerOf(same, same, faces).step).toBe(0);
     expect(flickerOf(same, [still, darker, still, darker], faces)).toMatchObject({ region: 'nose' });
     expect(flickerOf(same, [still, darker, still, darker], faces).step).toBeGreaterThan(MOST_FLICKER);
+    // Only where the new features are.
+    const aside = faces.map((one) => ({
+      ...one,
+      points: one.points.map((value, i) => value + (i % 3 === 0 ? 90 : 0)),
+    }));
+    expect(flickerOf(same, [still, darker, still, darker], faces, aside).region).not.toBe('nose');
     // A lamp that flickers in the clip is no fault of the swap.
     const lamp = [still, darker, still, darker];
     expect(flickerOf(lamp, lamp, faces).step).toBe(0);

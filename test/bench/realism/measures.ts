@@ -78,6 +78,8 @@ export interface Known {
   readonly occluder?: Plane | undefined;
   /** The same swap by a source without the object that is in front of it, with the target's own jaw. */
   readonly bare?: Picture | undefined;
+  /** Share of fine texture that encoding the result leaves where nothing was drawn; undefined: it is not encoded. */
+  readonly encoded?: number | undefined;
 }
 
 /** The target before and after a swap. */
@@ -88,6 +90,8 @@ export interface Pictures {
   readonly moved?: Picture;
   /** The result without that move. */
   readonly still?: Picture;
+  /** Share of the new face in each pixel of the result; undefined: pixels that differ are those of the swap. */
+  readonly drawn?: Plane;
 }
 
 /** Meshes of the faces of a swap. */
@@ -97,11 +101,20 @@ export interface Faces {
   readonly after: Face;
   /** Where {@link Pictures.still} shows the new features; undefined: where the old ones were. */
   readonly placed?: Face;
+  /**
+   * As it is found in the target from {@link before} on, as {@link after} is found in the result: a face that is found
+   * anew is never quite where it was. Undefined: as `before`.
+   */
+  readonly anew?: Face;
 }
 
-export function measure(pictures: Pictures, faces: Faces, { landmarks, occluder, bare }: Known): Measures {
+export function measure(
+  pictures: Pictures,
+  faces: Faces,
+  { landmarks, occluder, bare, encoded = 1 }: Known,
+): Measures {
   const { before, after, moved = before, still = after } = pictures;
-  const { placed = faces.before } = faces;
+  const { placed = faces.before, anew = faces.before } = faces;
   const free = (mask: Plane): Plane => (occluder ? without(mask, occluder) : mask);
   const cheeks = free(areaOf(before, faces.before, CHEEKS));
   const [ownCheeks, newCheeks] = [before, after].map((picture) => meanLab(picture, cheeks)) as [
@@ -123,15 +136,18 @@ export function measure(pictures: Pictures, faces: Faces, { landmarks, occluder,
     free(areaOf(before, faces.before, FEATURES)),
     free(areaOf(still, placed, FEATURES)),
   ];
-  const [a, b] = [apertures(faces.before), apertures(faces.after)];
+  const [a, b] = [apertures(anew), apertures(faces.after)];
   return {
     tone: Math.hypot(...minus(newCheeks, ownCheeks)),
     patch,
     patchAt,
-    texture: edges(after, cheeks) / edges(before, cheeks),
+    texture: edges(after, cheeks) / edges(before, cheeks) / encoded,
     sharpness: edges(still, newFeatures) / edges(before, ownFeatures),
-    seam: seamExcess(moved, after, faces.before, notSkin(pictures, faces, occluder)),
-    drift: landmarkDrift(faces.before, faces.after, (index) => !hides(occluder, faces.before, index)),
+    seam: seamExcess(moved, after, faces.before, {
+      front: notSkin(pictures, faces, occluder),
+      drawn: pictures.drawn,
+    }),
+    drift: landmarkDrift(anew, faces.after, (index) => !hides(occluder, faces.before, index)),
     mouth: Math.abs(a.mouth - b.mouth),
     eyes: Math.abs(a.eyes - b.eyes),
     // The mesh that is found anew often shuts a mouth of which a hand hides a half.

@@ -66,9 +66,13 @@ describe('the inside of a mouth', () => {
   it('is flat where it is filled with one brown', () => {
     const brown = inside((share, own) => (share > 0.4 ? [70, 35, 30] : own));
     expect(seen(brown)?.flat).toBeGreaterThan(ANIMATION_LIMITS.flat[1]);
+    const grainy = inside((share, own) =>
+      share > 0.4 ? [70, 35, 30].map((value, c) => value + ((own[c] as number) % 7) - 3) : own,
+    );
+    expect(seen(grainy)?.flat).toBeGreaterThan(ANIMATION_LIMITS.flat[1]);
     const shaded = inside((share, own) =>
       share > 0.4 ? [130 * (1 - share), 60 * (1 - share), 50 * (1 - share)] : own,
     );
-    expect(seen(shaded)?.flat).toBeLessThan(seen(brown)?.flat as number);
+    expect(seen(shaded)?.flat).toBeLessThan(ANIMATION_LIMITS.flat[1]);
   });
 });
