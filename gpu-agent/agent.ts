@@ -181,6 +181,7 @@ async function startParts(
     dispatcher,
     transferLimits,
     contentChecks,
+    samplePicturesMs: settings.contentCheck.livePictureMs,
     logger,
     holdsLease: () => registration.holdsLease,
     onChange: () => registration.changed(),

@@ -24,6 +24,8 @@ export const contentCheckShape = {
   /** Share from which the network's classes for sexual pictures refuse one. */
   SEMBLANCE_CONTENT_NUDITY_THRESHOLD: z.coerce.number().gt(0).max(1).default(0.7),
   SEMBLANCE_CONTENT_WORD_LIST: absolutePath.optional(),
+  /** Least time between two pictures of a live session that are checked, in seconds; 0: none is. */
+  SEMBLANCE_CONTENT_CHECK_LIVE_SECONDS: z.coerce.number().min(0).max(3_600).default(0),
   SEMBLANCE_CONTENT_CHECK_URL: z.url({ protocol: /^https?$/ }).optional(),
   SEMBLANCE_CONTENT_CHECK_GRPC: z
     .string()
@@ -60,6 +62,7 @@ export function contentCheckSettings(values: Values) {
     hashDistance: values.SEMBLANCE_CONTENT_HASH_DISTANCE,
     nudityThreshold: values.SEMBLANCE_CONTENT_NUDITY_THRESHOLD,
     wordList: values.SEMBLANCE_CONTENT_WORD_LIST ?? '',
+    livePictureMs: values.SEMBLANCE_CONTENT_CHECK_LIVE_SECONDS * 1000,
     url: values.SEMBLANCE_CONTENT_CHECK_URL ?? '',
     grpcUrl: values.SEMBLANCE_CONTENT_CHECK_GRPC ?? '',
     token: values.SEMBLANCE_CONTENT_CHECK_TOKEN,

@@ -14,6 +14,7 @@ import { inputChecker } from './sessions/check-inputs.ts';
 import { inputFetcher } from './sessions/fetch-inputs.ts';
 import { createLiveService, type LiveService } from './sessions/live-service.ts';
 import { createLiveSessions, type LiveSessions } from './sessions/live-sessions.ts';
+import { pictureSampler } from './sessions/sampled-pictures.ts';
 import type { SessionEnd, SessionTableLimits } from './sessions/session-table.ts';
 import type { LiveSettings } from './settings.ts';
 
@@ -48,6 +49,8 @@ export interface LiveOptions {
   readonly limits?: SessionTableLimits;
   /** Time for all content checks of a session together, in ms. */
   readonly checkWithinMs?: number;
+  /** Least time between two pictures of a session that are checked, in ms; 0: none is. */
+  readonly samplePicturesMs?: number;
 }
 
 /** The live part of an agent. */
@@ -88,7 +91,14 @@ export async function createLive(options: LiveOptions): Promise<Live> {
     holdsLease: options.holdsLease,
     ...(options.limits ? { limits: options.limits } : {}),
   });
-  const service = createLiveService({ sessions, incarnation, logger, metrics: options.metrics });
+  const samplePictures = pictureSampler({ ...options, everyMs: options.samplePicturesMs ?? 0 });
+  const service = createLiveService({
+    sessions,
+    incarnation,
+    samplePictures,
+    logger,
+    metrics: options.metrics,
+  });
   const closing = new AbortController();
 
   return {

@@ -11,6 +11,7 @@ import type {
 } from '@semblance/proto/semblance/live/v1/live';
 import type { ConnectedSession, LiveSessions, Warning } from '../sessions/live-sessions.ts';
 import { ConnectRefusedError } from '../sessions/refusals.ts';
+import type { PictureSampler, SamplePictures } from '../sessions/sampled-pictures.ts';
 import type { SessionEnd } from '../sessions/session-table.ts';
 import { createPump, type Pump } from './pump.ts';
 
@@ -30,6 +31,7 @@ export type RelayCall = ServerDuplexStream<RelayRequest, RelayResponse>;
 export interface RelayOptions {
   readonly sessions: LiveSessions;
   readonly incarnation: string;
+  readonly samplePictures: SamplePictures;
   readonly logger: Logger;
 }
 
@@ -41,6 +43,7 @@ export function serveRelay(call: RelayCall, options: RelayOptions): void {
   const { logger } = options;
   let session: ConnectedSession | undefined;
   let pump: Pump | undefined;
+  let sampler: PictureSampler | undefined;
   let warning: Warning | undefined;
   /** Whether nothing more is sent to the caller. */
   let over = false;
@@ -52,6 +55,7 @@ export function serveRelay(call: RelayCall, options: RelayOptions): void {
     over = true;
     clearTimeout(openTimer);
     pump?.stop();
+    sampler?.stop();
     // Further messages are read and discarded, so that the end of the stream is noticed.
     call.resume();
     return true;
@@ -108,9 +112,13 @@ export function serveRelay(call: RelayCall, options: RelayOptions): void {
 
   function begin(connected: ConnectedSession, stream: LiveStream): void {
     if (over) return;
+    if (stream.format.kind === 'picture') sampler = options.samplePictures(connected);
     pump = createPump({
       delivery: connected.delivery,
-      transform: (message) => stream.transform(message),
+      transform(message) {
+        sampler?.offer(message);
+        return stream.transform(message);
+      },
       maxMessageBytes: stream.maxMessageBytes,
       send(sequence, data) {
         const media = { sequence, data: Buffer.from(data.buffer, data.byteOffset, data.byteLength) };

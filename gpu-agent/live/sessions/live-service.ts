@@ -18,6 +18,7 @@ import { serveRelay } from '../relay/relay.ts';
 import { parseClaim, parseSessionId } from './claim-request.ts';
 import type { LiveSessions } from './live-sessions.ts';
 import { ClaimRefusedError } from './refusals.ts';
+import type { SamplePictures } from './sampled-pictures.ts';
 import type { LiveSession } from './session-table.ts';
 
 const REFUSAL = {
@@ -39,6 +40,7 @@ const STATE = {
 export interface LiveServiceOptions {
   readonly sessions: LiveSessions;
   readonly incarnation: string;
+  readonly samplePictures: SamplePictures;
   readonly logger: Logger;
   readonly metrics: Pick<AgentMetrics, 'calls'>;
 }
@@ -50,7 +52,7 @@ export interface LiveService extends GrpcService {
 
 /** Creates the LiveService of proto/semblance/live/v1, which the operator and the gateways call. */
 export function createLiveService(options: LiveServiceOptions): LiveService {
-  const { sessions, incarnation, logger } = options;
+  const { sessions, incarnation, samplePictures, logger } = options;
   const timed = timedCalls(logger, options.metrics);
   const watches = new Set<() => void>();
 
@@ -102,7 +104,7 @@ export function createLiveService(options: LiveServiceOptions): LiveService {
       const stop = streamChanges(call, watched, () => watches.delete(end));
       watches.add(end);
     },
-    relay: (call) => serveRelay(call, { sessions, incarnation, logger }),
+    relay: (call) => serveRelay(call, { sessions, incarnation, samplePictures, logger }),
   };
   return {
     definition: LiveServiceService,
