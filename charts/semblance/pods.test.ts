@@ -184,7 +184,12 @@ describe('what a service is told', () => {
       slots: 1,
       pod: { name: 'agents-x7k2p' },
     });
-    expect(settings.live?.live).toMatchObject({ voiceSlots: 16, videoSlots: 2, voiceContextMs: 1_280 });
+    expect(settings.live?.live).toMatchObject({
+      voiceSlots: 16,
+      videoSlots: 2,
+      voiceContextMs: 1_280,
+      videoStages: ['occlusion', 'enhancer'],
+    });
     expect(settings.live?.engineSettings.builtin).toEqual({ likeness: '0' });
     expect(settings.models).toMatchObject({
       engines: ['onnx', 'builtin'],

@@ -45,7 +45,7 @@ const begun = () => until(async () => (await agent.leftovers()).length > 0, 'the
 describe('an inspection', () => {
   it('answers what the engine finds in the pictures, and leaves no file', async () => {
     expect(await inspect('ok')).toEqual({
-      findings: { faces: undefined, hints: [HINT] },
+      findings: { faces: undefined, hints: [HINT], models: [] },
       refusal: undefined,
     });
     expect(await agent.leftovers()).toEqual([]);
@@ -53,7 +53,11 @@ describe('an inspection', () => {
 
   it('answers why a render would fail, with what was found before', async () => {
     expect(await inspect('refuse')).toEqual({
-      findings: { faces: { found: 1, changed: 0, left: [{ reason: 'not_a_person', count: 1 }] }, hints: [] },
+      findings: {
+        faces: { found: 1, changed: 0, left: [{ reason: 'not_a_person', count: 1 }] },
+        hints: [],
+        models: [],
+      },
       refusal: { code: 'face_not_detected', message: 'There is no face in the image.' },
     });
     const tooLarge = { image: picture('image', 1_000n), face: picture('face') };

@@ -33,6 +33,15 @@ describe('slots that nothing is said of', () => {
   });
 });
 
+it('reads which stages live swaps use, and refuses others and the same twice', () => {
+  const asked = (SEMBLANCE_LIVE_VIDEO_STAGES: string) =>
+    liveSettings(loadConfig(liveShape, { SEMBLANCE_LIVE_VIDEO_STAGES }), SMALL).videoStages;
+  expect(asked('')).toEqual([]);
+  expect(asked(' parser, enhancer ')).toEqual(['parser', 'enhancer']);
+  for (const wrong of ['swapper', 'enhancer,lips', 'enhancer,enhancer'])
+    expect(() => asked(wrong)).toThrow(/SEMBLANCE_LIVE_VIDEO_STAGES/);
+});
+
 it('takes what is said, beyond that too', () => {
   const said = { ...RATE, SEMBLANCE_LIVE_VOICE_SLOTS: 200, SEMBLANCE_LIVE_VIDEO_SLOTS: 5 };
   expect(liveSettings(said, SMALL)).toMatchObject({ voiceSlots: 200, voiceSlotsGiven: true, videoSlots: 5 });

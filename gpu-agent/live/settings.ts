@@ -1,8 +1,9 @@
 import { ConfigError } from '@semblance/common/config';
 import { characterDirectories, characterShape } from '@semblance/engine-builtin/live-swap/characters';
+import { OPTIONAL_LIVE_STAGES, type OptionalLiveStage } from '@semblance/engine-onnx/live/live-models';
 import { HIGHEST_RATE, LOWEST_RATE } from '@semblance/voice/converter';
 import { CONTEXT_MS, CONTEXT_STEP_MS, LONGEST_CONTEXT_MS } from '@semblance/voice/rvc/rvc-converter';
-import type { z } from 'zod';
+import { z } from 'zod';
 import { whole } from '../whole-number.ts';
 
 /**
@@ -30,6 +31,13 @@ export const liveShape = {
   SEMBLANCE_LIVE_VOICE_SLOTS: whole(0, MAX_SLOTS).optional(),
   /** Live Swap Pro sessions at once, each with a thread; 0 for none. Default: as many as cores and memory allow. */
   SEMBLANCE_LIVE_VIDEO_SLOTS: whole(0, MAX_SLOTS).optional(),
+  /** Stages of the owner's models that live swaps use beside the swapper, separated by commas; empty for none. */
+  SEMBLANCE_LIVE_VIDEO_STAGES: z
+    .string()
+    .transform((text) => text.split(',').flatMap((name) => name.trim() || []))
+    .pipe(z.array(z.enum(OPTIONAL_LIVE_STAGES)))
+    .refine((names) => new Set(names).size === names.length, 'names a stage twice')
+    .optional(),
   /** Sample rate of Voice Swap, in Hz. */
   SEMBLANCE_LIVE_VOICE_RATE: whole(LOWEST_RATE, HIGHEST_RATE).default(48_000),
   /** Samples per message that clients are asked to send: at least 4 ms of sound, at most a second. */
@@ -45,6 +53,7 @@ export interface LiveSettings {
   /** Whether the environment gives `voiceSlots`. Otherwise it is a limit, and fewer are offered if models carry fewer. */
   readonly voiceSlotsGiven: boolean;
   readonly videoSlots: number;
+  readonly videoStages: readonly OptionalLiveStage[];
   readonly voiceRate: number;
   readonly voiceChunkFrames: number;
   readonly voiceContextMs: number;
@@ -71,6 +80,7 @@ export function liveSettings(
     voiceSlots: config.SEMBLANCE_LIVE_VOICE_SLOTS ?? Math.min(MAX_VOICE_SLOTS, VOICE_SLOTS_PER_CORE * cores),
     voiceSlotsGiven: config.SEMBLANCE_LIVE_VOICE_SLOTS !== undefined,
     videoSlots: config.SEMBLANCE_LIVE_VIDEO_SLOTS ?? videoSlotsOf(cores, memoryMib),
+    videoStages: config.SEMBLANCE_LIVE_VIDEO_STAGES ?? [],
     voiceRate: rate,
     voiceChunkFrames: chunk,
     voiceContextMs: config.SEMBLANCE_LIVE_VOICE_CONTEXT_MS ?? CONTEXT_MS,

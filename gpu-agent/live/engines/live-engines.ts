@@ -5,10 +5,12 @@ import type { LiveCapability, LiveEngine } from '@semblance/engine-api/live-engi
 import { CharacterError, loadCharacters } from '@semblance/engine-builtin/live-swap/characters';
 import { createLiveVideo } from '@semblance/engine-builtin/live-swap/live-video';
 import { parseBuiltinSettings } from '@semblance/engine-builtin/settings';
+import { openLiveModels } from '@semblance/engine-onnx/live/live-models';
 import { parseOnnxSettings } from '@semblance/engine-onnx/settings';
 import { openModelVoices } from '@semblance/voice/rvc/model-voices';
 import type { LiveSettings } from '../settings.ts';
 import { createLiveSwapEngine } from './swap/live-swap-engine.ts';
+import { createModelVideo, type ModelVideoOptions } from './swap/model-video.ts';
 import { createVoiceEngine, type VoiceEngineOptions } from './voice/voice-engine.ts';
 
 export interface LiveEngines {
@@ -53,13 +55,16 @@ export async function createLiveEngines(options: {
       const characters = await loadCharacters(settings.characterDirectories);
       engines.push(
         createLiveSwapEngine({
-          createVideo: (crashed) =>
-            createLiveVideo({
+          createVideo(crashed) {
+            const video = {
               slots: settings.videoSlots,
               characters,
               settings: parseBuiltinSettings(builtin),
               onCrash: crashed,
-            }),
+            };
+            if (!onnx) return createLiveVideo(video);
+            return createModelVideo({ ...video, openModels: swapperOpener(onnx, settings, logger) });
+          },
           characters: [...characters.keys()],
           logger,
           onChange,
@@ -74,6 +79,29 @@ export async function createLiveEngines(options: {
     }
   } else logger.info('offering no live swaps: SEMBLANCE_LIVE_VIDEO_SLOTS is 0');
   return { engines, unavailable };
+}
+
+/**
+ * @returns the loader of models for live swaps. When a model has a fault, it logs that and uses none; when the device
+ * has one, such as being full, it rejects.
+ */
+function swapperOpener(
+  given: Readonly<Record<string, string>>,
+  { videoStages: stages }: LiveSettings,
+  logger: Logger,
+): ModelVideoOptions['openModels'] {
+  return async (signal, onEnd) => {
+    try {
+      const settings = parseOnnxSettings(given);
+      const say = (line: string): void => logger.info(line);
+      return await openLiveModels({ ...settings, threads: 1, stages, say, onEnd }, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (deviceFaultOf(describeError(error))) throw error;
+      logger.error(`cannot load models for live swaps, builtin draws them: ${describeError(error)}`);
+      return undefined;
+    }
+  };
 }
 
 /**

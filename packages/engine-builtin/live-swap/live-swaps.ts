@@ -15,6 +15,7 @@ import type { SwapThreads } from '../video-swap/swap-threads.ts';
 import { type FaceTexture, makeTexture } from '../video-swap/texture.ts';
 import type { PlacedFace } from '../video-swap/track.ts';
 import { FaceParts } from './face-parts.ts';
+import type { FrameSwaps } from './frame-swaps.ts';
 import { JPEG_COLORS } from './planes.ts';
 
 /**
@@ -57,7 +58,7 @@ interface Shown {
  * this takes the time of several frames. When they change because the face turns, comes nearer or moves through the
  * light, another thread analyses them, and the swap blends from one analysis to the next.
  */
-export class LiveSwaps {
+export class LiveSwaps implements FrameSwaps {
   readonly #prepared: ReturnType<typeof preparer>;
   readonly #beside: SwapThreads;
   readonly #render: number;
@@ -77,7 +78,6 @@ export class LiveSwaps {
     this.#parts = new FaceParts(source.points);
   }
 
-  /** @returns the parts of the frame that were drawn into */
   async draw(frame: Frame, faces: readonly PlacedFace[], ms: number): Promise<Rect[]> {
     const shown = new Map<number, Shown>();
     // All faces are examined before any is drawn, because faces may overlap.

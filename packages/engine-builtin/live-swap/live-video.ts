@@ -2,7 +2,7 @@ import { raceAbort } from '@semblance/common/async/abort';
 import type { EngineInterruptedError } from '@semblance/engine-api/engine';
 import type { BuiltinSettings } from '../settings.ts';
 import type { Character } from './characters.ts';
-import { StreamThread } from './stream-thread.ts';
+import { StreamThread, type ThreadData } from './stream-thread.ts';
 import {
   type LiveLook,
   type LiveVideo,
@@ -33,6 +33,8 @@ export interface LiveVideoOptions {
   readonly settings?: BuiltinSettings | undefined;
   /** Entry file of the threads. */
   readonly entry?: URL;
+  /** Returns what the entry file of one thread needs beside. */
+  readonly threadData?: () => ThreadData;
   /** Longest time that an unwanted opening may take, in ms. */
   readonly unwantedMs?: number;
 }
@@ -74,6 +76,7 @@ export function createLiveVideo(options: LiveVideoOptions): LiveVideo & { readon
     const thread = new StreamThread({
       entry,
       settings: options.settings,
+      data: options.threadData?.(),
       onDeath: (error) => {
         const { warm } = slot;
         slot.ready = undefined;

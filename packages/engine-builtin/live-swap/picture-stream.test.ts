@@ -6,6 +6,7 @@ import { FaceRecogniser } from '@semblance/vision/face-recogniser';
 import { openSession } from '@semblance/vision/models/session';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { SwapThreads } from '../video-swap/swap-threads.ts';
+import { LiveSwaps } from './live-swaps.ts';
 import { PictureStream } from './picture-stream.ts';
 import { readSource } from './source-picture.ts';
 
@@ -52,8 +53,8 @@ beforeEach(async () => {
     },
   };
   const source = await readSource(ASTRONAUT, finder);
-  const options = { recogniser: async () => recogniser, beside, source };
-  stream = new PictureStream({ finder: watched as FaceFinder, ...options });
+  const swaps = new LiveSwaps(source, beside, watched);
+  stream = new PictureStream({ finder: watched as FaceFinder, recogniser: async () => recogniser, swaps });
 });
 
 function sum(data: Iterable<number>): number {

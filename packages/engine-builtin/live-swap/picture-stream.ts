@@ -3,10 +3,8 @@ import { EDITED } from '@semblance/provenance/source-types';
 import { xmpPacket } from '@semblance/provenance/xmp';
 import type { FaceFinder } from '@semblance/vision/face-finder';
 import type { FaceRecogniser } from '@semblance/vision/face-recogniser';
-import type { SwapSource } from '../video-swap/swap-protocol.ts';
-import type { SwapThreads } from '../video-swap/swap-threads.ts';
+import type { FrameSwaps } from './frame-swaps.ts';
 import { LiveFaces } from './live-faces.ts';
-import { LiveSwaps } from './live-swaps.ts';
 import { decodePicture, encodePicture } from './picture-codec.ts';
 import { toFrame, writeBack } from './planes.ts';
 import type { TransformedPicture } from './types.ts';
@@ -22,16 +20,14 @@ const MARK = Buffer.from(
 export interface PictureStreamOptions {
   readonly finder: FaceFinder;
   readonly recogniser: () => Promise<FaceRecogniser>;
-  /** Analyses the light on faces while pictures pass. */
-  readonly beside: SwapThreads;
-  /** The source face; undefined: the caller's own face stays. */
-  readonly source: SwapSource | undefined;
+  /** Draws the new face, until `close`; undefined: the caller's own face stays. */
+  readonly swaps: FrameSwaps | undefined;
 }
 
 /** One stream inside its thread. */
 export class PictureStream {
   readonly #faces: LiveFaces;
-  readonly #swaps: LiveSwaps | undefined;
+  readonly #swaps: FrameSwaps | undefined;
   /** Buffers for frames of the present size, and for their content before a swap is drawn. */
   #frame = { width: 0, height: 0, data: new Uint8Array(0) };
   #before = new Uint8Array(0);
@@ -40,9 +36,9 @@ export class PictureStream {
   /** Remaining work on the picture before. */
   #afterwards = Promise.resolve();
 
-  constructor({ finder, recogniser, beside, source }: PictureStreamOptions) {
+  constructor({ finder, recogniser, swaps }: PictureStreamOptions) {
     this.#faces = new LiveFaces(finder, recogniser);
-    this.#swaps = source && new LiveSwaps(source, beside, finder);
+    this.#swaps = swaps;
   }
 
   /**

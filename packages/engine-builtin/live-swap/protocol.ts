@@ -5,6 +5,8 @@ import type { LiveVideoErrorCode } from './types.ts';
 
 export interface StreamThreadOptions extends Gated {
   readonly settings?: BuiltinSettings | undefined;
+  /** What the entry file of the thread needs beside. */
+  readonly data?: unknown;
 }
 
 /** Requests to a thread: one at a time, each answered once. */

@@ -1,4 +1,4 @@
-import { Worker } from 'node:worker_threads';
+import { type MessagePort, Worker } from 'node:worker_threads';
 import { EngineInterruptedError, RenderError } from '@semblance/engine-api/engine';
 import { createThreadGate, endThread } from '@semblance/vision/models/thread-gate';
 import { threadEnd } from '../pool/thread-end.ts';
@@ -12,10 +12,17 @@ interface Waiting {
   timer: NodeJS.Timeout;
 }
 
+export interface ThreadData {
+  readonly value: unknown;
+  readonly transfer: readonly MessagePort[];
+}
+
 export interface StreamThreadEvents {
   readonly settings?: BuiltinSettings | undefined;
   /** Entry file of the thread. */
   readonly entry: URL;
+  /** What it needs beside the settings, and the ports therein, which become the thread's. */
+  readonly data?: ThreadData | undefined;
   /** Called once when the thread has ended by itself or was given up; not after `end`. */
   readonly onDeath: (error: EngineInterruptedError) => void;
 }
@@ -31,8 +38,9 @@ export class StreamThread {
 
   constructor(events: StreamThreadEvents) {
     this.#events = events;
-    const workerData: StreamThreadOptions = { gate: this.#gate, settings: events.settings };
-    this.#worker = new Worker(events.entry, { workerData });
+    const { settings, data } = events;
+    const workerData: StreamThreadOptions = { gate: this.#gate, settings, data: data?.value };
+    this.#worker = new Worker(events.entry, { workerData, transferList: [...(data?.transfer ?? [])] });
     let failure: unknown;
     this.#worker.on('message', (message: FromThread) => this.#receive(message));
     this.#worker.on('error', (error) => {

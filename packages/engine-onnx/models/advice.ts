@@ -38,6 +38,8 @@ export function adviseOn(models: readonly CheckedModel[]): Advice {
     const used = anyOf.flatMap((stage) => byStage.get(stage)?.name ?? []);
     return `${CAPABILITIES[capability].title} with ${used.join(', ')}${video ? ', where ffmpeg is installed' : ''}.`;
   });
+  const swapper = byStage.get('swapper');
+  if (swapper) offers.push(`Live Swap Pro with ${swapper.name}.`);
   const voices = models.filter(({ contract }) => contract.stage === 'voice');
   if (voices.length > 0)
     offers.push(
@@ -51,7 +53,7 @@ function missingOf(stages: ReadonlySet<Stage>): string[] {
   if (!stages.has('swapper')) {
     const swap = stages.has('recogniser') ? '' : ' and arcface_w600k_r50';
     missing.push(
-      `Photo Swap and Video Swap warp the face as builtin does; a swapper such as hyperswap_1a_256${swap} draws it.`,
+      `Photo Swap, Video Swap and Live Swap Pro warp the face as builtin does; a swapper such as hyperswap_1a_256${swap} draws it.`,
     );
   }
   if (!stages.has('lips'))

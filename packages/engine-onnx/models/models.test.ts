@@ -189,6 +189,7 @@ describe('checking and removing', () => {
     expect(await models('check')).toBe(0);
     expect(text()).toContain('offers    Photo Swap with inswapper_128.');
     expect(text()).toContain('offers    Video Swap with inswapper_128, where ffmpeg is installed.');
+    expect(text()).toContain('offers    Live Swap Pro with inswapper_128.');
     expect(text()).toContain('missing   Lip Sync is left to builtin; it needs wav2lip_gan_96');
     expect(text()).toMatch(/better {4}Faces whose eyes are more than 35 pixels apart come out soft/);
   });

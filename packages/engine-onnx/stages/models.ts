@@ -18,7 +18,10 @@ export interface OpenModel {
   runAll(feeds: FloatTensors, signal: AbortSignal): Promise<FloatTensors>;
 }
 
-export function openModel(pool: SessionPool, model: CheckedModel): OpenModel {
+/** Runs models by name; see `SessionPool.run`. */
+export type RunsModels = Pick<SessionPool, 'run'>;
+
+export function openModel(pool: RunsModels, model: CheckedModel): OpenModel {
   const runAll: OpenModel['runAll'] = async (feeds, signal) => {
     const outputs = await pool.run(model.name, feeds, signal);
     for (const { role, partly } of model.outputs)
@@ -50,7 +53,7 @@ function allFinite(values: ArrayLike<number>): boolean {
 export class Models {
   readonly #byStage = new Map<Stage, OpenModel[]>();
 
-  constructor(pool: SessionPool, models: readonly CheckedModel[]) {
+  constructor(pool: RunsModels, models: readonly CheckedModel[]) {
     for (const model of models) {
       const { stage } = model.contract;
       this.#byStage.set(stage, [...this.all(stage), openModel(pool, model)]);

@@ -30,21 +30,30 @@ export function tinyArcface(batch: number | string = 'batch'): Uint8Array<ArrayB
 
 /**
  * As {@link tinyArcface}, but a run fails with `message` in its error.
- * @param when `items`: with 8 items or more; `bright`: with a sample of 1 or more
+ * @param when `items`: with 8 items or more; `bright`: with a sample of 1 or more; `grey`: without a colour
  */
-export function failingArcface(when: 'items' | 'bright', message: string): Uint8Array<ArrayBuffer> {
+export function failingArcface(when: 'items' | 'bright' | 'grey', message: string): Uint8Array<ArrayBuffer> {
   const graph = new GraphBuilder();
   const input = graph.input('input.1', ['batch', 3, 112, 112]);
   const flat = graph.op('Flatten', [graph.op('GlobalAveragePool', [input])], { axis: 1 });
   const product = graph.op('MatMul', [flat, graph.weight(EMBEDDING_WEIGHTS, [3, LENGTH])]);
   const sum = graph.op('Add', [product, graph.weight(EMBEDDING_OFFSET, [LENGTH])]);
-  const index =
-    when === 'items'
-      ? graph.op('Div', [
-          graph.op('Gather', [graph.op('Shape', [input]), graph.integers([0])]),
-          graph.integers([8]),
-        ])
-      : graph.op('Cast', [graph.op('ReduceMax', [input], { keepdims: 0 })], { to: 7 });
+  const largest = (of: string): string => graph.op('ReduceMax', [of], { keepdims: 0 });
+  const index = {
+    items: () =>
+      graph.op('Div', [
+        graph.op('Gather', [graph.op('Shape', [input]), graph.integers([0])]),
+        graph.integers([8]),
+      ]),
+    bright: () => graph.op('Cast', [largest(input)], { to: 7 }),
+    grey: () => {
+      const [red, blue] = [0, 2].map((at) => graph.op('Gather', [input, graph.integers([at])], { axis: 1 }));
+      const chroma = largest(graph.op('Abs', [graph.op('Sub', [red as string, blue as string])]));
+      // 0 for the black of a first run. An index of -1 is the one value, too.
+      const light = graph.op('Min', [graph.op('Ceil', [largest(input)]), graph.weight([1], [])]);
+      return graph.op('Cast', [graph.op('Sub', [light, chroma])], { to: 7 });
+    },
+  }[when]();
   // The index is outside of the one value.
   const nothing = graph.op('Gather', [graph.weight([0], [1]), index], {}, message);
   graph.output(graph.op('Add', [sum, nothing]), '683', ['batch', LENGTH]);

@@ -43,6 +43,10 @@
 - name: SEMBLANCE_LIVE_VOICE_CONTEXT_MS
   value: {{ $pool.live.voiceContextMs | int | quote }}
 {{- end }}
+{{- with $pool.live.videoStages }}
+- name: SEMBLANCE_LIVE_VIDEO_STAGES
+  value: {{ join "," . | quote }}
+{{- end }}
 {{- if not (kindIs "invalid" $pool.swapLikeness) }}
 - name: SEMBLANCE_SWAP_LIKENESS
   value: {{ $pool.swapLikeness | quote }}

@@ -1,0 +1,28 @@
+import { workerData } from 'node:worker_threads';
+import { RenderError } from '@semblance/engine-api/engine';
+import { serveLiveThread } from '@semblance/engine-builtin/live-swap/serve-live-thread';
+import { readFace } from '@semblance/vision/image/picture-file';
+import { FaceSwap } from '../face-swap.ts';
+import { Models, StageLog } from '../stages/models.ts';
+import { type LiveThreadData, receivedModels } from './live-models.ts';
+import { ModelSwaps } from './model-swaps.ts';
+import { PortPool } from './pool-port.ts';
+
+/** Entry file of a thread that draws the new face with the owner's models, one stream at a time. */
+
+const NEVER = new AbortController().signal;
+const { data } = workerData as { readonly data: LiveThreadData };
+const models = new Models(new PortPool(data.port), receivedModels(data));
+
+serveLiveThread({
+  async swapsFor(path, { finder, mesher }) {
+    const swap = new FaceSwap({ models, finder, mesher, order: data.order });
+    const log = new StageLog();
+    const picture = await readFace(path);
+    const [face] = (await swap.places.look(picture, NEVER, log)).faces;
+    const identity = face && (await swap.identify(picture, face, NEVER, log));
+    if (!identity)
+      throw new RenderError('face_not_detected', 'No face was found in the picture of the face.');
+    return new ModelSwaps(swap, identity);
+  },
+});
