@@ -7,6 +7,7 @@ import type { Middleware } from 'koa';
 import type { GatewayMetrics } from '../metrics.ts';
 import type { GatewayContext } from './context.ts';
 import { answerError, StatusError, toApiError } from './envelope.ts';
+import { requireShortQuery } from './query.ts';
 import { awaitsContinue, ClientGoneError, lingerAfter } from './request-body.ts';
 
 export const SANE_REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
@@ -64,6 +65,7 @@ export function observe(options: ObserveOptions): Middleware {
     });
     try {
       requirePath(ctx);
+      requireShortQuery(ctx);
       await next();
     } catch (error) {
       if (error instanceof ClientGoneError || (req.destroyed && !req.complete)) {

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { requireCaller } from '../auth/bearer.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { Handler } from '../http/context.ts';
+import { queryOf } from '../http/query.ts';
 import { isJobIdShaped, jobPath } from '../jobs/job-schema.ts';
 import type { Operation } from '../openapi/operation.ts';
 
@@ -32,7 +33,7 @@ export function deleteJobMedia({ control }: { readonly control: ControlPlane }):
   return async (ctx) => {
     const caller = requireCaller(ctx.headers.authorization);
     const jobId = ctx.params.job_id as string;
-    const query = mediaQuery.safeParse(ctx.query);
+    const query = mediaQuery.safeParse(queryOf(ctx));
     if (!isJobIdShaped(jobId) || !query.success) {
       // The key is checked before a fault is reported, and refused calls count as calls.
       await control.authorize(ctx, { caller });

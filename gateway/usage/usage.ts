@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { requireCaller } from '../auth/bearer.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { GatewayContext, Handler } from '../http/context.ts';
+import { queryOf } from '../http/query.ts';
 import type { Operation } from '../openapi/operation.ts';
 import { isoTime, usd } from '../openapi/parts.ts';
 import { parseQuery, rangeOf, summaryQuery, usageQuery } from './query.ts';
@@ -19,7 +20,7 @@ export function listUsage({ control }: Options): Handler {
   return async (ctx) => {
     const caller = requireCaller(ctx.headers.authorization);
     const request = await checked(ctx, control, () => {
-      const query = parseQuery(usageQuery, ctx.query);
+      const query = parseQuery(usageQuery, queryOf(ctx));
       return { caller, range: rangeOf(query), limit: query.limit };
     });
     const { entries } = await control.listUsage(ctx, request);
@@ -34,7 +35,7 @@ export function summarizeUsage({ control }: Options): Handler {
     const caller = requireCaller(ctx.headers.authorization);
     const request = await checked(ctx, control, () => ({
       caller,
-      range: rangeOf(parseQuery(summaryQuery, ctx.query)),
+      range: rangeOf(parseQuery(summaryQuery, queryOf(ctx))),
     }));
     const { summary } = await control.summarizeUsage(ctx, request);
     if (!summary) throw new ApiError('internal_error', 'The service failed. Try again.', { upstream: true });
