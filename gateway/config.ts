@@ -22,6 +22,10 @@ export const gatewayShape = {
    * 30.
    */
   SEMBLANCE_GATEWAY_LIVE_DRAIN_SECONDS: drainSeconds.optional(),
+  /** Refused requests without a valid key that one network may send in a minute; 0: any number. */
+  SEMBLANCE_GATEWAY_KEYLESS_PER_MINUTE: z.coerce.number().int().min(0).max(1_000_000).default(600),
+  /** Proxies before the gateway that add to `X-Forwarded-For` who called them. */
+  SEMBLANCE_GATEWAY_TRUSTED_PROXIES: z.coerce.number().int().min(0).max(10).default(0),
   /** `on` serves the page to try live sessions with, at `/api/v1/try`. */
   SEMBLANCE_TRY_PAGE: z.enum(['on', 'off']).default('off'),
   /** `host:port` of the control plane's gRPC server. */

@@ -6,6 +6,7 @@ import type { Logger } from '@semblance/common/logging';
 import type { ObjectStore } from '@semblance/objects/store';
 import Koa from 'koa';
 import type { Registry } from 'prom-client';
+import { type KeylessLimitOptions, limitKeyless } from './auth/keyless-limit.ts';
 import { connectControlPlane } from './control/control-plane.ts';
 import { createEventStreams, type EventStreamsOptions } from './events/event-streams.ts';
 import { asMiddleware, type GatewayContext } from './http/context.ts';
@@ -32,6 +33,8 @@ export interface GatewayOptions {
   readonly sizeLimits?: SizeLimits;
   readonly eventStreams?: EventStreamsOptions;
   readonly timing?: Partial<GatewayTiming>;
+  /** Limit of requests without a valid key. Default: none. */
+  readonly keyless?: KeylessLimitOptions;
   /** Serves the page to try live sessions with. Default: false. */
   readonly tryPage?: boolean;
   /** Origin at which clients reach it. */
@@ -55,6 +58,8 @@ export interface GatewayTiming {
   readonly body: number;
   /** Longest time that a client may read nothing of a requested file. */
   readonly readIdle: number;
+  /** Time for which the public rate card is answered again without a question to the control plane. */
+  readonly pricingKept: number;
   /** Time for which unwanted bytes are discarded after an early answer. */
   readonly linger: number;
   /** Time for which it serves on after it was asked to end and is no longer ready. */
@@ -77,6 +82,7 @@ const TIMING: GatewayTiming = {
   uploadRateWindow: 60_000,
   body: 30_000,
   readIdle: 60_000,
+  pricingKept: 500,
   linger: 15_000,
   serveOn: 0,
   liveDrain: 0,
@@ -147,9 +153,11 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     },
     bodyTimeoutMs: timing.body,
     readIdleMs: timing.readIdle,
+    pricingKeptMs: timing.pricingKept,
     signal: uploadsEnd.signal,
     tryPage: options.tryPage ?? false,
   });
+  if (options.keyless) app.use(asMiddleware(limitKeyless(options.keyless)));
   app.use(createRouter(routes).routes());
   app.use(asMiddleware(unknownRoute));
 

@@ -57,6 +57,8 @@ export interface RoutesOptions {
   readonly bodyTimeoutMs: number;
   /** Longest time that a client of /files may read nothing, in ms. */
   readonly readIdleMs: number;
+  /** Time for which the public rate card is answered again without a question to the control plane, in ms. */
+  readonly pricingKeptMs: number;
   readonly signal: AbortSignal;
   /** Whether the page to try live sessions with is served. */
   readonly tryPage: boolean;
@@ -71,7 +73,7 @@ export interface RoutesOptions {
  */
 export function routeTable(options: RoutesOptions): Route[] {
   const { control, store, logger, metrics, limits, underWay, streams } = options;
-  const { bodyLimits, bodyTimeoutMs, readIdleMs, signal, publicUrl } = options;
+  const { bodyLimits, bodyTimeoutMs, readIdleMs, pricingKeptMs, signal, publicUrl } = options;
   const routes: Route[] = [
     {
       method: 'post',
@@ -128,7 +130,12 @@ export function routeTable(options: RoutesOptions): Route[] {
     ),
     { method: 'get', path: '/voices', handler: listVoices({ control }), operation: listVoicesOperation },
     { method: 'get', path: '/balance', handler: readBalance({ control }), operation: readBalanceOperation },
-    { method: 'get', path: '/pricing', handler: readPricing({ control }), operation: readPricingOperation },
+    {
+      method: 'get',
+      path: '/pricing',
+      handler: readPricing({ control, keepMs: pricingKeptMs }),
+      operation: readPricingOperation,
+    },
     {
       method: 'get',
       path: STREAMS_ROUTE,

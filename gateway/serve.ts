@@ -50,6 +50,10 @@ async function start(): Promise<() => Promise<void>> {
     store,
     logger,
     registry,
+    keyless: {
+      perMinute: config.SEMBLANCE_GATEWAY_KEYLESS_PER_MINUTE,
+      trustedProxies: config.SEMBLANCE_GATEWAY_TRUSTED_PROXIES,
+    },
     tryPage: config.SEMBLANCE_TRY_PAGE === 'on',
     publicUrl: config.SEMBLANCE_PUBLIC_URL,
     timing: { serveOn: drain.serve, liveDrain: drain.live },

@@ -112,6 +112,19 @@ describe('a gateway that ends', () => {
   });
 });
 
+it('a gateway believes the proxy that the chart puts before it, and as many as it is told', async () => {
+  const proxies = (manifests: Manifest[]) => {
+    const { spec } = find(manifests, 'Deployment', 'rel-semblance-gateway').spec.template;
+    const env = spec.containers[0].env as { name: string; value: string }[];
+    return env.find(({ name }) => name === 'SEMBLANCE_GATEWAY_TRUSTED_PROXIES')?.value;
+  };
+  const behind = { 'ingress.enabled': true, 'ingress.host': 'a.example' };
+  expect(proxies(nothing)).toBe('0');
+  expect(proxies(await render(undefined, behind))).toBe('1');
+  expect(proxies(await render(undefined, { ...behind, 'gateway.trustedProxies': 2 }))).toBe('2');
+  expect(proxies(await render(undefined, { ...behind, 'gateway.trustedProxies': 0 }))).toBe('0');
+});
+
 it('a control plane that ends still answers for a while, well within its grace', () => {
   const { spec } = find(nothing, 'Deployment', 'rel-semblance-control-plane').spec.template;
   expect(spec.containers[0].lifecycle).toEqual({ preStop: { sleep: { seconds: 5 } } });

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { Metadata } from '@grpc/grpc-js';
 import { PATIENT, type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -163,4 +164,23 @@ test('calls of one message are judged one by one, in their order', async () => {
     [b.accountId, 'limit=1000000,remaining=999998'],
   ]);
   expect(await gate.admitAll([])).toEqual([]);
+});
+
+test('an unknown key is looked up once; keys beside it in the same message are judged', async () => {
+  const { caller } = await db.account(0, 10);
+  const gate = createGate(db.database);
+  const wrong = { keySha256: randomBytes(32) };
+  const codes = async () =>
+    (await gate.admitAll([{ caller: wrong }, { caller }, { caller: wrong }, { caller: undefined }])).map(
+      ({ refusal }) => refusal?.code,
+    );
+  const expected = ['unauthorized', undefined, 'unauthorized', 'unauthorized'];
+  expect(await codes()).toEqual(expected);
+  expect(await codes()).toEqual(expected);
+  // Found only by whoever looks.
+  const { accountId } = await gate.admit(caller, new Metadata());
+  await db.sql`insert into api_keys (id, account_id, secret_sha256, per_minute)
+    values ('key-late', ${accountId}, ${wrong.keySha256}, 10)`;
+  expect(await codes()).toEqual(expected);
+  await createGate(db.database).admit(wrong, new Metadata());
 });

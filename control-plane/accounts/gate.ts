@@ -1,6 +1,7 @@
 import type { Metadata } from '@grpc/grpc-js';
 import { ApiError } from '@semblance/common/errors';
 import type { Caller } from '@semblance/proto/semblance/control/v1/control';
+import { LRUCache } from 'lru-cache';
 import { JOB_COLUMNS, type JobRow, toJobRow } from '../jobs/job-row.ts';
 import { type Batcher, createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
@@ -9,6 +10,12 @@ import type { Database } from '../storage/database.ts';
 export const RATE_LIMIT_KEY = 'semblance-ratelimit';
 
 const WINDOW_SECONDS = 60;
+/**
+ * Unknown keys that are remembered, and for how long in ms. A key that was once unknown stays so, because keys are made
+ * at random and a revocation is final; forgetting costs one question to the database.
+ */
+const UNKNOWN_KEYS = 10_000;
+const UNKNOWN_MS = 10_000;
 
 export interface Admission {
   readonly accountId: string;
@@ -91,17 +98,22 @@ export function createGate(database: Database): Gate {
     },
   });
 
+  const unknown = new LRUCache<string, true>({ max: UNKNOWN_KEYS, ttl: UNKNOWN_MS });
+
   async function admitAll(asks: readonly Ask[]): Promise<Verdict[]> {
+    const hashes = asks.map(({ caller }) =>
+      caller?.keySha256.length === HASH_BYTES ? Buffer.from(caller.keySha256).toString('hex') : undefined,
+    );
     const keyed: Keyed[] = [];
-    for (const { caller, jobId } of asks) {
-      if (caller?.keySha256.length === HASH_BYTES)
-        keyed.push({ hash: Buffer.from(caller.keySha256).toString('hex'), jobId });
-    }
+    const places = asks.map(({ jobId }, i) => {
+      const hash = hashes[i];
+      return hash === undefined || unknown.has(hash) ? undefined : keyed.push({ hash, jobId }) - 1;
+    });
     const counted = keyed.length ? await batcher.submit(keyed) : [];
-    let next = 0;
-    return asks.map(({ caller }) => {
-      const length = caller?.keySha256.length ?? 0;
-      return verdictOn(length, length === HASH_BYTES ? counted[next++] : undefined);
+    for (const [i, { hash }] of keyed.entries()) if (!counted[i]) unknown.set(hash, true);
+    return asks.map(({ caller }, i) => {
+      const place = places[i];
+      return verdictOn(caller?.keySha256.length ?? 0, place === undefined ? undefined : counted[place]);
     });
   }
 

@@ -2,19 +2,43 @@ import { microsToUsd } from '@semblance/common/money';
 import { CAPABILITIES, CAPABILITY_NAMES } from '@semblance/engine-api/capabilities';
 import type { CapabilityPrice, GetPricingResponse } from '@semblance/proto/semblance/control/v1/control';
 import { z } from 'zod';
-import { optionalCaller } from '../auth/bearer.ts';
+import { ANONYMOUS, requireCaller } from '../auth/bearer.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
-import type { Handler } from '../http/context.ts';
+import type { GatewayContext, Handler } from '../http/context.ts';
 import type { Operation } from '../openapi/operation.ts';
 import { isoTime, usd } from '../openapi/parts.ts';
 
+export interface PricingOptions {
+  readonly control: ControlPlane;
+  /** Time for which the public card is answered again without a question, in ms. */
+  readonly keepMs: number;
+}
+
 /** Handles GET /pricing: the public rate card, or the caller's own when a key is sent. */
-export function readPricing({ control }: { readonly control: ControlPlane }): Handler {
+export function readPricing({ control, keepMs }: PricingOptions): Handler {
+  let kept: { readonly card: Promise<GetPricingResponse>; readonly until: number } | undefined;
+
+  function publicCard(ctx: GatewayContext): Promise<GetPricingResponse> {
+    if (kept && performance.now() < kept.until) return kept.card;
+    const card = control.getPricing(ctx, { caller: ANONYMOUS });
+    const asked = { card, until: performance.now() + keepMs };
+    kept = asked;
+    card.catch(() => {
+      // The next request asks again.
+      if (kept === asked) kept = undefined;
+    });
+    return card;
+  }
+
   return async (ctx) => {
-    const caller = optionalCaller(ctx.headers.authorization);
+    const { authorization } = ctx.headers;
     ctx.set('Cache-Control', 'no-store');
     ctx.vary('Authorization');
-    ctx.body = rateCard(await control.getPricing(ctx, { caller }));
+    ctx.body = rateCard(
+      await (authorization === undefined
+        ? publicCard(ctx)
+        : control.getPricing(ctx, { caller: requireCaller(authorization) })),
+    );
   };
 }
 

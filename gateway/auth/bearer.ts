@@ -7,7 +7,8 @@ const BEARER = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i;
 /** Longest accepted key, in characters. Every key that is issued is shorter. */
 const MAX_KEY_LENGTH = 512;
 
-const ANONYMOUS: Caller = { keySha256: Buffer.alloc(0) };
+/** The caller of a request without a key. */
+export const ANONYMOUS: Caller = { keySha256: Buffer.alloc(0) };
 
 /**
  * Returns the caller from the Authorization header. Only the SHA-256 of the key goes on; the key itself never
@@ -24,9 +25,4 @@ export function requireCaller(authorization: string | undefined): Caller {
   if (!key || key.length > MAX_KEY_LENGTH)
     throw new ApiError('unauthorized', 'The Authorization header must read "Bearer <API_KEY>".');
   return { keySha256: hash('sha256', key, 'buffer') };
-}
-
-/** Like `requireCaller`, but a request without the header is anonymous. */
-export function optionalCaller(authorization: string | undefined): Caller {
-  return authorization === undefined ? ANONYMOUS : requireCaller(authorization);
 }

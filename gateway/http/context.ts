@@ -16,7 +16,7 @@ export type GatewayContext = Context & {
   matched?: readonly { readonly methods: readonly string[] }[];
 };
 
-export type Handler = (ctx: GatewayContext) => Promise<void>;
+export type Handler = (ctx: GatewayContext, next: () => Promise<unknown>) => Promise<void>;
 
 /** Casts a handler to Koa's type, because Koa's state has no type. */
 export function asMiddleware(handler: Handler): Middleware {

@@ -114,7 +114,7 @@ async function routes(): Promise<RouteUnderTest[]> {
 }
 
 function requestsTo({ method, path, fields }: RouteUnderTest): [what: string, bytes: Buffer][] {
-  const request = (query: string, headers: string[], body = Buffer.alloc(0)) =>
+  const request = (query: string, headers: string[], body: Buffer = Buffer.alloc(0)) =>
     Buffer.concat([
       Buffer.from(
         [`${method} ${path}${query} HTTP/1.1`, 'Host: x', 'Connection: close', ...headers, '', ''].join(

@@ -19,6 +19,7 @@ export interface TestGatewayOptions {
   readonly sizeLimits?: SizeLimits;
   readonly eventStreams?: EventStreamsOptions;
   readonly timing?: Partial<GatewayTiming>;
+  readonly keyless?: GatewayOptions['keyless'];
   readonly tryPage?: boolean;
 }
 
@@ -49,7 +50,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}) {
     publicUrl: PUBLIC_URL,
     ...options,
     // A control plane that stands still with the machine must not count as silent.
-    timing: { drain: 1_000, tidy: 500, control: 30_000, ...options.timing },
+    timing: { drain: 1_000, tidy: 500, control: 30_000, pricingKept: 0, ...options.timing },
   });
   const origin = `http://127.0.0.1:${gateway.port}`;
   return {

@@ -9,8 +9,21 @@
   value: {{ .Values.gateway.drainSeconds | quote }}
 - name: SEMBLANCE_GATEWAY_LIVE_DRAIN_SECONDS
   value: {{ include "semblance.gatewayLiveDrain" . | quote }}
+- name: SEMBLANCE_GATEWAY_KEYLESS_PER_MINUTE
+  value: {{ .Values.gateway.keylessPerMinute | int | quote }}
+- name: SEMBLANCE_GATEWAY_TRUSTED_PROXIES
+  value: {{ include "semblance.trustedProxies" . | quote }}
 - name: SEMBLANCE_TRY_PAGE
   value: {{ ternary "on" "off" .Values.gateway.tryPage | quote }}
+{{- end -}}
+
+{{- define "semblance.trustedProxies" -}}
+{{- $stated := .Values.gateway.trustedProxies -}}
+{{- if not (kindIs "invalid" $stated) -}}
+{{ int $stated }}
+{{- else -}}
+{{ ternary 1 0 (or .Values.ingress.enabled .Values.httpRoute.enabled) }}
+{{- end -}}
 {{- end -}}
 
 {{/* Whether several gateways can run at once. They cannot on a volume that only one Pod may use at a time. */}}
