@@ -9,6 +9,7 @@ import type { Registry } from 'prom-client';
 import { type KeylessLimitOptions, limitKeyless } from './auth/keyless-limit.ts';
 import { connectControlPlane } from './control/control-plane.ts';
 import { createEventStreams, type EventStreamsOptions } from './events/event-streams.ts';
+import { SEND_LIMITS, type SendLimits } from './files/send.ts';
 import { asMiddleware, type GatewayContext } from './http/context.ts';
 import { observe } from './http/observe.ts';
 import { startHttpServer } from './http/server.ts';
@@ -31,6 +32,7 @@ export interface GatewayOptions {
   readonly logger: Logger;
   readonly registry: Registry;
   readonly sizeLimits?: SizeLimits;
+  readonly sendLimits?: SendLimits;
   readonly eventStreams?: EventStreamsOptions;
   readonly timing?: Partial<GatewayTiming>;
   /** Limit of requests without a valid key. Default: none. */
@@ -153,6 +155,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     },
     bodyTimeoutMs: timing.body,
     readIdleMs: timing.readIdle,
+    sendLimits: options.sendLimits ?? SEND_LIMITS,
     pricingKeptMs: timing.pricingKept,
     signal: uploadsEnd.signal,
     tryPage: options.tryPage ?? false,

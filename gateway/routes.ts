@@ -13,6 +13,7 @@ import { deleteFile } from './files/delete.ts';
 import { listFiles } from './files/list.ts';
 import { readFile } from './files/read.ts';
 import { readFileOperation } from './files/read-operation.ts';
+import type { SendLimits } from './files/send.ts';
 import { writeFile } from './files/write.ts';
 import { asMiddleware, type GatewayContext } from './http/context.ts';
 import type { BodyLimits } from './http/pace.ts';
@@ -57,6 +58,7 @@ export interface RoutesOptions {
   readonly bodyTimeoutMs: number;
   /** Longest time that a client of /files may read nothing, in ms. */
   readonly readIdleMs: number;
+  readonly sendLimits: SendLimits;
   /** Time for which the public rate card is answered again without a question to the control plane, in ms. */
   readonly pricingKeptMs: number;
   readonly signal: AbortSignal;
@@ -73,7 +75,7 @@ export interface RoutesOptions {
  */
 export function routeTable(options: RoutesOptions): Route[] {
   const { control, store, logger, metrics, limits, underWay, streams } = options;
-  const { bodyLimits, bodyTimeoutMs, readIdleMs, pricingKeptMs, signal, publicUrl } = options;
+  const { bodyLimits, bodyTimeoutMs, readIdleMs, sendLimits, pricingKeptMs, signal, publicUrl } = options;
   const routes: Route[] = [
     {
       method: 'post',
@@ -153,7 +155,12 @@ export function routeTable(options: RoutesOptions): Route[] {
   if (store instanceof DirectoryStore) {
     const path = `${FILES_PATH}/{key}`;
     routes.push(
-      { method: 'get', path, handler: readFile({ store, readIdleMs }), operation: readFileOperation },
+      {
+        method: 'get',
+        path,
+        handler: readFile({ store, readIdleMs, sendLimits }),
+        operation: readFileOperation,
+      },
       { method: 'put', path, handler: writeFile({ store, bodyLimits, signal }), operation: 'internal' },
       { method: 'delete', path, handler: deleteFile({ store }), operation: 'internal' },
       { method: 'get', path: FILES_PATH, handler: listFiles({ store }), operation: 'internal' },

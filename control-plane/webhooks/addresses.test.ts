@@ -22,6 +22,16 @@ test.each([
 ])('%s is public', (address) => expect(allowed(address)).toBe(true));
 
 test.each([
+  // The ends of the ranges.
+  ...['168.63.129.16', '192.31.196.0', '192.31.196.255', '192.52.193.1', '192.175.48.255', '2620:4f:8000::1'],
+])('%s leads to a server near by', (address) => expect(allowed(address)).toBe(false));
+
+test.each(['168.63.129.15', '168.63.129.17', '192.52.192.255', '2620:4f:8001::1'])(
+  '%s beside those ranges is public',
+  (address) => expect(allowed(address)).toBe(true),
+);
+
+test.each([
   ...['127.0.0.1', '127.255.255.254', '0.0.0.0', '10.0.0.1', '172.16.0.1', '172.31.255.255', '192.168.1.1'],
   ...[
     '169.254.169.254',

@@ -8,8 +8,7 @@ class ForbiddenAddressError extends Error {
 }
 
 /**
- * Non-public IPv4: IANA's special-purpose registry (RFC 6890 and successors) without its public anycast ranges,
- * plus multicast and the reserved rest.
+ * Non-public IPv4: IANA's special-purpose registry (RFC 6890 and successors), plus multicast and the reserved rest.
  */
 const SPECIAL_IPV4 = [
   '0.0.0.0/8',
@@ -26,6 +25,18 @@ const SPECIAL_IPV4 = [
   '198.51.100.0/24',
   '203.0.113.0/24',
   '224.0.0.0/3',
+];
+
+/**
+ * Public ranges that lead to a cloud's own servers or to nameservers near by, which are no receivers of anybody: Azure's
+ * wire server, which gives secrets to machines that ask it, and the anycast ranges of AMT and AS112 (RFC 7450, 7534, 7535).
+ */
+const NEAR = [
+  '168.63.129.16/32',
+  '192.31.196.0/24',
+  '192.52.193.0/24',
+  '192.175.48.0/24',
+  '2620:4f:8000::/48',
 ];
 
 /**
@@ -65,7 +76,7 @@ export interface AddressGuard {
  */
 export function createAddressGuard(allowed: readonly string[]): AddressGuard {
   const own = toBlockList(allowed);
-  const special = toBlockList([...SPECIAL_IPV4, ...SPECIAL_IPV6]);
+  const special = toBlockList([...SPECIAL_IPV4, ...NEAR, ...SPECIAL_IPV6]);
   const global = toBlockList(['2000::/3']);
   return {
     check(address) {

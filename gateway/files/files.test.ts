@@ -151,6 +151,31 @@ describe('GET /files', () => {
     await expect.poll(openFiles).toBeLessThanOrEqual(before);
   });
 
+  it('sends a link only so often at once, and all links together, and again when some have ended', async () => {
+    const own = await startTestGateway({ sendLimits: { perLink: 2, inAll: 3 } });
+    onTestFinished(() => own.close());
+    const links: URL[] = [];
+    for (const key of ['outputs/a', 'outputs/b']) {
+      await own.store.put(key, Readable.from([randomBytes(48_000_000)]), { contentType: 'video/mp4' });
+      links.push(new URL(own.local(await own.store.signGet(key, { expiresInSeconds: 60 }))));
+    }
+    const begin = async (url: URL | undefined) => {
+      const leave = new AbortController();
+      const response = await fetch(url as URL, { signal: leave.signal });
+      return { response, leave: () => leave.abort() };
+    };
+    const [a, b] = links;
+    const under = [await begin(a), await begin(a)];
+    const third = await begin(a);
+    expect([third.response.status, third.response.headers.get('retry-after')]).toEqual([503, '2']);
+    expect(await codeOf(third.response)).toBe('at_capacity');
+    under.push(await begin(b));
+    expect((await begin(b)).response.status).toBe(503);
+    expect((await fetch(b as URL, { method: 'HEAD' })).status).toBe(200);
+    for (const { leave } of under) leave();
+    await expect.poll(async () => (await begin(b)).response.status).toBe(200);
+  });
+
   it('cuts clients that take nothing more, and not those that are slow', async () => {
     const own = await startTestGateway({ timing: { readIdle: 8_000 } });
     onTestFinished(() => own.close());

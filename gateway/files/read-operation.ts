@@ -37,5 +37,6 @@ export const readFileOperation: Operation = {
   otherErrors: [
     { status: 403, code: 'unauthorized' },
     { status: 416, code: 'invalid_input' },
+    { status: 503, code: 'at_capacity' },
   ],
 };

@@ -1,5 +1,3 @@
-import type { ServerResponse } from 'node:http';
-import { pipeline } from 'node:stream/promises';
 import { ApiError } from '@semblance/common/errors';
 import type { DirectoryStore, OpenObject } from '@semblance/objects/directory-store';
 import { DamagedObjectError } from '@semblance/objects/footer';
@@ -11,30 +9,35 @@ import { StatusError } from '../http/envelope.ts';
 import { extensionOf } from '../uploads/media-types.ts';
 import { requireGrant, sayObject } from './links.ts';
 import { type ByteRange, ifRangeHolds, isNotModified, parseRange, type Validators } from './range.ts';
+import { createSendCount, type SendLimits, sendAtPace } from './send.ts';
 
 export interface ReadFileOptions {
   readonly store: DirectoryStore;
   /** Time after which a client that reads nothing is cut off, in ms, so that it cannot hold files open for ever. */
   readonly readIdleMs: number;
+  readonly sendLimits: SendLimits;
 }
 
 /** Handles GET and HEAD of a signed link of the directory store, with single ranges and validators. */
-export function readFile({ store, readIdleMs }: ReadFileOptions): Handler {
+export function readFile({ store, readIdleMs, sendLimits }: ReadFileOptions): Handler {
+  const sending = createSendCount(sendLimits);
   return async (ctx) => {
     const grant = requireGrant(ctx, 'GET', store);
     const object = await openObject(ctx, store, grant.key);
-    let streaming = false;
+    let sent: (() => void) | undefined;
     try {
       const validators = { etag: `"${object.version}"`, lastModified: object.storedAt };
       const notModified = isNotModified(ctx.headers, validators);
       // Before the headers, because a refused range must not be cached or saved as the file.
       const range = notModified ? undefined : rangeOf(ctx, object, validators);
+      const length = range ? range.end - range.start + 1 : object.sizeBytes;
+      const hasBody = !notModified && ctx.method !== 'HEAD' && length > 0;
+      if (hasBody) sent = sending.begin(ctx.url);
       setHeaders(ctx, object, grant, validators);
       if (notModified) {
         ctx.status = 304;
         return;
       }
-      const length = range ? range.end - range.start + 1 : object.sizeBytes;
       ctx.status = range ? 206 : 200;
       if (range) ctx.set('Content-Range', `bytes ${range.start}-${range.end}/${object.sizeBytes}`);
       // Set directly, because Koa's setter would add a charset.
@@ -42,15 +45,11 @@ export function readFile({ store, readIdleMs }: ReadFileOptions): Handler {
       ctx.set('Content-Length', String(length));
       // Koa must not answer from here on: it would not end a response whose source fails half-way.
       ctx.respond = false;
-      if (ctx.method === 'HEAD' || length === 0) {
-        ctx.res.end();
-        return;
-      }
-      streaming = true;
-      ctx.res.setTimeout(readIdleMs, () => ctx.res.destroy());
-      await send(object, range, ctx.res);
+      if (hasBody) await sendAtPace(object.createReadStream(range), ctx.res, readIdleMs);
+      else ctx.res.end();
     } finally {
-      if (!streaming) await object.close();
+      sent?.();
+      await object.close();
     }
   };
 }
@@ -103,20 +102,4 @@ function rangeOf(ctx: GatewayContext, object: OpenObject, validators: Validators
 
 function headerText(header: string | string[] | undefined): string | undefined {
   return Array.isArray(header) ? header[0] : header;
-}
-
-/**
- * Sends the object or a range of it. A client that leaves is no fault. A failing source cuts the connection, so
- * that the client notices the truncation.
- */
-async function send(
-  object: OpenObject,
-  range: ByteRange | undefined,
-  response: ServerResponse,
-): Promise<void> {
-  try {
-    await pipeline(object.createReadStream(range), response);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
-  }
 }

@@ -17,6 +17,8 @@ import { TemporaryFiles } from './temporary-files.ts';
 import { writeAll, writeStream } from './write-stream.ts';
 
 const SWEEP_EVERY_MS = 60_000;
+/** Bytes read from a file at once. A reader that takes nothing keeps about two such pieces in memory. */
+const READ_BYTES = 32 * 1024;
 /** Names of the folders and of the files with objects; the store ignores all others. */
 const SHARD = /^[0-9a-f]{2}$/;
 const NAME = /^[0-9a-f]{64}$/;
@@ -128,7 +130,7 @@ export class DirectoryStore extends LinkSigner implements ObjectStore {
         version: footer.version,
         storedAt: new Date(footer.storedAt),
         createReadStream: (range = { start: 0, end: sizeBytes - 1 }) =>
-          handle.createReadStream({ ...range, highWaterMark: 256 * 1024 }),
+          handle.createReadStream({ ...range, highWaterMark: READ_BYTES }),
         close: () => handle.close(),
       };
     } catch (error) {

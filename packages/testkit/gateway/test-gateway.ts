@@ -17,6 +17,7 @@ export interface TestGatewayOptions {
   readonly liveStreams?: GatewayOptions['liveStreams'];
   readonly internalToken?: string;
   readonly sizeLimits?: SizeLimits;
+  readonly sendLimits?: GatewayOptions['sendLimits'];
   readonly eventStreams?: EventStreamsOptions;
   readonly timing?: Partial<GatewayTiming>;
   readonly keyless?: GatewayOptions['keyless'];
