@@ -99,14 +99,23 @@ export function cropRgb(
       const w01 = fx * unit - w11;
       const w10 = fy * unit - w11;
       const w00 = unit - w01 - w10 - w11;
-      for (let c = 0; c < 3; c++) {
-        const k = c === 0 ? 0 : c === 1 ? green : blue;
-        out[o++] =
-          (data[i00 + k] as number) * w00 +
-          (data[i01 + k] as number) * w01 +
-          (data[i10 + k] as number) * w10 +
-          (data[i11 + k] as number) * w11;
-      }
+      // The colours are written out, because a loop over them takes twice as long.
+      out[o] =
+        (data[i00] as number) * w00 +
+        (data[i01] as number) * w01 +
+        (data[i10] as number) * w10 +
+        (data[i11] as number) * w11;
+      out[o + 1] =
+        (data[i00 + green] as number) * w00 +
+        (data[i01 + green] as number) * w01 +
+        (data[i10 + green] as number) * w10 +
+        (data[i11 + green] as number) * w11;
+      out[o + 2] =
+        (data[i00 + blue] as number) * w00 +
+        (data[i01 + blue] as number) * w01 +
+        (data[i10 + blue] as number) * w10 +
+        (data[i11 + blue] as number) * w11;
+      o += 3;
     }
   }
   return { width, height, data: out };
