@@ -1,45 +1,24 @@
 import { FaceTracker } from '@semblance/engine-builtin/video-swap/tracker';
-import { FaceSwap } from '@semblance/engine-onnx/internal/face-swap';
 import { fiveOf, placedAt } from '@semblance/engine-onnx/internal/face-places';
-import { Models, type OpenModel, StageLog } from '@semblance/engine-onnx/internal/stages/models';
+import { type OpenModel, StageLog } from '@semblance/engine-onnx/internal/stages/models';
 import { editAround } from '@semblance/engine-onnx/internal/vision/frame-edit';
-import { openModelDir } from '@semblance/engine-onnx/model-dir';
-import { SessionPool } from '@semblance/engine-onnx/sessions/session-pool';
 import type { VideoFrame } from '@semblance/media/types';
-import { rgbToRegion } from '@semblance/media/yuv';
 import { ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
-import { COLOR, cropOf } from '@semblance/testkit/engine-builtin/video-swap/clips';
+import { COLOR } from '@semblance/testkit/engine-builtin/video-swap/clips';
 import { type GivenModel, ModelDirRig } from '@semblance/testkit/engine-onnx/model-dir-rig';
-import {
-  tinyArcface,
-  tinyBisenet,
-  tinyEnhancer,
-  tinySwapper,
-  tinyXseg,
-} from '@semblance/testkit/engine-onnx/tiny-models';
-import { FaceFinder } from '@semblance/vision/face-finder';
-import { type Face, FaceMesher } from '@semblance/vision/face-mesh';
-import { readFace } from '@semblance/vision/image/picture-file';
-import { openSession } from '@semblance/vision/models/session';
-import { cropRgb } from '@semblance/vision/picture';
+import { openPooledSwap } from '@semblance/testkit/engine-onnx/pooled-swap';
+import { tinyBisenet, tinyEnhancer, tinyXseg } from '@semblance/testkit/engine-onnx/tiny-models';
 import { type BenchContext, figure, limitRow, type Row, type Section } from '../lib/section.ts';
+import { filmScene, SWAPPER, type SwapScene } from './swap-scene.ts';
 
-const SIZE = { width: 1920, height: 1080 };
 const WARM = 40;
 const FRAMES = 60;
-/** The face of the picture, and frame pixels per pixel of it. */
-const MIDDLE = { x: 224, y: 110 };
-const ZOOM = 4;
 /** Frames that the tracker follows at a time. */
 const RUN = 10;
 const LIMIT = 15;
 const NEVER = new AbortController().signal;
 
-const SWAPPER: readonly GivenModel[] = [
-  { contract: 'arcface_w600k_r50', bytes: tinyArcface() },
-  { contract: 'hyperswap_1a_256', bytes: tinySwapper({ size: 256, batch: 'n' }) },
-];
-export const ALL: readonly GivenModel[] = [
+const ALL: readonly GivenModel[] = [
   ...SWAPPER,
   { contract: 'gfpgan_1.4', bytes: tinyEnhancer(512, 1, 0) },
   { contract: 'xseg_1', bytes: tinyXseg() },
@@ -83,65 +62,23 @@ export async function runSwapCpuBench({ say }: Pick<BenchContext, 'say'>): Promi
   }
 }
 
-export interface SwapScene {
-  readonly frame: VideoFrame;
-  readonly face: Face;
-  readonly finder: FaceFinder;
-  readonly mesher: FaceMesher;
-}
-
-/** Returns a frame with one face, and what finds it. */
-export async function filmScene(): Promise<SwapScene> {
-  const [blazeface, facemesh, face_features, face_cover] = await Promise.all([
-    openSession('blazeface'),
-    openSession('facemesh'),
-    openSession('face_features'),
-    openSession('face_cover'),
-  ]);
-  const finder = new FaceFinder({ blazeface, facemesh, face_features, face_cover });
-  const picture = await readFace(ASTRONAUT);
-  const view = { ...MIDDLE, zoom: ZOOM };
-  const shown = cropRgb(picture, cropOf(view, SIZE), SIZE.width, SIZE.height);
-  const data = new Uint8Array((SIZE.width * SIZE.height * 3) / 2);
-  const whole = { x: 0, y: 0, ...SIZE };
-  rgbToRegion({ ...SIZE, data }, whole, shown.data, COLOR);
-  const seen = { ...SIZE, channels: 3 as const, data: Uint8Array.from(shown.data, Math.round) };
-  const [face] = await finder.find(seen, () => undefined);
-  if (!face) throw new Error('no face in the frame of the bench');
-  return {
-    frame: { ...SIZE, index: 0, ptsUs: 0, data },
-    face,
-    finder,
-    mesher: new FaceMesher(facemesh),
-  };
-}
-
 interface Measured {
   readonly total: number;
   /** Stage → milliseconds of a frame. */
   readonly stages: ReadonlyMap<string, number>;
 }
 
-export async function measure(rig: ModelDirRig,given: readonly GivenModel[], scene: SwapScene): Promise<Measured> {
-  const { models, order, faults } = await openModelDir(await rig.make(given));
-  if (faults.length > 0) throw new Error(faults.join('; '));
-  const options = { models, providers: ['cpu'] as const, devices: [0], threads: 1 };
-  const { pool } = await SessionPool.open(options, AbortSignal.timeout(60_000));
+async function measure(rig: ModelDirRig, given: readonly GivenModel[], scene: SwapScene): Promise<Measured> {
+  const { finder, mesher, face } = scene;
+  const { swap, identity: find, close } = await openPooledSwap(rig, given, { finder, mesher });
   try {
-    const { finder, mesher, face } = scene;
-    const swap = new FaceSwap({ models: new Models(pool, models), finder, mesher, order });
-    const source = await readFace(ASTRONAUT);
-    const [own] = (await swap.places.look(source, NEVER, new StageLog())).faces;
-    const identity = own && (await swap.identify(source, own, NEVER, new StageLog()));
-    if (!identity) throw new Error('no face in the picture of the bench');
+    const identity = await find(ASTRONAUT);
     const frame = { ...scene.frame, data: scene.frame.data.slice() };
     const draw = (log: CpuLog): Promise<void> => {
       frame.data.set(scene.frame.data);
       return log.own('frame to RGB and back, masks', () =>
         editAround(frame, face, COLOR, (picture, mesh) =>
-          swap
-            .swapFaces(picture, [placedAt(mesh, fiveOf(mesh))], identity, NEVER, log)
-            .then(() => undefined),
+          swap.swapFaces(picture, [placedAt(mesh, fiveOf(mesh))], identity, NEVER, log).then(() => undefined),
         ),
       );
     };
@@ -151,7 +88,7 @@ export async function measure(rig: ModelDirRig,given: readonly GivenModel[], sce
     const stages = new Map([...log.spent].map(([name, ms]) => [name, ms / FRAMES]));
     return { stages, total: [...stages.values()].reduce((sum, ms) => sum + ms, 0) };
   } finally {
-    await pool.close();
+    await close();
   }
 }
 
