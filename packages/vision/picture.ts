@@ -62,6 +62,7 @@ export function toCrop(transform: CropTransform, x: number, y: number): Point {
 /**
  * Resamples part of a picture into a work image. Shrinking averages about as many picture pixels as a crop pixel
  * covers, at most `most` × `most`. Outside the picture the edge repeats.
+ * @param out memory for the samples, width × height × 3; default: new memory
  */
 export function cropRgb(
   picture: Picture,
@@ -69,6 +70,7 @@ export function cropRgb(
   width: number,
   height: number,
   most = 16,
+  out = new Float32Array(width * height * 3),
 ): RgbImage {
   const { data, channels } = picture;
   const lastX = picture.width - 1;
@@ -80,8 +82,7 @@ export function cropRgb(
   const taps = Math.min(most, Math.max(1, Math.round(transform.scale / 1.2)));
   const cos = Math.cos(transform.angle) * transform.scale;
   const sin = Math.sin(transform.angle) * transform.scale;
-  if (taps > 1) return cropAveraged(picture, transform, { width, height, taps });
-  const out = new Float32Array(width * height * 3);
+  if (taps > 1) return cropAveraged(picture, transform, { width, height, taps }, out);
   let o = 0;
   for (let y = 0; y < height; y++) {
     for (let x = 0; x < width; x++) {
@@ -136,6 +137,7 @@ function cropAveraged(
   picture: Picture,
   transform: CropTransform,
   size: { width: number; height: number; taps: number },
+  out: Float32Array,
 ): RgbImage {
   const { data, channels } = picture;
   const { width, height, taps } = size;
@@ -146,7 +148,6 @@ function cropAveraged(
   const blue = channels >= 3 ? 2 : 0;
   const cos = (Math.cos(transform.angle) * transform.scale) / taps;
   const sin = (Math.sin(transform.angle) * transform.scale) / taps;
-  const out = new Float32Array(width * height * 3);
   const within = liesWithin(picture, transform, width, height);
   for (let y = 0; y < height; y++) {
     for (let x = 0; x < width; x++) {

@@ -1,8 +1,9 @@
 import type { Picture } from '@semblance/engine-api/picture';
-import { type CropTransform, cropRgb, type Point, type RgbImage } from '@semblance/vision/picture';
+import type { CropTransform, Point, RgbImage } from '@semblance/vision/picture';
 import { blur, type Plane, plane } from '@semblance/vision/plane/plane';
 import type { TemplateName } from '../contracts/contract.ts';
 import { alignFace } from '../vision/align.ts';
+import { briefCrop } from '../vision/brief-crop.ts';
 import { resized } from '../vision/resize.ts';
 import { toInterleaved, toPlanes } from '../vision/tensors.ts';
 import { PARSER_CLASSES } from './class-graph.ts';
@@ -30,7 +31,7 @@ export async function occlusionField(
   const { traits } = occlusion;
   const { size = 256 } = traits;
   const transform = alignFace(face.five, face.template, size);
-  const crop = cropRgb(picture, transform, size, size);
+  const crop = briefCrop(picture, transform, size, size);
   const { data } = await occlusion.run({ input: toInterleaved(crop, traits) }, signal);
   const field = plane(size, size);
   for (let i = 0; i < field.data.length; i++) field.data[i] = Math.min(1, Math.max(0, data[i] as number));
@@ -47,7 +48,8 @@ export async function parserField(
   const { size = 512 } = parser.traits;
   // Such networks are trained on pictures with this template, independently of the swapper's template.
   const transform = alignFace(face.five, 'ffhq_512', size);
-  return { transform, field: await faceField(parser, cropRgb(picture, transform, size, size), signal) };
+  // The crop is read before the first wait.
+  return { transform, field: await faceField(parser, briefCrop(picture, transform, size, size), signal) };
 }
 
 /** Returns where the face's own parts are in a crop, which is enlarged to the size of the network. */

@@ -37,24 +37,27 @@ export function pasteBack(
   const top = Math.max(0, Math.floor(originY));
   const right = Math.min(width, Math.ceil(originX + share.width * mask.scale));
   const bottom = Math.min(picture.height, Math.ceil(originY + share.height * mask.scale));
-  const row = new Float64Array(Math.max(0, right - left));
-  const averaged = averager(crop, transform);
+  const count = Math.max(0, right - left);
+  const shares = new Float64Array(count);
+  const colours = new Float64Array(count * 3);
   for (let y = top; y < bottom; y++) {
-    if (!readShares(mask, { left, y, factor: blend }, row)) continue;
-    for (let x = left; x < right; x++) {
-      const part = row[x - left] as number;
+    if (!readShares(mask, { left, y, factor: blend }, shares)) continue;
+    readRow(crop, transform, { left, y, shares }, colours);
+    for (let i = 0, at = (y * width + left) * channels; i < count; i++, at += channels) {
+      const part = shares[i] as number;
       if (!(part > 0)) continue;
-      const rgb = averaged(x, y);
-      const at = (y * width + x) * channels;
+      const [r, g, b] = [
+        colours[i * 3] as number,
+        colours[i * 3 + 1] as number,
+        colours[i * 3 + 2] as number,
+      ];
       if (channels < 3) {
-        const grey =
-          LUMA[0] * (rgb[0] as number) + LUMA[1] * (rgb[1] as number) + LUMA[2] * (rgb[2] as number);
-        data[at] = mix(data[at] as number, grey * full, part);
+        data[at] = mix(data[at] as number, (LUMA[0] * r + LUMA[1] * g + LUMA[2] * b) * full, part);
         continue;
       }
-      data[at] = mix(data[at] as number, (rgb[0] as number) * full, part);
-      data[at + 1] = mix(data[at + 1] as number, (rgb[1] as number) * full, part);
-      data[at + 2] = mix(data[at + 2] as number, (rgb[2] as number) * full, part);
+      data[at] = mix(data[at] as number, r * full, part);
+      data[at + 1] = mix(data[at + 1] as number, g * full, part);
+      data[at + 2] = mix(data[at + 2] as number, b * full, part);
     }
   }
 }
@@ -104,21 +107,25 @@ export function readShares(
 }
 
 /**
- * Returns a function that returns the mean of the interpolated crop points under a pixel of the picture: as many
- * along each axis as the crop is finer. Its array is used again.
+ * Reads a row of the picture from a crop, where its shares are more than 0: the mean of the interpolated crop points
+ * under each pixel, as many along each axis as the crop is finer.
+ * @param out red, green and blue of each pixel
  */
-function averager(
+function readRow(
   { width, height, data }: RgbImage,
   { scale, angle, originX, originY }: CropTransform,
-): (x: number, y: number) => Float64Array {
+  { left, y, shares }: { readonly left: number; readonly y: number; readonly shares: Float64Array },
+  out: Float64Array,
+): void {
   const taps = Math.min(8, Math.max(1, Math.round(1 / scale)));
   const cos = Math.cos(angle) / scale;
   const sin = Math.sin(angle) / scale;
   const weight = 1 / (taps * taps);
   const [lastX, lastY] = [width - 1, height - 1];
   const stride = width * 3;
-  const out = new Float64Array(3);
-  return (x, y) => {
+  for (let i = 0; i < shares.length; i++) {
+    if (!((shares[i] as number) > 0)) continue;
+    const x = left + i;
     let r = 0;
     let g = 0;
     let b = 0;
@@ -158,9 +165,8 @@ function averager(
           w11 * (data[i11 + 2] as number);
       }
     }
-    out[0] = r * weight;
-    out[1] = g * weight;
-    out[2] = b * weight;
-    return out;
-  };
+    out[i * 3] = r * weight;
+    out[i * 3 + 1] = g * weight;
+    out[i * 3 + 2] = b * weight;
+  }
 }
