@@ -107,7 +107,9 @@ export class FaceSwap {
     log: StageLog,
   ): Promise<readonly ShownFeatures[]> {
     if (faces.length === 0) return [];
-    const covered = await this.covered(picture, faces, log);
+    // The owner's network for what is in front says it better, and only `builtin` needs both.
+    const asked = this.byMesh || !this.#models.get('occlusion');
+    const covered = asked ? await this.covered(picture, faces, log) : { faces, covers: [] };
     let works: readonly WorkFace[] = [];
     for (const [i, face] of faces.entries()) {
       const swapper = this.#models.fitting('swapper', face.width) ?? this.#models.all('swapper').at(-1);

@@ -19,10 +19,12 @@ import { FaceSwap } from './face-swap.ts';
 import { type CheckedModel, ModelDirError, openModelDir } from './model-dir.ts';
 import { offersOf } from './offers.ts';
 import { inspectPhotoSwap, photoSwap } from './photo-swap.ts';
+import { PoolShare } from './sessions/pooled-models.ts';
 import { SessionPool } from './sessions/session-pool.ts';
 import { parseOnnxSettings } from './settings.ts';
 import { openVoices } from './speech/voices.ts';
 import { Models } from './stages/models.ts';
+import { SwapThreads } from './swap-frames/swap-threads.ts';
 
 /** Creates the engine that runs the owner's ONNX models. `builtin` does everything that has no model. */
 export function createOnnxEngine(options: EngineOptions): Engine {
@@ -119,6 +121,8 @@ async function openEngine(
   };
   const finder = new FaceFinder({ blazeface, facemesh, face_features, face_cover, recogniser });
   const swap = new FaceSwap({ models: opened, finder, mesher: new FaceMesher(facemesh), order });
+  const share = new PoolShare(pool, models, order);
+  let threads: SwapThreads | undefined;
   const media = tools.available ? createMedia({ tools }) : undefined;
   return {
     capabilities,
@@ -129,8 +133,10 @@ async function openEngine(
       if (capability === 'face-swap-image' || !media) return photoSwap(swap, request);
       const parts = { swap, finder, media, models: opened };
       // This code is loaded with the first video, so that an engine for pictures starts without it.
-      if (capability === 'face-swap')
-        return (await import('./video-swap.ts')).videoSwap({ ...parts, recogniser }, request);
+      if (capability === 'face-swap') {
+        threads ??= new SwapThreads(() => share.threadData());
+        return (await import('./video-swap.ts')).videoSwap({ ...parts, threads, recogniser }, request);
+      }
       if (capability === 'avatar' && speech)
         return (await import('./avatar.ts')).avatar({ ...parts, recogniser, speech }, request);
       if (capability === 'lip-sync') return (await import('./lip-sync.ts')).lipSync(parts, request);
@@ -147,6 +153,8 @@ async function openEngine(
       throw new Error(`${request.capability} has no picture to inspect`);
     },
     async close() {
+      await threads?.close();
+      share.close();
       await pool.close();
       await media?.close();
     },

@@ -11,6 +11,7 @@ import { OnnxFileError } from './onnx-fields.ts';
 import { type OnnxSummary, type OnnxTensorInfo, readOnnxSummary } from './onnx-file.ts';
 import { checkSpeech, type SpeechFiles } from './speech/voice-file.ts';
 import { durationsOf } from './speech/voice-graph.ts';
+import { CLASSES } from './stages/class-graph.ts';
 
 /** A model whose file matches the manifest and whose tensors match its contract. */
 export interface CheckedModel {
@@ -131,7 +132,8 @@ async function checkModel(
   const fitted = bindTensors(contract, options, summary);
   faults.push(...fitted.faults);
   if (contract.traits.identity === 'emap') faults.push(...checkEmap(summary.lastInitializer));
-  const speech = contract.edit ? await checkSpeech(path, contract.edit, fitted.inputs) : undefined;
+  const { edit } = contract;
+  const speech = edit && edit !== 'classes' ? await checkSpeech(path, edit, fitted.inputs) : undefined;
   if (speech && 'faults' in speech) faults.push(...speech.faults);
   if (faults.length > 0) return faults;
   const index = await checkIndex(root, entry, contract, fitted.inputs, signal);
@@ -146,7 +148,7 @@ async function checkModel(
     options,
     choices,
     inputs: fitted.inputs,
-    outputs: fitted.outputs,
+    outputs: edit === 'classes' ? fitted.outputs.map(classesOf) : fitted.outputs,
     batch: [...fitted.inputs, ...fitted.outputs].every(({ batch }) => batch),
     lastInitializer: summary.lastInitializer,
     summary,
@@ -161,7 +163,13 @@ async function checkModel(
  */
 export function summaryFor(path: string, { edit }: Contract): OnnxSummary {
   const summary = readOnnxSummary(path);
-  return edit ? withOutput(summary, durationsOf(path, edit)) : summary;
+  return edit && edit !== 'classes' ? withOutput(summary, durationsOf(path, edit)) : summary;
+}
+
+/** Returns the output of a graph that `classGraph` made, in place of the values of its classes. */
+function classesOf(values: BoundTensor): BoundTensor {
+  const [items = 1, , ...size] = values.dims;
+  return { ...values, name: CLASSES, type: 'float32', dims: [items, 1, ...size] };
 }
 
 /** Returns the tensors of a model with one more output, of unknown shape, behind the first. */

@@ -109,8 +109,10 @@ export function rgbToRegion(
       let green = 0;
       let blue = 0;
       let cover = 0;
+      const corner = row * rect.width + column;
+      if (mask && isUnchanged(mask, corner, rect.width)) continue;
       for (let k = 0; k < 4; k++) {
-        const pixel = (row + (k >> 1)) * rect.width + column + (k & 1);
+        const pixel = corner + (k >> 1) * rect.width + (k & 1);
         const share = mask ? (mask[pixel] as number) : 255;
         if (share === 0) continue;
         const r = rgb[pixel * 3] as number;
@@ -136,6 +138,16 @@ export function rgbToRegion(
       data[vAt + chroma] = toByte(share === 255 ? v : mix(data[vAt + chroma] as number, v, share));
     }
   }
+}
+
+/** Returns whether a mask is 0 in the four pixels from a corner on. */
+function isUnchanged(mask: Uint8Array, corner: number, width: number): boolean {
+  return (
+    mask[corner] === 0 &&
+    mask[corner + 1] === 0 &&
+    mask[corner + width] === 0 &&
+    mask[corner + width + 1] === 0
+  );
 }
 
 const mix = (old: number, fresh: number, share: number) => old + ((fresh - old) * share) / 255;

@@ -62,6 +62,7 @@ export function toCrop(transform: CropTransform, x: number, y: number): Point {
 /**
  * Resamples part of a picture into a work image. Shrinking averages about as many picture pixels as a crop pixel
  * covers, at most `most` × `most`. Outside the picture the edge repeats.
+ * @param out memory for the samples, width × height × 3; default: new memory
  */
 export function cropRgb(
   picture: Picture,
@@ -69,6 +70,7 @@ export function cropRgb(
   width: number,
   height: number,
   most = 16,
+  out = new Float32Array(width * height * 3),
 ): RgbImage {
   const { data, channels } = picture;
   const lastX = picture.width - 1;
@@ -80,8 +82,7 @@ export function cropRgb(
   const taps = Math.min(most, Math.max(1, Math.round(transform.scale / 1.2)));
   const cos = Math.cos(transform.angle) * transform.scale;
   const sin = Math.sin(transform.angle) * transform.scale;
-  if (taps > 1) return cropAveraged(picture, transform, { width, height, taps });
-  const out = new Float32Array(width * height * 3);
+  if (taps > 1) return cropAveraged(picture, transform, { width, height, taps }, out);
   let o = 0;
   for (let y = 0; y < height; y++) {
     for (let x = 0; x < width; x++) {
@@ -99,14 +100,23 @@ export function cropRgb(
       const w01 = fx * unit - w11;
       const w10 = fy * unit - w11;
       const w00 = unit - w01 - w10 - w11;
-      for (let c = 0; c < 3; c++) {
-        const k = c === 0 ? 0 : c === 1 ? green : blue;
-        out[o++] =
-          (data[i00 + k] as number) * w00 +
-          (data[i01 + k] as number) * w01 +
-          (data[i10 + k] as number) * w10 +
-          (data[i11 + k] as number) * w11;
-      }
+      // The colours are written out, because a loop over them takes twice as long.
+      out[o] =
+        (data[i00] as number) * w00 +
+        (data[i01] as number) * w01 +
+        (data[i10] as number) * w10 +
+        (data[i11] as number) * w11;
+      out[o + 1] =
+        (data[i00 + green] as number) * w00 +
+        (data[i01 + green] as number) * w01 +
+        (data[i10 + green] as number) * w10 +
+        (data[i11 + green] as number) * w11;
+      out[o + 2] =
+        (data[i00 + blue] as number) * w00 +
+        (data[i01 + blue] as number) * w01 +
+        (data[i10 + blue] as number) * w10 +
+        (data[i11 + blue] as number) * w11;
+      o += 3;
     }
   }
   return { width, height, data: out };
@@ -127,6 +137,7 @@ function cropAveraged(
   picture: Picture,
   transform: CropTransform,
   size: { width: number; height: number; taps: number },
+  out: Float32Array,
 ): RgbImage {
   const { data, channels } = picture;
   const { width, height, taps } = size;
@@ -137,7 +148,6 @@ function cropAveraged(
   const blue = channels >= 3 ? 2 : 0;
   const cos = (Math.cos(transform.angle) * transform.scale) / taps;
   const sin = (Math.sin(transform.angle) * transform.scale) / taps;
-  const out = new Float32Array(width * height * 3);
   const within = liesWithin(picture, transform, width, height);
   for (let y = 0; y < height; y++) {
     for (let x = 0; x < width; x++) {

@@ -47,6 +47,8 @@ const runMediaBench = section(() => import('./media/media-bench.ts'), 'runMediaB
 const runMemoryBench = section(() => import('./media/memory-bench.ts'), 'runMemoryBench');
 const runMotionBench = section(() => import('./motion/motion-bench.ts'), 'runMotionBench');
 const runOnnxBench = section(() => import('./onnx/session-bench.ts'), 'runOnnxBench');
+const runDevicesBench = section(() => import('./onnx/devices-bench.ts'), 'runDevicesBench');
+const runSwapCpuBench = section(() => import('./onnx/swap-cpu-bench.ts'), 'runSwapCpuBench');
 const runLongHistoryBench = section(() => import('./usage/long-history.ts'), 'runLongHistoryBench');
 const runRealismBench = section(() => import('./realism/realism-bench.ts'), 'runRealismBench');
 const runVideoSwapBench = section(() => import('./video-swap/video-swap-bench.ts'), 'runVideoSwapBench');
@@ -74,7 +76,7 @@ const SECTIONS: Record<string, readonly Run[]> = {
   live: [runStreamsBench],
   'live-relay': [runLiveRelayBench],
   'live-swap': [runLiveSwapBench],
-  onnx: [runOnnxBench],
+  onnx: [runOnnxBench, runSwapCpuBench, runDevicesBench],
   agents: [runTwoAgentsBench],
   usage: [runLongHistoryBench],
   ledger: [runLedgerBench],
@@ -91,6 +93,8 @@ const PARTS: Record<string, readonly Run[]> = {
   'http/reads': [runGetJobBench],
   'http/uploads': [runUploadBench],
   'jobs/submits': [runSubmitRateBench],
+  'onnx/devices': [runDevicesBench],
+  'onnx/swap': [runSwapCpuBench],
   'scale/dispatch': [runDispatchBench],
   'scale/memory': [runMemoryAtScale],
   'scale/throughput': [runThroughputBench],

@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os';
-import { Worker } from 'node:worker_threads';
+import { type MessagePort, Worker } from 'node:worker_threads';
+import { createThreadGate, endThread, type ThreadGate } from '@semblance/vision/models/thread-gate';
 import { threadEnd } from './thread-end.ts';
 
 /** Messages to a frame thread: the source of a render, and pieces of its work. */
@@ -20,6 +21,12 @@ function frameThreadCount(): number {
   return Math.min(MAX_THREADS, Math.max(1, availableParallelism() - 1));
 }
 
+/** What a thread gets when it starts. */
+export interface ThreadData {
+  readonly value: object;
+  readonly transfer: readonly MessagePort[];
+}
+
 interface Waiting<Answer> {
   readonly resolve: (answer: Answer) => void;
   readonly reject: (error: Error) => void;
@@ -27,6 +34,7 @@ interface Waiting<Answer> {
 
 interface Thread<Answer> {
   readonly worker: Worker;
+  readonly gate: ThreadGate | undefined;
   readonly waiting: Map<number, Waiting<Answer>>;
 }
 
@@ -38,14 +46,20 @@ interface Thread<Answer> {
 export class FrameThreads<Source, Work, Answer> {
   readonly count: number;
   readonly #entry: URL;
+  readonly #data: (() => ThreadData) | undefined;
   readonly #threads: Thread<Answer>[] = [];
   readonly #sources = new Map<number, Source>();
   #nextRender = 1;
   #nextJob = 1;
 
-  constructor(entry: URL, count = frameThreadCount()) {
+  /**
+   * @param data returns the `workerData` of one more thread. With it, threads may run networks: it also gets the gate
+   * of the thread, through which `close` ends it
+   */
+  constructor(entry: URL, count = frameThreadCount(), data?: () => ThreadData) {
     this.#entry = entry;
     this.count = count;
+    this.#data = data;
   }
 
   /** @returns the number by which the threads know this render */
@@ -79,7 +93,9 @@ export class FrameThreads<Source, Work, Answer> {
 
   /** Ends the threads. Work that is not finished fails. */
   async close(): Promise<void> {
-    await Promise.all(this.#threads.map(({ worker }) => worker.terminate()));
+    await Promise.all(
+      this.#threads.map(({ worker, gate }) => (gate ? endThread(worker, gate) : worker.terminate())),
+    );
   }
 
   /** Starts missing threads and sends them the sources of the current renders. */
@@ -97,9 +113,13 @@ export class FrameThreads<Source, Work, Answer> {
   }
 
   #start(): Thread<Answer> {
-    const worker = new Worker(this.#entry);
+    const given = this.#data?.();
+    const gate = given && createThreadGate();
+    const worker = given
+      ? new Worker(this.#entry, { workerData: { ...given.value, gate }, transferList: [...given.transfer] })
+      : new Worker(this.#entry);
     const waiting = new Map<number, Waiting<Answer>>();
-    const thread = { worker, waiting };
+    const thread = { worker, gate, waiting };
     let failure: unknown;
     worker.on('message', (message: FromFrameThread<Answer>) => {
       const pending = waiting.get(message.job);

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { OnnxSummary } from '../onnx-file.ts';
+import { PARSER_CLASSES } from '../stages/class-graph.ts';
 import {
   type Contract,
   FACE_SIZE,
@@ -112,8 +113,11 @@ function enhancer(name: string, size: number, template: Traits['template'] = 'ff
 }
 
 function parser(name: string): Contract {
-  const output = floats('output', ['batch', 19, 512, 512], FREE);
-  return fixed(name, 'parser', { size: 512, ...IMAGENET }, [picture('input', 512, FREE)], [output]);
+  const output = floats('output', ['batch', PARSER_CLASSES, 512, 512], FREE);
+  return {
+    ...fixed(name, 'parser', { size: 512, ...IMAGENET }, [picture('input', 512, FREE)], [output]),
+    edit: 'classes',
+  };
 }
 
 function occluder(name: string): Contract {

@@ -40,8 +40,12 @@ export type Stage = (typeof STAGES)[number];
  */
 export type Dim = number | 'batch' | 'any' | { readonly open: number } | { readonly ran: number };
 
-/** A change of a graph in memory, which leaves the owner's file as it is: see `speechGraph`. */
-export type GraphEdit = 'piper' | 'kokoro';
+/**
+ * A change of a graph in memory, which leaves the owner's file as it is: that of a voice (see `speechGraph`), or
+ * `classes`, for a network that classifies pixels (see `classGraph`).
+ */
+export type GraphEdit = SpeechEdit | 'classes';
+export type SpeechEdit = 'piper' | 'kokoro';
 
 export interface TensorSpec {
   /** Name in the pipeline, and in the model unless `free`. */

@@ -1,11 +1,8 @@
-import { MessageChannel, type MessagePort } from 'node:worker_threads';
-import { CONTRACTS } from '../contracts/catalog.ts';
 import type { Stage } from '../contracts/contract.ts';
-import type { Step } from '../manifest.ts';
 import { type CheckedModel, ModelDirError, openModelDir } from '../model-dir.ts';
+import { PoolShare } from '../sessions/pooled-models.ts';
 import type { Provider } from '../sessions/protocol.ts';
 import { SessionPool } from '../sessions/session-pool.ts';
-import { servePool } from './pool-port.ts';
 
 /** Stages without which no model swaps a face. */
 const NEEDED: readonly Stage[] = ['swapper', 'recogniser', 'converter'];
@@ -33,22 +30,12 @@ export interface LiveModelsOptions {
   readonly onEnd: (reason: string) => void;
 }
 
-/** A model as another thread receives it: its contract, which has functions, by name. */
-type SentModel = Omit<CheckedModel, 'contract'> & { readonly contract: string };
-
-/** What a thread needs to swap with the models. */
-export interface LiveThreadData {
-  readonly port: MessagePort;
-  readonly models: readonly SentModel[];
-  readonly order: readonly Step[];
-}
-
 /** The owner's models for live swaps, loaded and warm, shared by the threads of all streams. */
 export interface LiveModels {
   /** Entry file of a thread that swaps with them. */
   readonly entry: URL;
   /** Returns what one more thread needs. */
-  threadData(): { readonly value: LiveThreadData; readonly transfer: readonly MessagePort[] };
+  threadData: PoolShare['threadData'];
   close(): Promise<void>;
 }
 
@@ -68,33 +55,15 @@ export async function openLiveModels(
   const { pool, runs, notes } = await SessionPool.open({ ...settings, models }, signal);
   for (const note of notes) say(note);
   for (const { model, provider } of runs) say(`model ${model} runs on ${provider}`);
-  const ports = new Set<MessagePort>();
+  const share = new PoolShare(pool, models, order);
   return {
     entry: new URL('./model-thread.ts', import.meta.url),
-    threadData() {
-      const { port1, port2 } = new MessageChannel();
-      ports.add(port1);
-      port1.once('close', () => ports.delete(port1));
-      servePool(pool, port1);
-      // The port alone does not keep the process alive.
-      port1.unref();
-      const sent = models.map(({ contract, ...model }) => ({ ...model, contract: contract.name }));
-      return { value: { port: port2, models: sent, order }, transfer: [port2] };
-    },
+    threadData: () => share.threadData(),
     async close() {
-      for (const port of ports) port.close();
+      share.close();
       await pool.close();
     },
   };
-}
-
-/** Returns the models of a thread's data, with their contracts. */
-export function receivedModels({ models }: LiveThreadData): readonly CheckedModel[] {
-  return models.map((model) => {
-    const contract = CONTRACTS.get(model.contract);
-    if (!contract) throw new Error(`there is no contract ${model.contract}`);
-    return { ...model, contract };
-  });
 }
 
 /** Returns the models of the stages that are used, also those that the options of a swapper ask for. */

@@ -3,16 +3,15 @@ import { RenderError } from '@semblance/engine-api/engine';
 import { serveLiveThread } from '@semblance/engine-builtin/live-swap/serve-live-thread';
 import { readFace } from '@semblance/vision/image/picture-file';
 import { FaceSwap } from '../face-swap.ts';
-import { Models, StageLog } from '../stages/models.ts';
-import { type LiveThreadData, receivedModels } from './live-models.ts';
+import { type PooledModels, receivedModels } from '../sessions/pooled-models.ts';
+import { StageLog } from '../stages/models.ts';
 import { ModelSwaps } from './model-swaps.ts';
-import { PortPool } from './pool-port.ts';
 
 /** Entry file of a thread that draws the new face with the owner's models, one stream at a time. */
 
 const NEVER = new AbortController().signal;
-const { data } = workerData as { readonly data: LiveThreadData };
-const models = new Models(new PortPool(data.port), receivedModels(data));
+const { data } = workerData as { readonly data: PooledModels };
+const models = receivedModels(data);
 
 serveLiveThread({
   async swapsFor(path, { finder, mesher }) {

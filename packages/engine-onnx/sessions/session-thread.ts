@@ -8,6 +8,7 @@ import { deviceFaultOf } from '@semblance/engine-api/device-fault';
 import { threadStarted, throughGate } from '@semblance/vision/models/thread-gate';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 import { speechGraph } from '../speech/voice-graph.ts';
+import { classGraph, PARSER_CLASSES } from '../stages/class-graph.ts';
 import { FIXED_SIZES } from './batch.ts';
 import type {
   FirstRun,
@@ -84,11 +85,16 @@ async function load(model: ThreadModel, missing: Map<Provider, string>, first: b
 
 function create(model: ThreadModel, provider: Provider): Promise<InferenceSession> {
   const settings = sessionOptions(provider, options.device, options.threads);
-  return throughGate(() =>
-    model.edit
-      ? InferenceSession.create(speechGraph(model.path, model.edit), settings)
-      : InferenceSession.create(model.path, settings),
-  );
+  return throughGate(() => {
+    const graph = editedGraph(model);
+    return graph ? InferenceSession.create(graph, settings) : InferenceSession.create(model.path, settings);
+  });
+}
+
+/** Returns the graph of a model whose contract changes it. */
+function editedGraph({ path, edit }: ThreadModel): Uint8Array | undefined {
+  if (edit === 'classes') return classGraph(path, PARSER_CLASSES);
+  return edit && speechGraph(path, edit);
 }
 
 type Shapes = Record<string, readonly number[]>;

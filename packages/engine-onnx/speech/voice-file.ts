@@ -1,7 +1,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { z } from 'zod';
-import type { GraphEdit } from '../contracts/contract.ts';
+import type { SpeechEdit } from '../contracts/contract.ts';
 import type { BoundTensor } from '../contracts/fit.ts';
 import { type NpyArray, NpzError, readNpz } from './npz.ts';
 
@@ -58,7 +58,7 @@ export type SpeechFiles =
  */
 export async function checkSpeech(
   path: string,
-  kind: GraphEdit,
+  kind: SpeechEdit,
   inputs: readonly BoundTensor[],
 ): Promise<{ readonly files: SpeechFiles } | { readonly faults: readonly string[] }> {
   try {

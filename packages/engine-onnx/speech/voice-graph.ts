@@ -1,5 +1,6 @@
 import { seededRandom } from '@semblance/engine-builtin/random';
-import type { GraphEdit } from '../contracts/contract.ts';
+import type { SpeechEdit } from '../contracts/contract.ts';
+import { FLOAT, graphOf, INT64, node, output, tensor, withGraph } from '../onnx-edit.ts';
 import { type Field, FileBytes, fields, OnnxFileError, text } from '../onnx-fields.ts';
 
 /**
@@ -11,15 +12,12 @@ const NOISE = 'semblance_noise';
 const LENGTH = 'semblance_noise_length';
 const ZERO = 'semblance_zero';
 const ONE = 'semblance_one';
-/** Types of ONNX tensors. */
-const FLOAT = 1;
-const INT64 = 7;
 
 /**
  * Returns the name of the tensor with the frames of each phoneme.
  * @throws OnnxFileError
  */
-export function durationsOf(path: string, edit: GraphEdit): string {
+export function durationsOf(path: string, edit: SpeechEdit): string {
   const file = new FileBytes(path);
   try {
     return lengthsOf([...nodesOf(file, graphOf(file))], edit);
@@ -35,7 +33,7 @@ export function durationsOf(path: string, edit: GraphEdit): string {
  *   of normally distributed ones. With random noise the same job would give another file.
  * @throws OnnxFileError
  */
-export function speechGraph(path: string, edit: GraphEdit): Uint8Array {
+export function speechGraph(path: string, edit: SpeechEdit): Uint8Array {
   const file = new FileBytes(path);
   try {
     const graph = graphOf(file);
@@ -51,9 +49,7 @@ export function speechGraph(path: string, edit: GraphEdit): Uint8Array {
     if (from > graph.start) parts.push(...constants());
     parts.push(file.read(from, graph.end));
     if (!isOutput(file, graph, durations)) parts.push(output(durations));
-    const tagAt = startOf(file, graph);
-    const head = file.read(0, tagAt);
-    return Buffer.concat([head, delimited(7, Buffer.concat(parts)), file.read(graph.end, file.size)]);
+    return withGraph(file, graph, parts);
   } finally {
     file.close();
   }
@@ -66,23 +62,6 @@ interface GraphNode {
   /** The bytes of the node in the file, with the tag. */
   readonly from: number;
   readonly to: number;
-}
-
-function graphOf(file: FileBytes): Field {
-  const graphs = [...fields(file, 0, file.size, 'the model')].filter(({ number }) => number === 7);
-  const [graph] = graphs;
-  if (!graph || graphs.length > 1) throw new OnnxFileError(`has ${graphs.length} graphs, not one`);
-  return graph;
-}
-
-/** Returns where the tag of a message begins: at the end of the field before it. */
-function startOf(file: FileBytes, graph: Field): number {
-  let end = 0;
-  for (const field of fields(file, 0, file.size, 'the model')) {
-    if (field.start === graph.start) return end;
-    end = field.end;
-  }
-  return end;
 }
 
 function* nodesOf(file: FileBytes, graph: Field): Generator<GraphNode> {
@@ -102,7 +81,7 @@ function* nodesOf(file: FileBytes, graph: Field): Generator<GraphNode> {
  * Returns the tensor with the frames of each phoneme. In a voice of Piper it is the output of the only `Ceil`, as its
  * own `patch_voice_with_alignment.py` finds it; in Kokoro it is the `Clip` after the only `Round`.
  */
-function lengthsOf(nodes: readonly GraphNode[], edit: GraphEdit): string {
+function lengthsOf(nodes: readonly GraphNode[], edit: SpeechEdit): string {
   // Their noise would not be the same in every run.
   const other = nodes.find(
     ({ type }) => /^(Random|Multinomial|Bernoulli)/.test(type) && type !== 'RandomNormalLike',
@@ -164,48 +143,4 @@ function normalNoise(length: number): Float32Array<ArrayBuffer> {
     { length },
     () => Math.sqrt(-2 * Math.log(1 - next())) * Math.cos(2 * Math.PI * next()),
   );
-}
-
-// Messages of onnx.proto3, written: the field numbers are those of github.com/onnx/onnx, onnx/onnx.proto.
-
-function node(type: string, inputs: readonly string[], out: string): Uint8Array {
-  return delimited(
-    1,
-    Buffer.concat([...inputs.map((one) => string(1, one)), string(2, out), string(3, out), string(4, type)]),
-  );
-}
-
-function tensor(name: string, type: number, dims: readonly number[], data: Uint8Array): Uint8Array {
-  return delimited(
-    5,
-    Buffer.concat([
-      ...dims.flatMap((dim) => [varint(1 << 3), varint(dim)]),
-      varint(2 << 3),
-      varint(type),
-      string(8, name),
-      delimited(9, data),
-    ]),
-  );
-}
-
-/** Returns an output of float32 whose shape follows from the graph. */
-function output(name: string): Uint8Array {
-  const type = delimited(1, Buffer.concat([varint(1 << 3), varint(FLOAT)]));
-  return delimited(12, Buffer.concat([string(1, name), delimited(2, type)]));
-}
-
-function string(field: number, value: string): Uint8Array {
-  return delimited(field, Buffer.from(value, 'utf8'));
-}
-
-function delimited(field: number, bytes: Uint8Array): Uint8Array {
-  return Buffer.concat([varint((field << 3) | 2), varint(bytes.length), bytes]);
-}
-
-function varint(value: number): Uint8Array {
-  const bytes: number[] = [];
-  for (let rest = value; ; rest = Math.floor(rest / 128)) {
-    if (rest < 128) return Uint8Array.from([...bytes, rest]);
-    bytes.push((rest % 128) | 128);
-  }
 }

@@ -1,7 +1,8 @@
 import type { Picture } from '@semblance/engine-api/picture';
-import { cropRgb, type Point } from '@semblance/vision/picture';
+import type { Point } from '@semblance/vision/picture';
 import type { FloatTensors } from '../sessions/protocol.ts';
 import { alignFace } from '../vision/align.ts';
+import { briefCrop } from '../vision/brief-crop.ts';
 import { fromPlanes, toPlanes } from '../vision/tensors.ts';
 import type { DrawnCrop } from './drawn-crop.ts';
 import type { OpenModel } from './models.ts';
@@ -15,7 +16,7 @@ export async function restoreFace(
 ): Promise<DrawnCrop> {
   const { template = 'ffhq_512', size = 512 } = enhancer.traits;
   const transform = alignFace(five, template, size);
-  const input = toPlanes(cropRgb(picture, transform, size, size), enhancer.traits);
+  const input = toPlanes(briefCrop(picture, transform, size, size), enhancer.traits);
   const weight = enhancer.model.inputs.find(({ role }) => role === 'weight');
   const feeds: FloatTensors = weight
     ? { input, weight: { data: Float32Array.of(enhancer.options.weight ?? 0.5), dims: weight.dims } }

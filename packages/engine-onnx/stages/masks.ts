@@ -1,14 +1,17 @@
 import type { Picture } from '@semblance/engine-api/picture';
-import { type CropTransform, cropRgb, type Point, type RgbImage } from '@semblance/vision/picture';
+import type { CropTransform, Point, RgbImage } from '@semblance/vision/picture';
 import { blur, type Plane, plane } from '@semblance/vision/plane/plane';
 import type { TemplateName } from '../contracts/contract.ts';
 import { alignFace } from '../vision/align.ts';
+import { briefCrop } from '../vision/brief-crop.ts';
 import { resized } from '../vision/resize.ts';
 import { toInterleaved, toPlanes } from '../vision/tensors.ts';
+import { PARSER_CLASSES } from './class-graph.ts';
 import type { OpenModel } from './models.ts';
 
 /** Skin, brows, eyes, glasses, nose, mouth and lips among the classes of a parser trained on CelebAMask-HQ. */
 const FACE_CLASSES = new Set([1, 2, 3, 4, 5, 6, 10, 11, 12, 13]);
+const inFace = Uint8Array.from({ length: PARSER_CLASSES }, (_, i) => (FACE_CLASSES.has(i) ? 1 : 0));
 /** Softness of the edge, as a share of the crop. */
 const EDGE = 0.01;
 
@@ -28,7 +31,7 @@ export async function occlusionField(
   const { traits } = occlusion;
   const { size = 256 } = traits;
   const transform = alignFace(face.five, face.template, size);
-  const crop = cropRgb(picture, transform, size, size);
+  const crop = briefCrop(picture, transform, size, size);
   const { data } = await occlusion.run({ input: toInterleaved(crop, traits) }, signal);
   const field = plane(size, size);
   for (let i = 0; i < field.data.length; i++) field.data[i] = Math.min(1, Math.max(0, data[i] as number));
@@ -45,7 +48,8 @@ export async function parserField(
   const { size = 512 } = parser.traits;
   // Such networks are trained on pictures with this template, independently of the swapper's template.
   const transform = alignFace(face.five, 'ffhq_512', size);
-  return { transform, field: await faceField(parser, cropRgb(picture, transform, size, size), signal) };
+  // The crop is read before the first wait.
+  return { transform, field: await faceField(parser, briefCrop(picture, transform, size, size), signal) };
 }
 
 /** Returns where the face's own parts are in a crop, which is enlarged to the size of the network. */
@@ -53,20 +57,9 @@ export async function faceField(parser: OpenModel, crop: RgbImage, signal: Abort
   const { traits } = parser;
   const { size = 512 } = traits;
   const input = toPlanes(resized(crop, size, size), traits);
-  const { data, dims } = await parser.run({ input }, signal);
+  const { data: classes } = await parser.run({ input }, signal);
   const field = plane(size, size);
-  const best = data.slice(0, size * size);
-  // The loop goes class by class, because the values of one class are adjacent.
-  for (let c = 1; c < (dims[1] ?? 0); c++) {
-    const inFace = FACE_CLASSES.has(c) ? 1 : 0;
-    const base = c * best.length;
-    for (let i = 0; i < best.length; i++) {
-      const value = data[base + i] as number;
-      if (value <= (best[i] as number)) continue;
-      best[i] = value;
-      field.data[i] = inFace;
-    }
-  }
+  for (let i = 0; i < field.data.length; i++) field.data[i] = inFace[classes[i] as number] as number;
   return sharpen(field);
 }
 

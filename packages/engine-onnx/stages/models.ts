@@ -95,6 +95,13 @@ export class Models {
   }
 }
 
+/** What a {@link StageLog} in another thread recorded. */
+export interface StageReport {
+  readonly stages: readonly RenderStage[];
+  readonly makers: readonly (readonly [string, readonly string[]])[];
+  readonly models: readonly UsedModel[];
+}
+
 interface StageTime {
   readonly engine: string | undefined;
   milliseconds: number;
@@ -143,6 +150,22 @@ export class StageLog {
   /** Stage → its maker, such as `swapper: onnx inswapper_128`, or its makers. */
   get makers(): Readonly<Record<string, string>> {
     return Object.fromEntries([...this.#makers].map(([name, makers]) => [name, [...makers].join(', ')]));
+  }
+
+  get report(): StageReport {
+    const makers = [...this.#makers].map(([name, of]) => [name, [...of]] as const);
+    return { stages: this.stages, makers, models: this.models };
+  }
+
+  /** Adds what another thread recorded. The times of threads add up, as those of processors do. */
+  add({ stages, makers, models }: StageReport): void {
+    for (const { name, milliseconds, engine } of stages) {
+      const entry = this.#times.get(name) ?? { engine, milliseconds: 0, active: 0, since: 0 };
+      entry.milliseconds += milliseconds;
+      this.#times.set(name, entry);
+    }
+    for (const [name, of] of makers) for (const maker of of) this.#made(name, maker);
+    for (const model of models) this.#used.set(model.name, model);
   }
 
   #made(name: string, maker: string): void {

@@ -1,7 +1,7 @@
 import { coverAt, coverCrop, shareCovered } from '@semblance/vision/face-cover';
 import { type Face, pointOf } from '@semblance/vision/face-mesh';
 import { FACE_OVAL } from '@semblance/vision/face-regions';
-import { type CropTransform, toCrop, toPicture } from '@semblance/vision/picture';
+import { type CropTransform, toPicture } from '@semblance/vision/picture';
 import {
   distanceInside,
   fillPolygon,
@@ -86,6 +86,7 @@ export function withinEdge(
 ): PasteMask {
   const share = { ...mask.share, data: mask.share.data.slice() };
   overGrid({ ...mask, share }, transform, (x, y, old) => {
+    if (old === 0) return 0;
     const depth = Math.min(x, y, width - x, height - y) / Math.min(width, height);
     return old * smoothstep(0.005, EDGE_FEATHER, depth);
   });
@@ -97,7 +98,7 @@ export function withinCrop(mask: PasteMask, transform: CropTransform, field: Pla
   const share = { ...mask.share, data: mask.share.data.slice() };
   overGrid({ ...mask, share }, transform, (x, y, old) =>
     // Nothing is known about the picture beyond the crop.
-    x < 0 || y < 0 || x > field.width || y > field.height ? 0 : old * sample(field, x, y),
+    old === 0 || x < 0 || y < 0 || x > field.width || y > field.height ? 0 : old * sample(field, x, y),
   );
   return { ...mask, share };
 }
@@ -110,6 +111,7 @@ export function withoutCover(mask: PasteMask, face: Face, cover: Plane): PasteMa
   const crop = coverCrop(face);
   const { originX, originY, scale, share } = mask;
   const data = share.data.map((old, i) => {
+    if (old === 0) return 0;
     const x = originX + ((i % share.width) + 0.5) * scale;
     const y = originY + (Math.floor(i / share.width) + 0.5) * scale;
     return old * (1 - shareCovered(coverAt(cover, crop, x, y)));
@@ -123,11 +125,13 @@ function overGrid(
   value: (x: number, y: number, old: number) => number,
 ): void {
   const { share, originX, originY, scale } = mask;
-  for (let y = 0; y < share.height; y++) {
-    for (let x = 0; x < share.width; x++) {
-      const point = toCrop(transform, originX + (x + 0.5) * scale, originY + (y + 0.5) * scale);
-      const i = y * share.width + x;
-      share.data[i] = value(point.x, point.y, share.data[i] as number);
+  const cos = Math.cos(transform.angle) / transform.scale;
+  const sin = Math.sin(transform.angle) / transform.scale;
+  for (let y = 0, i = 0; y < share.height; y++) {
+    const dy = originY + (y + 0.5) * scale - transform.originY;
+    for (let x = 0; x < share.width; x++, i++) {
+      const dx = originX + (x + 0.5) * scale - transform.originX;
+      share.data[i] = value(cos * dx + sin * dy, -sin * dx + cos * dy, share.data[i] as number);
     }
   }
 }

@@ -51,15 +51,19 @@ export async function editAround(
   const { rect, picture } = part;
   const before = picture.data.slice();
   await edit(picture, part.face, rect);
-  rgbToRegion(frame, rect, picture.data, colors, changedPixels(before, picture.data));
+  rgbToRegion(frame, rect, picture.data, colors, changedPixels(before, picture.data, rect.width));
 }
 
 /** Returns 255 where a pixel has changed. */
-function changedPixels(before: Uint8Array, after: Uint8Array): Uint8Array {
+function changedPixels(before: Uint8Array, after: Uint8Array, width: number): Uint8Array {
   const changed = new Uint8Array(before.length / 3);
-  for (let pixel = 0, i = 0; pixel < changed.length; pixel++, i += 3) {
-    const same = before[i] === after[i] && before[i + 1] === after[i + 1] && before[i + 2] === after[i + 2];
-    if (!same) changed[pixel] = 255;
+  for (let start = 0; start < changed.length; start += width) {
+    const [from, to] = [start * 3, (start + width) * 3];
+    if (Buffer.compare(before.subarray(from, to), after.subarray(from, to)) === 0) continue;
+    for (let pixel = start, i = from; i < to; pixel++, i += 3) {
+      const same = before[i] === after[i] && before[i + 1] === after[i + 1] && before[i + 2] === after[i + 2];
+      if (!same) changed[pixel] = 255;
+    }
   }
   return changed;
 }

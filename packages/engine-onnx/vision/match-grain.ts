@@ -2,7 +2,7 @@ import type { Picture } from '@semblance/engine-api/picture';
 import { addGrain, missingGrain, type Region, region } from '@semblance/engine-builtin/swap/grain';
 import { targetNoise } from '@semblance/engine-builtin/swap/noise';
 import type { Face } from '@semblance/vision/face-mesh';
-import { type PasteMask, shareAt } from './paste.ts';
+import { type PasteMask, readShares } from './paste.ts';
 
 /** Noise, in levels, below which a picture counts as clean. */
 const CLEAN = 0.5;
@@ -46,16 +46,20 @@ export function restoreGrain(
   const { data, width, channels } = picture;
   const most = data instanceof Uint16Array ? 65_535 : 255;
   const added = new Float32Array(3);
+  const shares = new Float64Array(before.width);
+  const amount = { share: 0, limit: grain.limit };
   for (let y = 0; y < before.height; y++) {
+    if (!readShares(mask, { left, y: top + y }, shares)) continue;
     for (let x = 0; x < before.width; x++) {
-      const part = shareAt(mask, { x: left + x + 0.5, y: top + y + 0.5 });
+      const part = shares[x] as number;
       if (!(part > 0)) continue;
       added.fill(0);
-      addGrain(added, before, x, y, { share: grain.share * strength * part, limit: grain.limit });
+      amount.share = grain.share * strength * part;
+      addGrain(added, before, x, y, amount);
       const change = (added[0] as number) / before.unit;
       const at = ((top + y) * width + left + x) * channels;
       for (let c = 0; c < (channels < 3 ? 1 : 3); c++)
-        data[at + c] = Math.min(most, Math.max(0, Math.round((data[at + c] as number) + change)));
+        data[at + c] = Math.min(most, Math.max(0, Math.floor((data[at + c] as number) + change + 0.5)));
     }
   }
 }

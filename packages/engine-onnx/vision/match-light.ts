@@ -1,5 +1,5 @@
 import type { RgbImage } from '@semblance/vision/picture';
-import { blur, type Plane, plane, sample, smoothstep } from '@semblance/vision/plane/plane';
+import { blur, type Plane, plane, smoothstep } from '@semblance/vision/plane/plane';
 
 /** Cells of the light grid across a crop; light is smooth. */
 const CELLS = 64;
@@ -43,16 +43,40 @@ export function matchedLight(
   const total = known.data.reduce((sum, value) => sum + value, 0);
   if (total < 1e-3 || share === 0) return drawn;
   const gains = [0, 1, 2].map((c) => gainOf(logRatio(drawn, base, cell, c), known));
-  const data = drawn.data.slice();
-  for (let y = 0, i = 0; y < height; y++) {
-    for (let x = 0; x < width; x++, i += 3) {
-      for (let c = 0; c < 3; c++) {
-        const gain = sample(gains[c] as Plane, (x + 0.5) / cell, (y + 0.5) / cell);
-        data[i + c] = Math.min(255, (data[i + c] as number) * Math.exp(share * gain));
+  return { width, height, data: multiplied(drawn, gains, cell, share) };
+}
+
+/** Returns the samples of a drawing, each multiplied by the exponential of its share of the gain there. */
+function multiplied(
+  { width, height, data }: RgbImage,
+  gains: readonly Plane[],
+  cell: number,
+  share: number,
+): Float32Array {
+  const out = new Float32Array(data.length);
+  for (const [c, gain] of gains.entries()) {
+    const above = new Float64Array(gain.width);
+    const below = new Float64Array(gain.width);
+    for (let y = 0; y < height; y++) {
+      const py = Math.min(gain.height - 1, Math.max(0, (y + 0.5) / cell - 0.5));
+      const y0 = py | 0;
+      const fy = py - y0;
+      above.set(gain.data.subarray(y0 * gain.width, (y0 + 1) * gain.width));
+      const y1 = y0 + 1 < gain.height ? y0 + 1 : y0;
+      below.set(gain.data.subarray(y1 * gain.width, (y1 + 1) * gain.width));
+      for (let x = 0, i = y * width * 3 + c; x < width; x++, i += 3) {
+        const px = Math.min(gain.width - 1, Math.max(0, (x + 0.5) / cell - 0.5));
+        const x0 = px | 0;
+        const x1 = x0 + 1 < gain.width ? x0 + 1 : x0;
+        const fx = px - x0;
+        const upper = (above[x0] as number) * (1 - fx) + (above[x1] as number) * fx;
+        const lower = (below[x0] as number) * (1 - fx) + (below[x1] as number) * fx;
+        const value = (data[i] as number) * Math.exp(share * (upper * (1 - fy) + lower * fy));
+        out[i] = value < 255 ? value : 255;
       }
     }
   }
-  return { width, height, data };
+  return out;
 }
 
 /** Returns the logarithm of the ratio of base to drawing in one colour, cell by cell. */
@@ -112,8 +136,9 @@ function meanAt({ sum, known }: Mean, i: number): number {
 
 /** Returns the median of the values that are known. */
 function median(values: Plane, known: Plane): number {
-  const sure = [...values.data].filter((_, i) => (known.data[i] as number) > 0.5);
-  const used = sure.length > 0 ? sure : [...values.data].filter((_, i) => (known.data[i] as number) > 0);
-  used.sort((a, b) => a - b);
+  const above = (least: number) => values.data.filter((_, i) => (known.data[i] as number) > least);
+  const sure = above(0.5);
+  // The numbers of a typed array are sorted as numbers, several times as fast.
+  const used = (sure.length > 0 ? sure : above(0)).sort();
   return used[Math.floor(used.length / 2)] ?? 0;
 }

@@ -1,7 +1,10 @@
 import type { MessagePort } from 'node:worker_threads';
 import { describeError } from '@semblance/common/errors';
-import type { FloatTensors, ToSession } from '../sessions/protocol.ts';
 import type { RunsModels } from '../stages/models.ts';
+import type { FloatTensors, ToSession } from './protocol.ts';
+
+/** A request, or the wish to take one back. */
+type Asked = ToSession | { readonly cancelled: number };
 
 type Answer =
   | { readonly id: number; readonly outputs: FloatTensors }
@@ -9,12 +12,19 @@ type Answer =
 
 /** Runs models for the thread at the other end of a port, with the pool of this thread. */
 export function servePool(pool: RunsModels, port: MessagePort): void {
-  port.on('message', async ({ id, model, feeds }: ToSession) => {
+  const cancels = new Map<number, AbortController>();
+  port.on('message', async (asked: Asked) => {
+    if ('cancelled' in asked) return cancels.get(asked.cancelled)?.abort();
+    const { id, model, feeds } = asked;
+    const cancel = new AbortController();
+    cancels.set(id, cancel);
     try {
-      const outputs = await pool.run(model, feeds);
+      const outputs = await pool.run(model, feeds, cancel.signal);
       port.postMessage({ id, outputs } satisfies Answer, buffersOf(outputs));
     } catch (error) {
       port.postMessage({ id, fault: describeError(error) } satisfies Answer);
+    } finally {
+      cancels.delete(id);
     }
   });
 }
@@ -39,13 +49,19 @@ export class PortPool implements RunsModels {
     });
   }
 
-  /** As `SessionPool.run`, but a request that was sent is not taken back. */
-  run(model: string, feeds: FloatTensors): Promise<FloatTensors> {
+  /** As `SessionPool.run`. */
+  run(model: string, feeds: FloatTensors, signal?: AbortSignal): Promise<FloatTensors> {
+    if (signal?.aborted) return Promise.reject(signal.reason);
     const id = ++this.#lastId;
     const waiting = Promise.withResolvers<FloatTensors>();
+    const onAbort = () => {
+      this.#port.postMessage({ cancelled: id } satisfies Asked);
+      waiting.reject(signal?.reason);
+    };
+    signal?.addEventListener('abort', onAbort, { once: true });
     this.#waiting.set(id, waiting);
-    this.#port.postMessage({ id, model, feeds } satisfies ToSession, buffersOf(feeds));
-    return waiting.promise;
+    this.#port.postMessage({ id, model, feeds } satisfies Asked, buffersOf(feeds));
+    return waiting.promise.finally(() => signal?.removeEventListener('abort', onAbort));
   }
 }
 
