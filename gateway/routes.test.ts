@@ -14,6 +14,7 @@ afterAll(() => t.close());
 
 async function errorOf(response: Response) {
   expect(response.headers.get('content-type')).toMatch(/^application\/json/);
+  expect(response.headers.get('x-content-type-options')).toBe('nosniff');
   const body = (await response.json()) as { error: { code: string; message: string } };
   expect(Object.keys(body)).toEqual(['error']);
   expect(Object.keys(body.error).sort()).toEqual(['code', 'message']);

@@ -42,6 +42,8 @@ export function observe(options: ObserveOptions): Middleware {
     ctx.state.requestId = requestId;
     const span = tracer && beginSpan(ctx);
     res.setHeader('Request-Id', requestId);
+    // Browsers take no answer for something that its type does not say.
+    res.setHeader('X-Content-Type-Options', 'nosniff');
     metrics.began();
     handlers.running++;
     res.once('close', () => {

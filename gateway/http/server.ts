@@ -75,6 +75,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
       'content-type': 'application/json',
       'content-length': Buffer.byteLength(body),
       'request-id': requestId,
+      'x-content-type-options': 'nosniff',
       connection: 'close',
     });
     response.end(body);
@@ -107,7 +108,7 @@ function messageFor(code: string | undefined): string {
 }
 
 function end(socket: Duplex, status: string, { requestId, body }: { requestId: string; body: string }): void {
-  const head = `HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nRequest-Id: ${requestId}`;
+  const head = `HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nRequest-Id: ${requestId}\r\nX-Content-Type-Options: nosniff`;
   socket.on('error', () => {});
   socket.end(`${head}\r\nConnection: close\r\n\r\n${body}`, () => socket.destroy());
 }
