@@ -27,8 +27,7 @@ serveFrames<FrameSource, State, FrameWork, FrameAnswer>(
   (source) => ({ source, identity: identityOf(source), ended: new AbortController() }),
   async (state, work) => {
     try {
-      loading ??= load();
-      return { answer: await handle(await loading, state, work) };
+      return { answer: await handle(await loaded(), state, work) };
     } catch (error) {
       const code = error instanceof RenderError ? error.code : undefined;
       return { answer: { fault: describeError(error), code } };
@@ -36,6 +35,15 @@ serveFrames<FrameSource, State, FrameWork, FrameAnswer>(
   },
   ({ ended }) => ended.abort(new Error('the render has ended')),
 );
+
+function loaded(): Promise<FaceSwap> {
+  loading ??= load().catch((error: unknown) => {
+    // The next frame tries again.
+    loading = undefined;
+    throw error;
+  });
+  return loading;
+}
 
 async function load(): Promise<FaceSwap> {
   const [blazeface, facemesh, face_cover] = await Promise.all([
