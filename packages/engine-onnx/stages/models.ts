@@ -4,6 +4,7 @@ import type { Contract, Stage } from '../contracts/contract.ts';
 import type { CheckedModel } from '../model-dir.ts';
 import type { FloatTensor, FloatTensors } from '../sessions/protocol.ts';
 import type { SessionPool } from '../sessions/session-pool.ts';
+import { clockMs, type Span, Spans } from './spans.ts';
 
 /** An open model: its contract, its options, and how to run it. Runs that return no numbers are refused. */
 export interface OpenModel {
@@ -97,17 +98,19 @@ export class Models {
 
 /** What a {@link StageLog} in another thread recorded. */
 export interface StageReport {
-  readonly stages: readonly RenderStage[];
+  readonly stages: readonly {
+    readonly name: string;
+    readonly engine: string | undefined;
+    readonly spans: readonly Span[];
+  }[];
   readonly makers: readonly (readonly [string, readonly string[]])[];
   readonly models: readonly UsedModel[];
 }
 
 interface StageTime {
   readonly engine: string | undefined;
-  milliseconds: number;
-  /** Number of frames in the stage now, and since when. */
-  active: number;
-  since: number;
+  /** When at least one frame was in the stage. */
+  readonly spans: Spans;
 }
 
 /** Records how a job was made, for the job's record: the time by stage, and the engine and model of each. */
@@ -140,9 +143,9 @@ export class StageLog {
   }
 
   get stages(): RenderStage[] {
-    return [...this.#times].map(([key, { engine, milliseconds }]) => ({
-      name: key,
-      milliseconds,
+    return [...this.#times].map(([name, { engine, spans }]) => ({
+      name,
+      milliseconds: spans.total,
       ...(engine ? { engine } : {}),
     }));
   }
@@ -154,15 +157,15 @@ export class StageLog {
 
   get report(): StageReport {
     const makers = [...this.#makers].map(([name, of]) => [name, [...of]] as const);
-    return { stages: this.stages, makers, models: this.models };
+    const stages = [...this.#times].map(([name, { engine, spans }]) => ({ name, engine, spans: spans.kept }));
+    return { stages, makers, models: this.models };
   }
 
-  /** Adds what another thread recorded. The times of threads add up, as those of processors do. */
+  /** Adds what another thread recorded for one frame. Time in which several threads were in a stage counts once. */
   add({ stages, makers, models }: StageReport): void {
-    for (const { name, milliseconds, engine } of stages) {
-      const entry = this.#times.get(name) ?? { engine, milliseconds: 0, active: 0, since: 0 };
-      entry.milliseconds += milliseconds;
-      this.#times.set(name, entry);
+    for (const { name, engine, spans } of stages) {
+      const entry = this.#entryOf(name, engine);
+      for (const span of spans) entry.spans.add(span);
     }
     for (const [name, of] of makers) for (const maker of of) this.#made(name, maker);
     for (const model of models) this.#used.set(model.name, model);
@@ -179,13 +182,18 @@ export class StageLog {
 
   /** Adds the time in which at least one frame is in the stage, because several frames are processed at once. */
   async #time<T>(name: string, engine: string | undefined, work: () => T | Promise<T>): Promise<T> {
-    const entry = this.#times.get(name) ?? { engine, milliseconds: 0, active: 0, since: 0 };
-    this.#times.set(name, entry);
-    if (entry.active++ === 0) entry.since = performance.now();
+    const { spans } = this.#entryOf(name, engine);
+    const from = clockMs();
     try {
       return await work();
     } finally {
-      if (--entry.active === 0) entry.milliseconds += performance.now() - entry.since;
+      spans.add([from, clockMs()]);
     }
+  }
+
+  #entryOf(name: string, engine: string | undefined): StageTime {
+    const entry = this.#times.get(name) ?? { engine, spans: new Spans() };
+    this.#times.set(name, entry);
+    return entry;
   }
 }
