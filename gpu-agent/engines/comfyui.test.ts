@@ -197,7 +197,10 @@ describe('the sidecar for ComfyUI', () => {
       );
       await expect(hung).rejects.toThrow('enough');
       const [sent] = (await requests('POST /prompt')).slice(-1) as [{ prompt_id: string }];
-      expect((await requests('POST /interrupt')).at(-1)).toEqual({ prompt_id: sent.prompt_id });
+      // The render has ended for its caller before the sidecar has tidied up.
+      await expect
+        .poll(async () => (await requests('POST /interrupt')).at(-1), { timeout: 10_000 })
+        .toEqual({ prompt_id: sent.prompt_id });
       expect((await render({})).contentType).toBe('image/png');
       expect(await servers[0]?.get('/history')).toEqual({});
       expect(new Set(await servers[0]?.left())).toEqual(new Set([0]));
