@@ -83,8 +83,6 @@ function setHeaders(ctx: GatewayContext, object: OpenObject, grant: LinkGrant, v
     'Last-Modified': validators.lastModified.toUTCString(),
     'Cache-Control': `private, max-age=${secondsLeft}`,
     'Content-Disposition': `inline; filename="${filename}"`,
-    // The bytes are an upload: a browser shows them as the declared type or not at all.
-    'X-Content-Type-Options': 'nosniff',
     'Content-Security-Policy': "default-src 'none'; sandbox",
     'Referrer-Policy': 'no-referrer',
   });

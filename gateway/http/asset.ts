@@ -14,7 +14,6 @@ export function sendAsset(ctx: GatewayContext, { type, body, policy, maxAge }: A
   ctx.set({
     'Content-Security-Policy': policy,
     'Cache-Control': `public, max-age=${maxAge}`,
-    'X-Content-Type-Options': 'nosniff',
     'Referrer-Policy': 'no-referrer',
   });
   ctx.type = type;

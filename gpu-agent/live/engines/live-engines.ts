@@ -10,8 +10,8 @@ import { parseOnnxSettings } from '@semblance/engine-onnx/settings';
 import { openModelVoices } from '@semblance/voice/rvc/model-voices';
 import type { LiveSettings } from '../settings.ts';
 import { createLiveSwapEngine } from './swap/live-swap-engine.ts';
-import { createModelVideo, type ModelVideoOptions } from './swap/model-video.ts';
-import { createVoiceEngine, type VoiceEngineOptions } from './voice/voice-engine.ts';
+import { createModelVideo } from './swap/model-video.ts';
+import { createVoiceEngine } from './voice/voice-engine.ts';
 
 export interface LiveEngines {
   readonly engines: readonly LiveEngine[];
@@ -33,6 +33,10 @@ export async function createLiveEngines(options: {
   const { settings, builtin, onnx, logger, onChange, onCrash } = options;
   const engines: LiveEngine[] = [];
   const unavailable: { name: LiveCapability; message: string }[] = [];
+  const voices = (needs: ModelOptions, signal: AbortSignal) =>
+    openModelVoices({ ...needs, contextMs: settings.voiceContextMs }, signal);
+  const swappers = (needs: ModelOptions, signal: AbortSignal) =>
+    openLiveModels({ ...needs, stages: settings.videoStages }, signal);
 
   if (settings.voiceSlots > 0) {
     engines.push(
@@ -43,7 +47,7 @@ export async function createLiveEngines(options: {
         chunkFrames: settings.voiceChunkFrames,
         contextMs: settings.voiceContextMs,
         logger,
-        ...(onnx ? { openModels: modelOpener(onnx, settings, logger) } : {}),
+        ...(onnx ? { openModels: modelOpener(onnx, logger, 'cannot load voice models', voices) } : {}),
         onChange,
         onCrash: () => onCrash('voice'),
       }),
@@ -63,7 +67,8 @@ export async function createLiveEngines(options: {
               onCrash: crashed,
             };
             if (!onnx) return createLiveVideo(video);
-            return createModelVideo({ ...video, openModels: swapperOpener(onnx, settings, logger) });
+            const fault = 'cannot load models for live swaps, builtin draws them';
+            return createModelVideo({ ...video, openModels: modelOpener(onnx, logger, fault, swappers) });
           },
           characters: [...characters.keys()],
           logger,
@@ -81,50 +86,35 @@ export async function createLiveEngines(options: {
   return { engines, unavailable };
 }
 
+type Opener<Models> = (signal: AbortSignal, onEnd: (reason: string) => void) => Promise<Models | undefined>;
+
 /**
- * @returns the loader of models for live swaps. When a model has a fault, it logs that and uses none; when the device
- * has one, such as being full, it rejects.
+ * @param open loads the owner's models of one kind
+ * @param fault what the log says before the reason when a model has a fault
+ * @returns the loader of these models. When a model has a fault, it logs that and uses none; when the device has one,
+ * such as being full, it rejects
  */
-function swapperOpener(
+function modelOpener<Models>(
   given: Readonly<Record<string, string>>,
-  { videoStages: stages }: LiveSettings,
   logger: Logger,
-): ModelVideoOptions['openModels'] {
+  fault: string,
+  open: (options: ModelOptions, signal: AbortSignal) => Promise<Models | undefined>,
+): Opener<Models> {
   return async (signal, onEnd) => {
     try {
-      const settings = parseOnnxSettings(given);
       const say = (line: string): void => logger.info(line);
-      return await openLiveModels({ ...settings, threads: 1, stages, say, onEnd }, signal);
+      return await open({ ...parseOnnxSettings(given), threads: 1, say, onEnd }, signal);
     } catch (error) {
       signal.throwIfAborted();
       if (deviceFaultOf(describeError(error))) throw error;
-      logger.error(`cannot load models for live swaps, builtin draws them: ${describeError(error)}`);
+      logger.error(`${fault}: ${describeError(error)}`);
       return undefined;
     }
   };
 }
 
-/**
- * @returns the loader of voice models. When a model has a fault, it logs that and uses none; when the device has one,
- * such as being full, it rejects.
- */
-function modelOpener(
-  given: Readonly<Record<string, string>>,
-  { voiceContextMs: contextMs }: LiveSettings,
-  logger: Logger,
-): VoiceEngineOptions['openModels'] {
-  return async (signal, onEnd) => {
-    try {
-      const settings = parseOnnxSettings(given);
-      return await openModelVoices(
-        { ...settings, threads: 1, contextMs, say: (line) => logger.info(line), onEnd },
-        signal,
-      );
-    } catch (error) {
-      signal.throwIfAborted();
-      if (deviceFaultOf(describeError(error))) throw error;
-      logger.error(`cannot load voice models: ${describeError(error)}`);
-      return undefined;
-    }
-  };
-}
+type ModelOptions = ReturnType<typeof parseOnnxSettings> & {
+  readonly threads: number;
+  readonly say: (line: string) => void;
+  readonly onEnd: (reason: string) => void;
+};
