@@ -186,10 +186,13 @@ describe('the sidecar for ComfyUI', () => {
       expect(error).toMatchObject({ name: 'Error', message: expect.stringMatching(message) });
     });
 
-    it('interrupts the prompt of a cancelled render', async () => {
+    it.each([
+      ['at once', 'slow'],
+      ['between two questions of the sidecar', 'lingers'],
+    ])('interrupts and forgets the prompt of a cancelled render that ends %s', async (_, mode) => {
       const cancel = new AbortController();
       const hung = render(
-        { mode: 'slow' },
+        { mode },
         {
           signal: cancel.signal,
           onProgress: (_, stage) => stage === 'swap' && cancel.abort(new Error('enough')),

@@ -14,7 +14,7 @@ from contextlib import suppress
 from aiohttp import web
 
 PICTURE = {"image": [["example.png"], {"image_upload": True}]}
-MODES = ["ok", "slow", "memory", "fail", "no-face", "lost", "forget", "interrupted", "two", "exit"]
+MODES = ["ok", "slow", "lingers", "memory", "fail", "no-face", "lost", "forget", "interrupted", "two", "exit"]
 CLASSES = {
     "LoadImage": {"required": PICTURE},
     "LoadVideo": {"required": {"file": ["COMBO", {"options": [], "video_upload": True}]}},
@@ -45,6 +45,7 @@ class Comfy:
     def __init__(self, folder):
         self.folder = folder
         self.pending, self.running, self.history, self.sockets = [], [], {}, {}
+        self.leave = None
         self.news = asyncio.Event()
         self.interrupt = False
         for kind in ("input", "output"):
@@ -118,7 +119,10 @@ class Comfy:
             return next(iter(inputs.values()))
         mode = inputs["mode"]
         steps = int(inputs.get("steps", 4))
-        for step in range(1200 if mode == "slow" else steps):
+        for step in range(1200 if mode in ("slow", "lingers") else steps):
+            if self.interrupt and mode == "lingers":
+                self.leave = asyncio.Event()
+                await self.leave.wait()
             if self.interrupt:
                 raise Interrupted()
             await self.send("progress", {"value": step + 1, "max": steps, "prompt_id": prompt_id, "node": node}, client)
@@ -258,6 +262,12 @@ def routes_of(comfy, argv):
 
     @routes.get("/queue")
     async def queue(_):
+        # An interrupted prompt of the mode `lingers` ends just before somebody is told the queue.
+        if comfy.leave:
+            comfy.leave.set()
+            while comfy.running:
+                await asyncio.sleep(0.01)
+            comfy.leave = None
         return web.json_response({"queue_running": comfy.running, "queue_pending": comfy.pending})
 
     @routes.post("/queue")

@@ -5,7 +5,7 @@ import os
 import time
 import uuid
 from contextlib import suppress
-from typing import Any, Dict, List, Mapping, Optional, Set
+from typing import Any, Dict, List, Mapping, Optional, Set, Tuple
 
 import aiohttp
 from semblance_sidecar import RenderInterrupted
@@ -81,8 +81,8 @@ class Run:
         A prompt that still runs is left alone: it may write more.
         """
         if self.prompt_id is not None:
-            entry = await self.server.history(self.prompt_id)
-            if entry is None and any(self.prompt_id in each for each in await self.server.waiting()):
+            entry, waits = await self._entry()
+            if waits:
                 return False
             outputs = entry.get("outputs") if entry else None
             for file in _files(outputs):
@@ -124,22 +124,27 @@ class Run:
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), POLL_S)
             try:
-                entry = await self.server.history(self.prompt_id)
-                if entry is None:
-                    running, pending = await self.server.waiting()
-                    if self.prompt_id not in running and self.prompt_id not in pending:
-                        # It may have ended between the two questions.
-                        entry = await self.server.history(self.prompt_id)
-                        if entry is None:
-                            raise RenderInterrupted(f"{self.server.url} knows nothing of the prompt any more")
+                entry, waits = await self._entry()
                 if entry is not None:
                     return entry
+                if not waits:
+                    raise RenderInterrupted(f"{self.server.url} knows nothing of the prompt any more")
                 answered = time.monotonic()
             except (*AWAY, aiohttp.ClientError) as error:
                 if time.monotonic() - answered > self._patience_s:
                     raise RenderInterrupted(f"{self.server.url} went away: {str(error) or type(error).__name__}", reload=True) from None
             if self._ended.is_set():
                 await asyncio.sleep(SOON_S)
+
+    async def _entry(self) -> Tuple[Optional[Mapping[str, Any]], bool]:
+        """Returns what the history says of the prompt, and whether the prompt still runs or waits to run."""
+        entry = await self.server.history(self.prompt_id)
+        if entry is not None:
+            return entry, False
+        if any(self.prompt_id in each for each in await self.server.waiting()):
+            return None, True
+        # It may have ended between the two questions.
+        return await self.server.history(self.prompt_id), False
 
     def _hear(self, event: str, data: Mapping[str, Any]) -> None:
         """Takes a message of the socket. It only tells progress: the outcome is read from the history."""
