@@ -34,6 +34,14 @@ it.each([
   },
 );
 
+// npm puts a package below the workspace that needs another version of it than the top has.
+it.each([
+  { image: 'semblance', from: 'service-packages' },
+  { image: 'semblance-agent', from: 'agent-modules' },
+])('$image also has the packages that are below a workspace', ({ image, from }) => {
+  expect(stage(image).split('\n')).toContain(`COPY --from=${from} /build/nested ./`);
+});
+
 it.each([
   ['gateway', GATEWAY_FLAGS],
   ['gpu-agent', AGENT_FLAGS],

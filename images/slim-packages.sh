@@ -1,6 +1,7 @@
 #!/bin/sh
 # Removes from node_modules what Node.js does not run: sources, declarations, maps, tests, documents, parts of packages
-# for other runtimes (bare-*) and builds for other platforms.
+# for other runtimes (bare-*) and builds for other platforms. Packages that npm put below a workspace, because the top has
+# another version of them, are copied to nested/, which an image lays over its tree.
 set -eu
 cd node_modules
 case "$(uname -m)" in aarch64) cpu=arm64 ;; *) cpu=x64 ;; esac
@@ -16,3 +17,6 @@ if [ -d onnxruntime-node ]; then
   find onnxruntime-node/bin/*/linux/* -maxdepth 0 ! -name "$cpu" -exec rm -rf {} +
 fi
 find . -depth -type d -empty -delete
+cd ..
+mkdir nested
+find . \( -path ./node_modules -o -path ./nested \) -prune -o -type d -name node_modules -prune -exec cp -r --parents {} nested ';'
