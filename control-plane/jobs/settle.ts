@@ -62,6 +62,9 @@ interface Output {
   readonly engine: string | null;
   readonly unit: string;
   readonly milli_units: number;
+  /** Size of a video's frames in pixels; null when it was not measured. */
+  readonly width: number | null;
+  readonly height: number | null;
 }
 
 /** What a RenderJob says beside its outcome. */
@@ -210,6 +213,8 @@ function asStored(output: ReportedOutput): Output {
     engine: output.engine === undefined ? null : storable(output.engine),
     unit: storable(output.unit),
     milli_units: output.milliUnits,
+    width: output.width ?? null,
+    height: output.height ?? null,
   };
 }
 

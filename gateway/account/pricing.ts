@@ -58,10 +58,19 @@ function capabilityPrice(price: CapabilityPrice) {
     feature: price.feature,
     enabled: price.enabled,
     unit: price.unit,
-    rates: price.rates.map(({ when, rateMicros }) => ({ when, rate_usd: microsToUsd(rateMicros) })),
+    rates: price.rates.map(({ when, rateMicros }) => ({
+      when: asSubmitted(when),
+      rate_usd: microsToUsd(rateMicros),
+    })),
     minimum_usd: microsToUsd(price.minimumMicros),
     hold: { units: price.hold?.units ?? 0 },
   };
+}
+
+/** Returns parameter values in the types that a submit takes: a resolution in lines is a number. */
+function asSubmitted(when: Readonly<Record<string, string>>): Record<string, string | number> {
+  const { output_resolution_p: lines, ...rest } = when;
+  return lines === undefined ? rest : { ...rest, output_resolution_p: Number(lines) };
 }
 
 const features = CAPABILITY_NAMES.map((name) => CAPABILITIES[name].feature);
@@ -80,17 +89,19 @@ const rateCardSchema = z
         rates: z
           .array(
             z.object({
-              when: z
-                .record(z.string(), z.string())
-                .meta({ description: 'Parameter values that the rate is for; empty: any.' }),
+              when: z.record(z.string(), z.union([z.string(), z.number()])).meta({
+                description:
+                  'Parameter values that the rate is for, in the types of the submit; empty: any. A size counts as measured on the output: the smallest of 480, 720 and 1080 lines, or of `1k` and `2k`, that covers it, and never more than the submit asked for.',
+              }),
               rate_usd: usd,
             }),
           )
           .meta({ description: 'The first whose `when` fits counts.' }),
         minimum_usd: usd,
-        hold: z
-          .object({ units: z.number().min(0) })
-          .meta({ description: 'The hold of a submit is max(minimum_usd, rate × units).' }),
+        hold: z.object({ units: z.number().min(0) }).meta({
+          description:
+            'The hold of a submit is max(minimum_usd, rate × units), at the highest rate that its output can have.',
+        }),
       }),
     ),
   })

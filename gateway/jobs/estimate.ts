@@ -85,7 +85,10 @@ const estimateSchema = z
     capability: z.enum(JOB_CAPABILITIES),
     feature: z.enum(JOB_CAPABILITIES.map((name) => CAPABILITIES[name].feature)),
     hold_usd: usd.meta({ description: 'What a submit would hold: max(minimum, rate × units estimated).' }),
-    rate_usd: usd.meta({ description: 'For one unit, by the account’s own rates and these parameters.' }),
+    rate_usd: usd.meta({
+      description:
+        'For one unit, by the account’s own rates: the highest that the output can have with these parameters.',
+    }),
     unit: z.enum(['image', 'second']),
     minimum_usd: usd,
     balance_sufficient: z.boolean().meta({ description: 'Whether the balance covers the hold now.' }),

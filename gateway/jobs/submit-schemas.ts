@@ -12,21 +12,32 @@ export const JOB_CAPABILITIES = CAPABILITY_NAMES.filter(
   (name): name is JobCapability => CAPABILITIES[name].shape === 'job',
 );
 
+const NOT_ENLARGED =
+  'Most pixels of the output’s shorter side. A smaller video is not enlarged. When it is left out, the output has the size of the video. The charge goes by the size of the output.';
+
 /** Settings of each capability beside its inputs, by request field; the output is what the engine receives. */
 const PARAMETERS: Record<JobCapability, z.ZodRawShape> = {
   'character-swap': {
-    resolution: optional(z.enum(['1k', '2k'], 'must be "1k" or "2k"')).transform((value) => value ?? '1k'),
+    resolution: optional(z.enum(['1k', '2k'], 'must be "1k" or "2k"'))
+      .transform((value) => value ?? '1k')
+      .meta({
+        description:
+          'Most pixels of the output’s longer side: 1024 (`1k`, when it is left out) or 2048 (`2k`). A smaller video is not enlarged. The charge goes by the size of the output.',
+      }),
   },
-  'face-swap': { output_resolution_p: optional(outputResolution) },
+  'face-swap': { output_resolution_p: optional(outputResolution).meta({ description: NOT_ENLARGED }) },
   'face-swap-image': {},
   'motion-control': {},
   avatar: {
     script: text(5000),
     voice_id: optional(text(128)),
     language: optional(text(64)),
-    output_resolution_p: optional(outputResolution),
+    output_resolution_p: optional(outputResolution).meta({
+      description:
+        'Most pixels of the output’s shorter side; 720 when it is left out. A smaller picture is not enlarged. The charge goes by the size of the output.',
+    }),
   },
-  'lip-sync': { output_resolution_p: optional(outputResolution) },
+  'lip-sync': { output_resolution_p: optional(outputResolution).meta({ description: NOT_ENLARGED }) },
 };
 
 /** The checked body of a submit, in the terms of the control plane. */

@@ -138,6 +138,7 @@ function statusOf(attempt: Attempt): AttemptStatus {
             sha256Hex: outcome.output.sha256Hex,
             unit: outcome.output.unit,
             milliUnits: BigInt(outcome.output.milliUnits),
+            size: outcome.output.size,
             stages: outcome.output.stages.map(({ name, milliseconds, engine = '' }) => ({
               name,
               milliseconds,

@@ -1,5 +1,6 @@
 import type { RenderErrorCode, RenderStage } from '@semblance/engine-api/engine';
 import type { Findings } from '@semblance/engine-api/findings';
+import type { Size } from '@semblance/media/types';
 import { createRemembered } from '../remembered.ts';
 import { createPace, type Pace } from './pace.ts';
 
@@ -16,6 +17,8 @@ export interface AttemptOutput {
   readonly sha256Hex: string;
   readonly unit: 'image' | 'second';
   readonly milliUnits: number;
+  /** Of a video's frames, in pixels. */
+  readonly size: Size | undefined;
   readonly stages: readonly RenderStage[];
   readonly engine: string;
   readonly findings?: Findings | undefined;

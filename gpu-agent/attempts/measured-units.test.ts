@@ -1,11 +1,12 @@
 import { silentLogger } from '@semblance/common/logging';
 import type { RenderResult } from '@semblance/engine-api/engine';
 import { describe, expect, it } from 'vitest';
-import { isMeasurable, measuredMilliUnits, type VideoMeter } from './measured-units.ts';
+import { isMeasurable, measureOutput, type VideoMeter } from './measured-units.ts';
 
+const size = { width: 64, height: 48 };
 const meter: VideoMeter = async (_path, _signal, onDecoded) => {
   onDecoded?.(1.001);
-  return { frames: 50, durationMs: 2_002 };
+  return { frames: 50, durationMs: 2_002, size };
 };
 
 async function measured(
@@ -16,14 +17,14 @@ async function measured(
   let corrections = 0;
   const parts: number[] = [];
   const result = { outputPath: '/out', contentType: '', units, stages: [], details: {} };
-  const milliUnits = await measuredMilliUnits(capability, result, {
+  const measured = await measureOutput(capability, result, {
     meter: by,
     signal: new AbortController().signal,
     logger: silentLogger(),
     onCorrection: () => corrections++,
     onMeasured: (fraction) => parts.push(fraction),
   });
-  return { milliUnits, corrections, parts };
+  return { ...measured, corrections, parts };
 }
 
 describe('what an output is charged by', () => {
@@ -34,7 +35,7 @@ describe('what an output is charged by', () => {
     ['next to nothing', 0.001, 1, 1_001],
   ])('is measured on the file of a video: %s', async (_what, quantity, corrections, part) => {
     const { parts, ...rest } = await measured('face-swap', { unit: 'second', quantity });
-    expect(rest).toEqual({ milliUnits: 2_002, corrections });
+    expect(rest).toEqual({ milliUnits: 2_002, size, corrections });
     expect(parts).toHaveLength(1);
     expect(parts[0]).toBeCloseTo(part, 9);
   });
@@ -59,7 +60,7 @@ describe('what an output is charged by', () => {
     const claim = { unit: 'second', quantity: 2 } as const;
     const result = { outputPath: '/out', contentType: '', units: claim, stages: [], details: {} };
     const options = { meter: undefined, signal: new AbortController().signal, logger: silentLogger() };
-    const measuring = measuredMilliUnits('face-swap', result, { ...options, onCorrection: () => {} });
+    const measuring = measureOutput('face-swap', result, { ...options, onCorrection: () => {} });
     await expect(measuring).rejects.toThrow('no media tools');
   });
 });

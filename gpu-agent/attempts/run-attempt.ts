@@ -16,7 +16,7 @@ import type { AgentMetrics } from '../metrics.ts';
 import { createAttemptProgress } from './attempt-progress.ts';
 import type { AttemptOutput, Outcome } from './attempt-table.ts';
 import { failedOutcome } from './failed-outcome.ts';
-import { measuredMilliUnits, type VideoMeter } from './measured-units.ts';
+import { measureOutput, type VideoMeter } from './measured-units.ts';
 import type { AttemptWork } from './start-request.ts';
 
 export interface RunAttemptOptions {
@@ -113,7 +113,7 @@ async function fetchRenderStore(
   const sink = sinkFor(work.sinks, result.contentType);
   const by = { name: pool.known?.name ?? '', version: pool.known?.version ?? '' };
   const measure = () =>
-    measuredMilliUnits(work.capability, result, {
+    measureOutput(work.capability, result, {
       meter: options.meter,
       signal,
       logger,
@@ -122,7 +122,7 @@ async function fetchRenderStore(
     });
   const measureBegan = performance.now();
   if (isVideo) progress.measuring(0);
-  const milliUnits = await (isVideo ? inSpan('measure', step, measure) : measure());
+  const { milliUnits, size } = await (isVideo ? inSpan('measure', step, measure) : measure());
   const measured = isVideo ? [{ name: 'measure', milliseconds: performance.now() - measureBegan }] : [];
   const outputCheckMs = await timed(() => inSpan('check', step, () => checkOutput(options, result)));
   let markedPath = '';
@@ -164,7 +164,7 @@ async function fetchRenderStore(
     { name: 'store', milliseconds: performance.now() - storeBegan },
   ];
   for (const { name, milliseconds } of stages) metrics.stageTook(work.capability, name, milliseconds);
-  logger.info({ details: result.details, sizeBytes, milliUnits }, 'rendered');
+  logger.info({ details: result.details, sizeBytes, milliUnits, size }, 'rendered');
   return {
     key: sink.key,
     contentType: sink.contentType,
@@ -172,6 +172,7 @@ async function fetchRenderStore(
     sha256Hex,
     unit: result.units.unit,
     milliUnits,
+    size,
     stages,
     engine: pool.known ? `${by.name} ${by.version}` : '',
     findings: result.findings,

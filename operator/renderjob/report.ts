@@ -54,6 +54,7 @@ export function outputOf(
     ...(output.sha256Hex ? { sha256: clip(output.sha256Hex, 64) } : {}),
     unit,
     milliUnits,
+    ...sizeOf(output),
     ...(output.engine ? { engine: clip(output.engine, 64) } : {}),
     stages: output.stages.slice(0, 32).map(({ name, milliseconds, engine }) => ({
       name: clip(name, 64),
@@ -62,6 +63,16 @@ export function outputOf(
     })),
     ...(output.findings ? { findings: recorded(output.findings) } : {}),
   };
+}
+
+/** Largest width or height of a frame, in pixels, that the resource records. No codec has larger ones. */
+const MAX_SIDE = 65_535;
+
+/** Returns the measured size of a video's frames, if the agent told one. */
+function sizeOf({ size }: AttemptOutput): Pick<Output, 'width' | 'height'> {
+  if (!size) return {};
+  const { width, height } = size;
+  return [width, height].every((side) => side >= 1 && side <= MAX_SIDE) ? { width, height } : {};
 }
 
 function isCount(value: number): boolean {

@@ -3,6 +3,9 @@ import { writeFile } from 'node:fs/promises';
 import { beeps, type MediaRig, numberedFrames, openMediaRig } from '@semblance/testkit/media/clips';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
+/** Size of the frames of {@link numberedFrames}. */
+const size = { width: 64, height: 48 };
+
 let rig: MediaRig;
 beforeAll(async () => {
   rig = await openMediaRig();
@@ -17,7 +20,7 @@ describe('the length of a finished video', () => {
       'plain.mp4',
       `${numberedFrames({ frames: 50 })} ${beeps(4)} -c:v libx264 -c:a aac`,
     );
-    expect(await measured(file)).toEqual({ frames: 50, durationMs: 2_000 });
+    expect(await measured(file)).toEqual({ frames: 50, durationMs: 2_000, size });
   });
 
   it.each([
@@ -30,7 +33,12 @@ describe('the length of a finished video', () => {
       `at-${frames}.${type}`,
       `${numberedFrames({ frames, rate })} -c:v ${codec} -threads 1`,
     );
-    expect(await measured(file)).toEqual({ frames, durationMs: ms });
+    expect(await measured(file)).toEqual({ frames, durationMs: ms, size });
+  });
+
+  it('tells the size of its frames', async () => {
+    const file = await rig.make('tall.mp4', `${numberedFrames({ frames: 5, size: '320x400' })} -c:v libx264`);
+    expect((await measured(file)).size).toEqual({ width: 320, height: 400 });
   });
 
   it('leaves out what comes before the beginning, and what an edit list hides', async () => {

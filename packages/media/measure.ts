@@ -41,7 +41,15 @@ async function span(
   onDecoded?: OnDecoded,
 ): Promise<WrittenVideo> {
   const args = [
-    ...['-v', 'error', ...options, '-select_streams', 'V:0', '-show_entries', `stream=time_base:${entries}`],
+    ...[
+      '-v',
+      'error',
+      ...options,
+      '-select_streams',
+      'V:0',
+      '-show_entries',
+      `stream=time_base,width,height:${entries}`,
+    ],
     ...['-of', 'compact=p=0:s=,', ...inputArgs(path)],
   ];
   await using tool = await kit.start('ffprobe', args, { signal, limits: { cpuSec: 3_600 } });
@@ -50,6 +58,7 @@ async function span(
   let last = Number.NEGATIVE_INFINITY;
   let end = Number.NEGATIVE_INFINITY;
   let secondsPerTick = Number.NaN;
+  const size = { width: 0, height: 0 };
   let firstSeconds: number | undefined;
   for await (const line of createInterface({ input: tool.stdout })) {
     const fields = new Map(line.split(',').map((part) => part.split('=') as [string, string]));
@@ -57,6 +66,8 @@ async function span(
     if (base !== undefined) {
       const [num, den] = base.split('/').map(Number);
       secondsPerTick = Number(num) / Number(den);
+      size.width = Number(fields.get('width'));
+      size.height = Number(fields.get('height'));
       continue;
     }
     const time = Number(fields.get('best_effort_timestamp') ?? fields.get('pts'));
@@ -79,8 +90,8 @@ async function span(
   // Some containers do not state how long the last frame is shown; it then gets the mean length.
   if (end <= last && frames > 1) end = last + (last - first) / (frames - 1);
   const durationMs = Math.round((end - first) * secondsPerTick * 1000);
-  if (exit.code !== 0 || !(durationMs > 0)) {
+  if (exit.code !== 0 || !(durationMs > 0) || !(size.width > 0 && size.height > 0)) {
     throw new RenderError('processing_failed', 'The file written cannot be decoded.', { cause: exit.stderr });
   }
-  return { frames, durationMs };
+  return { frames, durationMs, size };
 }

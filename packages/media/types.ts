@@ -99,6 +99,8 @@ export interface WrittenVideo {
   readonly frames: number;
   /** Length of the produced file, as read from it, in ms. */
   readonly durationMs: number;
+  /** Width and height of its frames in pixels. */
+  readonly size: Size;
 }
 
 export interface VideoWriter {
