@@ -17,8 +17,6 @@ import type {
   RotateSecretResponse,
   SetLimitsRequest,
   SetLimitsResponse,
-  SetRatesRequest,
-  SetRatesResponse,
   SetSettingRequest,
   SetSettingResponse,
   ShowSecretRequest,
@@ -37,7 +35,7 @@ import {
 } from '../accounts/accounts.ts';
 import type { AuditFacts } from '../audit/audit.ts';
 import { topUp } from '../billing/ledger.ts';
-import { setRates, switchCapability } from '../billing/rate-card.ts';
+import { switchCapability } from '../billing/rate-card.ts';
 import { removeJobMedia, removeUpload } from '../media/media.ts';
 import { requestEnd, type SessionRow } from '../sessions/list-sessions.ts';
 import { isStorable, type Transaction } from '../storage/sql.ts';
@@ -206,26 +204,6 @@ export async function limitsSet(
   const limits = await setLimits(tx, accountId, { jobsInFlight, liveSessions });
   const audit = { accountId, subject: accountId, before, after: await own() };
   return { response: { accountId, ...limits }, audit };
-}
-
-export async function ratesSet(
-  tx: Transaction,
-  { capability, accountId, rateMicros, minimumMicros }: SetRatesRequest,
-): Promise<Changed<SetRatesResponse>> {
-  const current = async () => {
-    const [row] = await tx<{ version: bigint; rates: object; minimum_micros: bigint }[]>`
-      select version, rates, minimum_micros from rates
-      where capability = ${capability} and account_id is not distinct from ${accountId ?? null}
-      order by version desc limit 1`;
-    return (
-      row && { version: Number(row.version), rates: row.rates, minimum_usd: microsToUsd(row.minimum_micros) }
-    );
-  };
-  if (accountId !== undefined) await requireAccount(tx, accountId);
-  const before = isStorable(capability) ? await current() : undefined;
-  const rates = { capability, accountId, rateMicros, minimumMicros };
-  const response = { ...rates, ...(await setRates(tx, rates)) };
-  return { response, audit: { accountId, subject: capability, before, after: await current() } };
 }
 
 export async function settingSet(

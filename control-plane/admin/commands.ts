@@ -1,10 +1,10 @@
-import { microsToUsd } from '@semblance/common/money';
 import { CAPABILITY_NAMES } from '@semblance/engine-api/capabilities';
 import { ACCOUNT_COMMANDS } from './account-commands.ts';
 import type { Command } from './command.ts';
+import { RATES_COMMANDS } from './rates-commands.ts';
 import { RECORD_COMMANDS } from './record-commands.ts';
 import { SESSION_COMMANDS } from './session-commands.ts';
-import { type FlagSpec, usdFlag, wholeFlag } from './usage.ts';
+import { type FlagSpec, wholeFlag } from './usage.ts';
 import { USAGE_COMMANDS } from './usage-commands.ts';
 import { VOICE_COMMANDS } from './voice-commands.ts';
 
@@ -58,32 +58,6 @@ export const COMMANDS: readonly Command[] = [
     },
   },
   {
-    name: 'rates set',
-    help: 'Sets the public rate and minimum of a capability, or those of one account; what was submitted keeps its quote.',
-    flags: [
-      capability('capability'),
-      { ...account, required: false, help: 'the account whose own rates these are; else the public ones' },
-      { name: 'rate-usd', value: 'X', required: true, help: 'for one unit (image, second, minute)' },
-      { name: 'minimum-usd', value: 'Y', required: true, help: 'the least that a job costs' },
-    ],
-    async run(flags, calls) {
-      const answer = await calls.invoke('setRates', {
-        capability: flags.get('capability'),
-        ...optional('accountId', flags.get('account')),
-        rateMicros: usdFlag(flags, 'rate-usd')?.toString(),
-        minimumMicros: usdFlag(flags, 'minimum-usd')?.toString(),
-      });
-      return {
-        capability: answer.capability,
-        account_id: answer.accountId ?? null,
-        version: Number(answer.version),
-        unit: answer.unit,
-        rate_usd: microsToUsd(BigInt(answer.rateMicros as string)),
-        minimum_usd: microsToUsd(BigInt(answer.minimumMicros as string)),
-      };
-    },
-  },
-  {
     name: 'secret show',
     help: 'Shows the secret that webhooks of the account are signed with; makes it the first time.',
     flags: [account],
@@ -119,6 +93,7 @@ export const COMMANDS: readonly Command[] = [
       return deliveryAnswer(delivery as Record<string, unknown>);
     },
   },
+  ...RATES_COMMANDS,
   ...SESSION_COMMANDS,
   ...USAGE_COMMANDS,
   ...VOICE_COMMANDS,

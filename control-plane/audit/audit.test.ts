@@ -11,6 +11,7 @@ import {
   untilRenderJob,
   upload,
 } from '@semblance/testkit/control-plane/control-plane';
+import { flatRate } from '@semblance/testkit/control-plane/rates';
 import { openSession } from '@semblance/testkit/control-plane/sessions';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ACTOR_KEY } from './actor.ts';
@@ -67,6 +68,9 @@ async function requests() {
   await untilJob(system, account.caller, jobId, ({ status }) => status === 'succeeded');
   const sessionId = await openSession(system.database.sql, accountId);
   const range = {};
+  const [{ id: coming = 0n } = {}] = await system.database.sql<{ id: bigint }[]>`
+    insert into rates_to_come (capability, unit, rates, minimum_micros, hold_milli_units, starts_at)
+    values ('voice', 'minute', '[{"when": {}, "rate_micros": 1}]', 0, 1000, '2999-01-01') returning id`;
   const reads = {
     ShowAccount: () => invoke(admin.showAccount.bind(admin), { accountId }),
     ListAccounts: () => invoke(admin.listAccounts.bind(admin), { search: 'a', limit: 0 }),
@@ -79,6 +83,12 @@ async function requests() {
     ListAudit: () =>
       invoke(admin.listAudit.bind(admin), { accountId, from: undefined, to: undefined, limit: 0 }),
     ListSessions: () => invoke(admin.listSessions.bind(admin), { accountId, open: false }),
+    ListRates: () => invoke(admin.listRates.bind(admin), { accountId }),
+    PreviewRates: () =>
+      invoke(
+        admin.previewRates.bind(admin),
+        flatRate({ capability: 'voice', accountId, rateMicros: 6n, minimumMicros: 0n }),
+      ),
     ListMedia: () => invoke(admin.listMedia.bind(admin), { accountId, limit: 0 }),
   };
   const writes = {
@@ -96,12 +106,17 @@ async function requests() {
     SetLimits: () =>
       invoke(admin.setLimits.bind(admin), { accountId, jobsInFlight: 3, liveSessions: undefined }),
     SetRates: () =>
-      invoke(admin.setRates.bind(admin), {
-        capability: 'voice',
-        accountId,
-        rateMicros: 5n,
-        minimumMicros: 0n,
-      }),
+      invoke(
+        admin.setRates.bind(admin),
+        flatRate({
+          capability: 'voice',
+          accountId,
+          rateMicros: 5n,
+          minimumMicros: 0n,
+        }),
+      ),
+    ResetRates: () => invoke(admin.resetRates.bind(admin), { accountId, capability: 'voice' }),
+    CancelRates: () => invoke(admin.cancelRates.bind(admin), { id: coming }),
     SetSetting: () =>
       invoke(admin.setSetting.bind(admin), {
         setting: { name: 'upload_retention_seconds', value: 86_400n },

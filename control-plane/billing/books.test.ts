@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { END_REASONS } from '@semblance/common/live-session';
+import { flatRate } from '@semblance/testkit/control-plane/rates';
 import { holdSlot, offerSessions, reserveSession } from '@semblance/testkit/control-plane/sessions';
 import { output, type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import postgres from 'postgres';
@@ -128,12 +129,15 @@ test('thousands of operations at once, with connections cut at random: the books
     rates: [
       2,
       () =>
-        setRates(db.sql, {
-          capability: pick(['face-swap-image', 'voice', 'full-live-swap']),
-          accountId: random() < 0.5 ? anyAccount().accountId : undefined,
-          rateMicros: BigInt(Math.floor(random() * 80_000)),
-          minimumMicros: BigInt(Math.floor(random() * 80_000)),
-        }),
+        setRates(
+          db.sql,
+          flatRate({
+            capability: pick(['face-swap-image', 'voice', 'full-live-swap']),
+            accountId: random() < 0.5 ? anyAccount().accountId : undefined,
+            rateMicros: BigInt(Math.floor(random() * 80_000)),
+            minimumMicros: BigInt(Math.floor(random() * 80_000)),
+          }),
+        ),
     ],
   };
   const bag = Object.entries(operations).flatMap(([name, [weight]]) => Array<string>(weight).fill(name));

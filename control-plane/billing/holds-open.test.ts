@@ -1,3 +1,4 @@
+import { flatRate } from '@semblance/testkit/control-plane/rates';
 import { output, type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { setRates } from './rate-card.ts';
@@ -62,7 +63,7 @@ test('open holds go up with each hold and down once with its end, however the jo
 test('what costs nothing is counted all the same', async () => {
   const account = await db.account(0);
   const free = { capability: 'face-swap-image', rateMicros: 0n, minimumMicros: 0n };
-  await setRates(db.sql, { ...free, accountId: account.accountId });
+  await setRates(db.sql, flatRate({ ...free, accountId: account.accountId }));
   const [jobId = ''] = await submitted(account, 1);
   expect(await db.balances(account.accountId)).toMatchObject({ held: 0n });
   await expectOpen(account, 1);

@@ -1,4 +1,5 @@
 import { CAPABILITIES, CAPABILITY_NAMES } from '@semblance/engine-api/capabilities';
+import { flatRate } from '@semblance/testkit/control-plane/rates';
 import { type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { readPricing } from './pricing.ts';
@@ -73,12 +74,15 @@ test('installed while its clock was ahead, an installation sells by its rates al
     const quotes = await fresh.sql`
       select (quote_job(${accountId}, 'face-swap-image', '[]', '{}')).rate_micros`;
     expect([...quotes]).toEqual([{ rate_micros: 40_000n }]);
-    const { version } = await setRates(fresh.sql, {
-      capability: 'face-swap-image',
-      accountId: undefined,
-      rateMicros: 1n,
-      minimumMicros: 1n,
-    });
+    const { version } = await setRates(
+      fresh.sql,
+      flatRate({
+        capability: 'face-swap-image',
+        accountId: undefined,
+        rateMicros: 1n,
+        minimumMicros: 1n,
+      }),
+    );
     expect(await readPricing(fresh.sql)).toMatchObject({ version });
     await fresh.submitter()(submission());
   } finally {

@@ -23,11 +23,7 @@ export async function readPricing(sql: Sql, accountId?: string): Promise<GetPric
     select c.name as capability, c.switched_on and c.has_engine as enabled,
            r.version, r.effective_at, r.unit, r.minimum_micros, r.hold_milli_units, r.rates
     from capabilities c
-    cross join lateral (
-      select * from rates r
-      where r.capability = c.name and (r.account_id = ${accountId ?? null} or r.account_id is null)
-      order by r.account_id is null, r.version desc limit 1
-    ) r`;
+    cross join lateral rates_in_force(c.name, ${accountId ?? null}) r`;
   const newest = rows.reduce((a, b) => (b.version > a.version ? b : a));
   const byName = new Map(rows.map((row) => [row.capability, row]));
   return {

@@ -1,45 +1,149 @@
 import { ApiError } from '@semblance/common/errors';
+import { parseMoment } from '@semblance/common/moment';
 import type { Micros } from '@semblance/common/money';
 import { isCapability } from '@semblance/engine-api/capabilities';
+import type { Rate, RateTable, SetRatesRequest } from '@semblance/proto/semblance/admin/v1/admin';
 import { requireAccount } from '../accounts/accounts.ts';
 import type { Transaction } from '../storage/sql.ts';
+import { mergeRates } from './merge-rates.ts';
 
 /** Highest rate or minimum, 10,000 USD; a higher one is more likely a mistake. */
 const MAX_RATE: Micros = 10_000_000_000n;
+/** Largest number of units that a hold assumes, in thousandths: a day of seconds. */
+const MAX_HOLD = 86_400_000n;
 
-export interface NewRates {
-  readonly capability: string;
-  /** Undefined: the public rates. */
-  readonly accountId: string | undefined;
-  readonly rateMicros: Micros;
-  readonly minimumMicros: Micros;
+/** Rates of a capability that count now. */
+export interface RatesInForce {
+  readonly version: bigint;
+  readonly effectiveAt: Date;
+  readonly unit: string;
+  readonly own: boolean;
+  readonly table: RateTable;
+}
+
+export interface RateRow {
+  readonly version: bigint;
+  readonly effective_at: Date;
+  readonly account_id: string | null;
+  readonly unit: string;
+  readonly minimum_micros: bigint;
+  readonly hold_milli_units: bigint;
+  readonly rates: readonly { readonly when: Record<string, string>; readonly rate_micros: number }[];
+}
+
+/** A change of rates that was checked. */
+export interface PlannedRates {
+  readonly unit: string;
+  readonly before: RateTable;
+  readonly after: RateTable;
+  /** Undefined: at once. */
+  readonly startsAt: Date | undefined;
+}
+
+export const tableOf = (row: Pick<RateRow, 'rates' | 'minimum_micros' | 'hold_milli_units'>): RateTable => ({
+  rates: row.rates.map(({ when, rate_micros }) => ({ when, rateMicros: BigInt(rate_micros) })),
+  minimumMicros: row.minimum_micros,
+  holdMilliUnits: row.hold_milli_units,
+});
+
+/** Returns the rates that count for an account, or for everybody. @throws ApiError invalid_input */
+export async function ratesInForce(
+  sql: Transaction,
+  capability: string,
+  accountId?: string,
+): Promise<RatesInForce> {
+  requireCapability(capability);
+  const [row] = await sql<RateRow[]>`select * from rates_in_force(${capability}, ${accountId ?? null})`;
+  if (!row) throw new Error(`${capability} has no rates`);
+  return {
+    version: row.version,
+    effectiveAt: row.effective_at,
+    unit: row.unit,
+    own: row.account_id !== null,
+    table: tableOf(row),
+  };
 }
 
 /**
- * Adds a version of a capability's rates with immediate effect; unit and hold units stay. Earlier submits keep
- * their price.
+ * Returns what a change of rates would bring.
  * @throws ApiError invalid_input, not_found
  */
-export async function setRates(
-  sql: Transaction,
-  { capability, accountId, rateMicros, minimumMicros }: NewRates,
-): Promise<{ version: bigint; unit: string }> {
-  requireCapability(capability);
-  for (const amount of [rateMicros, minimumMicros]) {
+export async function planRates(sql: Transaction, change: SetRatesRequest): Promise<PlannedRates> {
+  const { capability, accountId, rates, whole, minimumMicros, holdMilliUnits, startsAt } = change;
+  const { table: before, unit } = await ratesInForce(sql, capability, accountId);
+  const sizes = await sql<{ parameter: string; value: string }[]>`
+    select parameter, value from sizes_of(${capability})`;
+  const after: RateTable = {
+    rates: mergeRates(before.rates, rates, { whole, sizes: [...sizes] }),
+    minimumMicros: minimumMicros ?? before.minimumMicros,
+    holdMilliUnits: holdMilliUnits ?? before.holdMilliUnits,
+  };
+  for (const amount of [...after.rates.map(({ rateMicros }) => rateMicros), after.minimumMicros]) {
     if (amount < 0n || amount > MAX_RATE)
       throw new ApiError('invalid_input', 'A rate and a minimum are from 0 to 10000 USD.');
   }
+  if (after.holdMilliUnits < 1n || after.holdMilliUnits > MAX_HOLD)
+    throw new ApiError('invalid_input', 'A hold assumes 0.001 to 86400 units.');
   if (accountId !== undefined) await requireAccount(sql, accountId);
-  const [row] = await sql<{ version: bigint; unit: string }[]>`
+  return { unit, before, after, startsAt: startsAt === undefined ? undefined : laterMoment(startsAt) };
+}
+
+function laterMoment(text: string): Date {
+  const moment = parseMoment(text);
+  if (moment === undefined)
+    throw new ApiError('invalid_input', 'The beginning must be a date or an ISO 8601 time with its zone.');
+  const at = new Date(Number(moment / 1000n));
+  if (at.getTime() <= Date.now())
+    throw new ApiError('invalid_input', 'The beginning is over. Leave it out for rates that count at once.');
+  return at;
+}
+
+const stored = ({ when, rateMicros }: Rate) => ({ when, rate_micros: Number(rateMicros) });
+
+/**
+ * Adds a version of a capability's rates that counts at once, or rates to come. Earlier submits keep their price.
+ * @throws ApiError invalid_input, not_found
+ */
+export async function setRates(
+  tx: Transaction,
+  change: SetRatesRequest,
+): Promise<PlannedRates & { readonly version?: bigint; readonly comingId?: bigint }> {
+  const plan = await planRates(tx, change);
+  const { capability, accountId } = change;
+  const { after, unit, startsAt } = plan;
+  const rates = tx.json(after.rates.map(stored));
+  if (startsAt) {
+    const [row] = await tx<{ id: bigint }[]>`
+      insert into rates_to_come (capability, account_id, unit, rates, minimum_micros, hold_milli_units, starts_at)
+      values (${capability}, ${accountId ?? null}, ${unit}, ${rates}::jsonb, ${after.minimumMicros},
+              ${after.holdMilliUnits}, ${startsAt}) returning id`;
+    return { ...plan, ...(row && { comingId: row.id }) };
+  }
+  const [row] = await tx<{ version: bigint }[]>`
     insert into rates (capability, account_id, unit, rates, minimum_micros, hold_milli_units)
-    select r.capability, ${accountId ?? null}, r.unit,
-           jsonb_build_array(jsonb_build_object('when', '{}'::jsonb, 'rate_micros', ${rateMicros}::bigint)),
-           ${minimumMicros}, r.hold_milli_units
-    from rates r where r.capability = ${capability} and (r.account_id is null or r.account_id = ${accountId ?? null})
-    order by r.account_id is null, r.version desc limit 1
-    returning version, unit`;
-  if (!row) throw new Error(`${capability} has no rates to begin with`);
-  return row;
+    values (${capability}, ${accountId ?? null}, ${unit}, ${rates}::jsonb, ${after.minimumMicros},
+            ${after.holdMilliUnits}) returning version`;
+  return { ...plan, ...(row && { version: row.version }) };
+}
+
+/**
+ * Ends an account's own rates of a capability, so that the public ones count for it.
+ * @throws ApiError invalid_input, not_found when it has none
+ */
+export async function resetRates(
+  tx: Transaction,
+  { accountId, capability }: { readonly accountId: string; readonly capability: string },
+): Promise<{ readonly version: bigint; readonly before: RateTable; readonly after: RateTable }> {
+  await requireAccount(tx, accountId);
+  const { own, table: before } = await ratesInForce(tx, capability, accountId);
+  if (!own) throw new ApiError('not_found', `The account has no rates of its own for ${capability}.`);
+  const { table: after, unit } = await ratesInForce(tx, capability);
+  const [row] = await tx<{ version: bigint }[]>`
+    insert into rates (capability, account_id, unit, rates, minimum_micros, hold_milli_units, withdrawn)
+    values (${capability}, ${accountId}, ${unit}, ${tx.json(after.rates.map(stored))}::jsonb, ${after.minimumMicros},
+            ${after.holdMilliUnits}, true) returning version`;
+  if (!row) throw new Error('an insert has returned nothing');
+  return { version: row.version, before, after };
 }
 
 /**

@@ -51,6 +51,8 @@ export async function keepHouse(options: HousekeepingOptions, signal: AbortSigna
   const sweeps: readonly (() => Promise<unknown>)[] = [
     // Debts that are due only ahead of a clock that was set back.
     () => database.sql`select bring_forward()`,
+    // Rates whose moment has come.
+    () => database.sql`select start_rates()`,
     () => removeOldKeys(database.sql),
     () => removeOldTraces(database.sql),
     () => removeOldRetractions(database.sql),

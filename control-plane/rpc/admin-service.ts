@@ -8,6 +8,7 @@ import type { Voice } from '@semblance/common/voices/voice';
 import { type AdminServiceServer, AdminServiceService } from '@semblance/proto/semblance/admin/v1/admin';
 import { listAccounts, listKeys, requireAccount, showAccount } from '../accounts/accounts.ts';
 import * as changes from '../admin/changes.ts';
+import * as rateChanges from '../admin/rate-changes.ts';
 import { listSettings } from '../admin/settings.ts';
 import { ACTOR_KEY, actorFrom } from '../audit/actor.ts';
 import { type AuditRow, listAudit, writeAudit } from '../audit/audit.ts';
@@ -133,7 +134,13 @@ export function createAdminService(options: AdminServiceOptions): GrpcService {
     })),
     switchCapability: changing('SwitchCapability', changes.capabilitySwitched),
     setLimits: changing('SetLimits', changes.limitsSet),
-    setRates: changing('SetRates', changes.ratesSet),
+    setRates: changing('SetRates', rateChanges.ratesSet),
+    previewRates: guarded('PreviewRates', (request) => rateChanges.previewRates(sql, request)),
+    listRates: guarded('ListRates', async (request) => ({
+      capabilities: await rateChanges.listRates(sql, request),
+    })),
+    resetRates: changing('ResetRates', rateChanges.ratesReset),
+    cancelRates: changing('CancelRates', rateChanges.ratesCancelled),
     listSettings: guarded('ListSettings', async () => ({ settings: await listSettings(sql) })),
     setSetting: changing('SetSetting', changes.settingSet),
     listVoices: guarded('ListVoices', async () => ({

@@ -1,3 +1,4 @@
+import { flatRate } from '@semblance/testkit/control-plane/rates';
 import { reserveSession, type SessionRig, sessionRig, told } from '@semblance/testkit/control-plane/sessions';
 import { output } from '@semblance/testkit/control-plane/storage';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -15,7 +16,7 @@ afterAll(() => db.close());
 
 test('a balance that covers a part of the minutes opens for that part, to the second', async () => {
   const rate = async (accountId: string, rateMicros: bigint) =>
-    setRates(db.sql, { capability: 'voice', accountId, rateMicros, minimumMicros: 0n });
+    setRates(db.sql, flatRate({ capability: 'voice', accountId, rateMicros, minimumMicros: 0n }));
   const granted = async (usd: number, rateMicros: bigint, minutes = 1) => {
     const { accountId } = await db.account(usd);
     await rate(accountId, rateMicros);
@@ -54,9 +55,12 @@ test('what is held for jobs and set aside for sessions is not granted again, how
 
 test('the rate of the opening holds, own rates first, whatever becomes of them', async () => {
   const { accountId } = await db.account(10);
-  await setRates(db.sql, { capability: 'voice', accountId, rateMicros: 120_000n, minimumMicros: 5_000_000n });
+  await setRates(
+    db.sql,
+    flatRate({ capability: 'voice', accountId, rateMicros: 120_000n, minimumMicros: 5_000_000n }),
+  );
   const id = await streaming(accountId);
-  await setRates(db.sql, { capability: 'voice', accountId, rateMicros: 1n, minimumMicros: 0n });
+  await setRates(db.sql, flatRate({ capability: 'voice', accountId, rateMicros: 1n, minimumMicros: 0n }));
   await report([told(id, 30_001, { ended: true })]);
   // Sessions have no minimum: 30.001 s at 0.12 USD a minute.
   expect(await rowOf(id)).toMatchObject({ charged_micros: 60_002n });

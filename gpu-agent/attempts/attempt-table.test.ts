@@ -11,6 +11,7 @@ const SUCCEEDED: Outcome = {
     sha256Hex: '00',
     unit: 'image',
     milliUnits: 1000,
+    size: undefined,
     stages: [],
     engine: 'test 1',
   },

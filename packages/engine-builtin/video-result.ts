@@ -4,7 +4,7 @@ import type { WrittenVideo } from '@semblance/media/types';
 /** Returns the result of a render that wrote a video; its details begin with the number of frames. */
 export function videoResult(
   outputPath: string,
-  written: WrittenVideo,
+  written: Pick<WrittenVideo, 'frames' | 'durationMs'>,
   { details, ...rest }: Pick<RenderResult, 'stages' | 'details' | 'findings'>,
 ): RenderResult {
   return {

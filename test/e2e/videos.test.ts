@@ -87,6 +87,33 @@ test.each([
   expect(Math.abs((job.charged_usd ?? Number.NaN) - price)).toBeLessThanOrEqual(rate * 0.001);
 });
 
+test('a clip costs the same whether a submit asks for its size, for a larger one or for none', async () => {
+  const own = await (await sharedStack()).newAccount();
+  const { api } = own;
+  await (await sharedStack()).admin('rates', 'set', {
+    capability: 'face-swap',
+    account: own.accountId,
+    'minimum-usd': '0',
+  });
+  const [video_key, face_key] = await Promise.all([
+    api.upload({
+      filename: 'v.mp4',
+      contentType: 'video/mp4',
+      bytes: await readFile(join(dir, 'video.mp4')),
+    }),
+    api.upload(ADMIRAL),
+  ]);
+  const charges = [];
+  for (const size of [{}, { output_resolution_p: 480 }, { output_resolution_p: 1080 }]) {
+    const { body } = await api.post('/face-swap', { video_key, face_key, ...size });
+    const { status, charged_usd } = await api.finished((body as { id: string }).id);
+    expect(status).toBe('succeeded');
+    charges.push(charged_usd);
+  }
+  // The frames have 360 lines, for which the rate is that of 480.
+  expect(charges).toEqual([0.018, 0.018, 0.018]);
+});
+
 test('character-swap with a character that would be a blur says so, and costs nothing', async () => {
   const { api } = account;
   const close = join(dir, 'close.mp4');

@@ -1,5 +1,6 @@
 -- compatible-from: 0012
--- The rate of a video follows the size of its frames, as measured on the output.
+-- The rate of a video follows the size of its frames, as measured on the output. Rates can be agreed for later, and an
+-- account's own ones can be withdrawn.
 
 alter table jobs
   -- Size of the output's frames in pixels; null: a picture, or an agent that did not measure it.
@@ -50,6 +51,43 @@ create function rate_for(p_rates jsonb, p_parameters jsonb) returns bigint langu
     where p_parameters @> (e.rate -> 'when') order by e.n limit 1
 $$;
 
+-- A version that ends an account's own rates: from then on the public ones count for it. Its rates are a copy of the
+-- public ones of that moment, for releases that do not know the column.
+alter table rates add column withdrawn boolean not null default false check (not withdrawn or account_id is not null);
+
+-- Rates agreed for a later moment. `start_rates` makes a version of `rates` of them when it has come.
+create table rates_to_come (
+  id bigint generated always as identity primary key,
+  capability text not null references capabilities,
+  account_id text references accounts,
+  unit text not null,
+  rates jsonb not null,
+  minimum_micros bigint not null check (minimum_micros >= 0),
+  hold_milli_units bigint not null check (hold_milli_units > 0),
+  starts_at timestamptz not null,
+  created_at timestamptz not null default now(),
+  constraint a_rate_for_everything check (jsonb_array_length(rates) > 0 and (rates -> -1 -> 'when') = '{}'::jsonb)
+);
+create index rates_to_come_by_start on rates_to_come (starts_at);
+
+-- Makes versions of the agreed rates whose moment has come, in the order of their moments; returns the new versions.
+create function start_rates() returns setof bigint language sql as $$
+  with due as (delete from rates_to_come where starts_at <= now() returning *)
+  insert into rates (capability, account_id, unit, rates, minimum_micros, hold_milli_units)
+  select capability, account_id, unit, rates, minimum_micros, hold_milli_units from due order by starts_at, id
+  returning version
+$$;
+
+-- Returns the rates that count for an account now: its own newest ones, unless they are withdrawn, otherwise the newest
+-- public ones. p_account null: the public ones.
+create function rates_in_force(p_capability text, p_account text) returns setof rates language sql stable as $$
+  select r.* from (
+    (select * from rates o where o.capability = p_capability and o.account_id = p_account order by o.version desc limit 1)
+    union all
+    (select * from rates p where p.capability = p_capability and p.account_id is null order by p.version desc limit 1)
+  ) r where not r.withdrawn order by r.account_id is null limit 1
+$$;
+
 -- Checks and prices a job that would be submitted now. Submits and estimates both use it.
 -- The rate is the highest that the output can be charged by, since its size is known only when it is made.
 -- p_available: amount that a hold may take; the caller has read it, a submit under the lock of the account.
@@ -75,9 +113,7 @@ begin
     v_quote.outcome := case when v_kind is null then 'unknown_input' else 'wrong_kind' end;
     return v_quote;
   end if;
-  select * into strict v_rates from rates r
-    where r.capability = p_capability and (r.account_id = p_account or r.account_id is null)
-    order by r.account_id is null, r.version desc limit 1;
+  select * into strict v_rates from rates_in_force(p_capability, p_account);
   select coalesce(max(rate_for(v_rates.rates, p_parameters || jsonb_build_object(s.parameter, s.value))),
                   rate_for(v_rates.rates, p_parameters))
     into strict v_quote.rate_micros from possible_sizes(p_capability, p_parameters) s;
