@@ -284,6 +284,9 @@ describe('reads', () => {
       spent_this_week_usd: 0.000001,
       spent_this_month_usd: 0.000001,
       spent_this_year_usd: 0.000001,
+      held_usd: 0.5,
+      reserved_usd: 2.5,
+      available_usd: 10,
     });
   });
 

@@ -33,6 +33,12 @@ import type { Route } from './openapi/operation.ts';
 import { serviceRoutes } from './openapi/serve.ts';
 import { openSession, SESSION_CAPABILITIES } from './sessions/open.ts';
 import { openSessionOperation } from './sessions/open-operation.ts';
+import {
+  endSession,
+  endSessionOperation,
+  listSessions,
+  listSessionsOperation,
+} from './sessions/own-sessions.ts';
 import { listVoices, listVoicesOperation } from './sessions/voices.ts';
 import { answerNoUpgrade, connectStreamOperation } from './streams/connect-operation.ts';
 import { STREAMS_PATH, STREAMS_ROUTE } from './streams/paths.ts';
@@ -130,6 +136,18 @@ export function routeTable(options: RoutesOptions): Route[] {
         operation: openSessionOperation(capability),
       }),
     ),
+    {
+      method: 'get',
+      path: '/sessions',
+      handler: listSessions({ control }),
+      operation: listSessionsOperation,
+    },
+    {
+      method: 'delete',
+      path: '/sessions/{session_id}',
+      handler: endSession({ control }),
+      operation: endSessionOperation,
+    },
     { method: 'get', path: '/voices', handler: listVoices({ control }), operation: listVoicesOperation },
     { method: 'get', path: '/balance', handler: readBalance({ control }), operation: readBalanceOperation },
     {

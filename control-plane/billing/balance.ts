@@ -2,19 +2,19 @@ import type { GetBalanceResponse } from '@semblance/proto/semblance/control/v1/c
 import type { Sql } from '../storage/sql.ts';
 
 /**
- * Returns an account's balance and spend. Weeks begin on Monday; all periods begin at midnight UTC.
+ * Returns an account's balance, what is held and reserved of it, and its spend. Weeks begin on Monday; all periods begin at midnight UTC.
  * @param at moment of the periods; default: now, by the database's clock
  */
 export async function readBalance(sql: Sql, accountId: string, at?: Date): Promise<GetBalanceResponse> {
   const [row] = await sql<
-    { available: bigint; spent: bigint; topped_up: bigint; week: bigint; month: bigint; year: bigint }[]
+    Record<'available' | 'held' | 'reserved' | 'spent' | 'topped_up' | 'week' | 'month' | 'year', bigint>[]
   >`
     with today as (select coalesce(${at ?? null}::timestamptz, now()) at time zone 'UTC' as moment),
     periods as (
       select date_trunc('week', moment)::date as week, date_trunc('month', moment)::date as month,
              date_trunc('year', moment)::date as year, moment::date as day from today
     )
-    select b.available_micros as available, b.spent_micros as spent, b.topped_up_micros as topped_up,
+    select b.available_micros as available, b.held_micros as held, b.reserved_micros as reserved, b.spent_micros as spent, b.topped_up_micros as topped_up,
            coalesce(sum(d.spent_micros) filter (where d.day >= p.week), 0)::bigint as week,
            coalesce(sum(d.spent_micros) filter (where d.day >= p.month), 0)::bigint as month,
            coalesce(sum(d.spent_micros) filter (where d.day >= p.year), 0)::bigint as year
@@ -31,5 +31,8 @@ export async function readBalance(sql: Sql, accountId: string, at?: Date): Promi
     spentThisWeekMicros: row.week,
     spentThisMonthMicros: row.month,
     spentThisYearMicros: row.year,
+    heldMicros: row.held,
+    reservedMicros: row.reserved,
+    availableMicros: row.available - row.reserved,
   };
 }

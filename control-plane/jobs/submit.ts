@@ -246,7 +246,7 @@ export function refusal(
     case 'insufficient_balance':
       return new ApiError(
         'insufficient_balance',
-        `This job needs a hold of ${microsToUsd(outcome.amount_micros ?? 0n)} USD; ${microsToUsd(BigInt(outcome.detail ?? 0))} USD are available.`,
+        `This job needs a hold of ${microsToUsd(outcome.amount_micros ?? 0n)} USD; ${microsToUsd(BigInt(outcome.detail ?? 0))} USD are available (available_usd of GET /balance).`,
       );
     default:
       return new Error(`unknown outcome of a submit: ${outcome.outcome}`);

@@ -102,6 +102,8 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
     openSession: timed('OpenSession', sessionCalls.openSession),
     connectSession: timed('ConnectSession', sessionCalls.connectSession),
     reportSessions: timed('ReportSessions', sessionCalls.reportSessions),
+    listSessions: timed('ListSessions', sessionCalls.listSessions),
+    endSession: timed('EndSession', sessionCalls.endSession),
     listVoices: timed('ListVoices', sessionCalls.listVoices),
     getBalance: timed('GetBalance', getBalance),
     getPricing: timed('GetPricing', getPricing),

@@ -82,6 +82,7 @@ export async function startServices({
       ...sessions,
       voices,
       links: createSignedLinks({ objects }),
+      endSession: sessions.nudge,
     }),
     metrics,
     watchJobs: watchStreams.handle,

@@ -3,16 +3,22 @@ import type { Voice } from '@semblance/common/voices/voice';
 import type {
   ConnectSessionRequest,
   ConnectSessionResponse,
+  EndSessionRequest,
+  EndSessionResponse,
+  ListSessionsRequest,
+  ListSessionsResponse,
   ListVoicesRequest,
   ListVoicesResponse,
   OpenSessionRequest,
   OpenSessionResponse,
   ReportSessionsRequest,
   ReportSessionsResponse,
+  Session,
 } from '@semblance/proto/semblance/control/v1/control';
 import type { Gate } from '../accounts/gate.ts';
 import type { SignedLinks } from '../media/signed-links.ts';
 import { connectSession } from '../sessions/connect.ts';
+import { listSessions, requestOwnEnd, type SessionRow } from '../sessions/list-sessions.ts';
 import type { Opener } from '../sessions/open.ts';
 import type { Reports } from '../sessions/reports.ts';
 import type { Database } from '../storage/database.ts';
@@ -26,11 +32,13 @@ export interface SessionCallsOptions {
   /** Voices from files, by id. */
   readonly voices: ReadonlyMap<string, Voice>;
   readonly links: SignedLinks;
+  /** Deletes the LiveSession of a session whose end was requested. */
+  readonly endSession: (sessionId: string) => void;
 }
 
 /** Creates the calls of the gateway about live sessions. */
 export function createSessionCalls(options: SessionCallsOptions) {
-  const { database, gate, opener, report, voices, links } = options;
+  const { database, gate, opener, report, voices, links, endSession } = options;
   return {
     async openSession(
       request: OpenSessionRequest,
@@ -57,10 +65,44 @@ export function createSessionCalls(options: SessionCallsOptions) {
       verdicts: await report(reports),
     }),
 
+    async listSessions(
+      { caller, open, limit, before }: ListSessionsRequest,
+      { trailers }: CallContext,
+    ): Promise<ListSessionsResponse> {
+      const { accountId } = await gate.admit(caller, trailers);
+      const wanted = { accountId, open, limit: Math.min(500, Math.max(1, limit)), before };
+      return { sessions: (await listSessions(database.fast, wanted)).map(sessionOf) };
+    },
+
+    async endSession(
+      { caller, sessionId }: EndSessionRequest,
+      { trailers }: CallContext,
+    ): Promise<EndSessionResponse> {
+      const { accountId } = await gate.admit(caller, trailers);
+      const { session, ends } = await requestOwnEnd(database.fast, { accountId, sessionId });
+      if (ends) endSession(sessionId);
+      return { session: sessionOf(session) };
+    },
+
     async listVoices({ caller }: ListVoicesRequest, { trailers }: CallContext): Promise<ListVoicesResponse> {
       const { linkSeconds } = await gate.admit(caller, trailers);
       return { voices: await listVoices({ files: voices, sql: database.fast }, links, linkSeconds) };
     },
+  };
+}
+
+function sessionOf(row: SessionRow): Session {
+  return {
+    sessionId: row.id,
+    capability: row.capability,
+    status: row.status,
+    createdAt: row.asked_at.toISOString(),
+    endedAt: row.ended_at?.toISOString(),
+    maxDurationSeconds: row.max_seconds,
+    maxCostMicros: row.max_cost_micros,
+    streamedMs: row.streamed_ms,
+    chargedMicros: row.charged_micros ?? undefined,
+    reason: row.reason ?? undefined,
   };
 }
 

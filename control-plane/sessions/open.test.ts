@@ -155,7 +155,7 @@ test('what cannot be asked is refused before anything is set aside', async () =>
     await expect(open(wish, call())).rejects.toMatchObject({ code: 'invalid_input' });
   await expect(open(voice((await db.account(0)).accountId), call())).rejects.toMatchObject({
     code: 'insufficient_balance',
-    message: 'The shortest session needs 0.005 USD; 0 USD are available.',
+    message: 'The shortest session needs 0.005 USD; 0 USD are available (available_usd of GET /balance).',
   });
   expect(operator.asked).toEqual([]);
   expect(await booked(accountId)).toEqual({ reserved: 0n, states: [] });

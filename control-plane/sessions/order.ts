@@ -113,7 +113,7 @@ export function refusal({ outcome, detail, max_cost_micros: cost }: OpenOutcome,
     case 'insufficient_balance':
       return new ApiError(
         'insufficient_balance',
-        `The shortest session needs ${microsToUsd(cost ?? 0n)} USD; ${microsToUsd(BigInt(detail ?? 0))} USD are available.`,
+        `The shortest session needs ${microsToUsd(cost ?? 0n)} USD; ${microsToUsd(BigInt(detail ?? 0))} USD are available (available_usd of GET /balance).`,
       );
     default:
       return new Error(`unknown outcome of a session's opening: ${outcome}`);

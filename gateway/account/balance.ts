@@ -19,18 +19,27 @@ export function readBalance({ control }: { readonly control: ControlPlane }): Ha
       spent_this_week_usd: microsToUsd(balance.spentThisWeekMicros),
       spent_this_month_usd: microsToUsd(balance.spentThisMonthMicros),
       spent_this_year_usd: microsToUsd(balance.spentThisYearMicros),
+      held_usd: microsToUsd(balance.heldMicros),
+      reserved_usd: microsToUsd(balance.reservedMicros),
+      available_usd: microsToUsd(balance.availableMicros),
     };
   };
 }
 
 const balanceSchema = z
   .object({
-    balance_usd: usd.meta({ description: 'What a submit may still use: top-ups less charges and holds.' }),
+    balance_usd: usd.meta({ description: 'Top-ups less charges and `held_usd`.' }),
     total_spent_usd: usd,
     total_topped_up_usd: usd,
     spent_this_week_usd: usd.meta({ description: 'Since Monday 00:00 UTC.' }),
     spent_this_month_usd: usd.meta({ description: 'Since the first of the month, UTC.' }),
     spent_this_year_usd: usd.meta({ description: 'Since the first of January, UTC.' }),
+    held_usd: usd.meta({ description: 'Holds of jobs that have not ended.' }),
+    reserved_usd: usd.meta({ description: 'Blocks of live sessions that have not ended.' }),
+    available_usd: usd.meta({
+      description:
+        'What a submit or a session may use now: `balance_usd` less `reserved_usd`. A refusal for money names it. Below zero when charges were more than their holds.',
+    }),
   })
   .meta({ id: 'Balance' });
 
@@ -51,6 +60,9 @@ export const readBalanceOperation: Operation = {
         spent_this_week_usd: 0.4,
         spent_this_month_usd: 2.12,
         spent_this_year_usd: 7.5,
+        held_usd: 0.06,
+        reserved_usd: 6,
+        available_usd: 36.5,
       },
     },
   ],

@@ -20,6 +20,8 @@ import {
   type DeleteJobMediaRequest,
   type DeleteJobMediaResponse,
   type DeleteUploadRequest,
+  type EndSessionRequest,
+  type EndSessionResponse,
   type EstimateJobRequest,
   type EstimateJobResponse,
   type GetBalanceRequest,
@@ -28,6 +30,8 @@ import {
   type GetPricingRequest,
   type GetPricingResponse,
   type Job,
+  type ListSessionsRequest,
+  type ListSessionsResponse,
   type ListUsageRequest,
   type ListUsageResponse,
   type ListVoicesRequest,
@@ -114,6 +118,8 @@ export interface ControlPlane {
     signal: AbortSignal,
   ): Promise<OpenSessionResponse>;
   listVoices(ctx: GatewayContext, request: ListVoicesRequest): Promise<ListVoicesResponse>;
+  listSessions(ctx: GatewayContext, request: ListSessionsRequest): Promise<ListSessionsResponse>;
+  endSession(ctx: GatewayContext, request: EndSessionRequest): Promise<EndSessionResponse>;
   /** Called for a socket, not for a request of the API, so it does not count against the rate limit. */
   connectSession(request: ConnectSessionRequest, requestId: string): Promise<ConnectSessionResponse>;
   /** @returns a verdict for each report, in their order */
@@ -261,6 +267,8 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     getJob,
     openSession: asker(client.openSession.bind(client), Math.max(timeoutMs, OPEN_SESSION_MS)),
     listVoices: asker(client.listVoices.bind(client)),
+    listSessions: asker(client.listSessions.bind(client)),
+    endSession: asker(client.endSession.bind(client)),
     connectSession: (request, requestId) => ask(client.connectSession.bind(client), request, requestId),
     reportSessions: async (reports) => (await ask(client.reportSessions.bind(client), { reports })).verdicts,
     getBalance: asker(client.getBalance.bind(client)),

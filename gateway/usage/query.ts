@@ -31,17 +31,20 @@ const range = {
 
 export const summaryQuery = z.object(range);
 
+/** How many entries a list answers. */
+export const pageLimit = once()
+  .refine((text) => /^\d{1,3}$/.test(text) && Number(text) >= 1 && Number(text) <= MAX_LIMIT, LIMIT_RULE)
+  .transform(Number)
+  .default(DEFAULT_LIMIT)
+  .meta({
+    description: `The most entries to answer; ${DEFAULT_LIMIT} when left out.`,
+    type: 'integer',
+    minimum: 1,
+    maximum: MAX_LIMIT,
+  });
+
 export const usageQuery = z.object({
-  limit: once()
-    .refine((text) => /^\d{1,3}$/.test(text) && Number(text) >= 1 && Number(text) <= MAX_LIMIT, LIMIT_RULE)
-    .transform(Number)
-    .default(DEFAULT_LIMIT)
-    .meta({
-      description: `The most entries to answer; ${DEFAULT_LIMIT} when left out.`,
-      type: 'integer',
-      minimum: 1,
-      maximum: MAX_LIMIT,
-    }),
+  limit: pageLimit,
   ...range,
 });
 

@@ -4,8 +4,9 @@ import { CAPABILITIES, CAPABILITY_NAMES } from '@semblance/engine-api/capabiliti
 import { JOB_STATUSES } from '@semblance/events/jobs';
 import { z } from 'zod';
 import { requireCaller } from '../auth/bearer.ts';
+import { checked } from '../auth/checked.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
-import type { GatewayContext, Handler } from '../http/context.ts';
+import type { Handler } from '../http/context.ts';
 import { queryOf } from '../http/query.ts';
 import type { Operation } from '../openapi/operation.ts';
 import { isoTime, usd } from '../openapi/parts.ts';
@@ -44,23 +45,15 @@ export function summarizeUsage({ control }: Options): Handler {
   };
 }
 
-/**
- * Runs the check. With an invalid key the caller learns only that, not the faults of the query. Refused calls count
- * as calls.
- */
-async function checked<T>(ctx: GatewayContext, control: ControlPlane, check: () => T): Promise<T> {
-  try {
-    return check();
-  } catch (error) {
-    if (error instanceof ApiError)
-      await control.authorize(ctx, { caller: requireCaller(ctx.headers.authorization) });
-    throw error;
-  }
-}
-
 const FEATURES = CAPABILITY_NAMES.map((name) => CAPABILITIES[name].feature);
 
-const REASONS = ['session_limit_reached', 'no_stream', 'render_failed', 'timed_out', 'cancelled'] as const;
+export const REASONS = [
+  'session_limit_reached',
+  'no_stream',
+  'render_failed',
+  'timed_out',
+  'cancelled',
+] as const;
 
 const entrySchema = z
   .object({

@@ -48,13 +48,14 @@ const BALANCE_FIELDS: (keyof Balance)[] = [
   'spent_this_month_usd',
   'spent_this_year_usd',
 ];
+const ADDED_FIELDS: (keyof Balance)[] = ['held_usd', 'reserved_usd', 'available_usd'];
 
 describe('Balance record', () => {
-  test('all fields are numbers in USD, and there are no others', async () => {
+  test('all fields are numbers in USD, and the others are those of the additions', async () => {
     const { api } = await stack.newAccount({ balanceUsd: 12.345678 });
     const answer = await api.get('/balance');
     expect(answer.status).toBe(200);
-    expect(Object.keys(answer.body as object).sort()).toEqual([...BALANCE_FIELDS].sort());
+    expect(Object.keys(answer.body as object).sort()).toEqual([...BALANCE_FIELDS, ...ADDED_FIELDS].sort());
     expect(answer.body).toEqual({
       balance_usd: 12.345678,
       total_spent_usd: 0,
@@ -62,6 +63,9 @@ describe('Balance record', () => {
       spent_this_week_usd: 0,
       spent_this_month_usd: 0,
       spent_this_year_usd: 0,
+      held_usd: 0,
+      reserved_usd: 0,
+      available_usd: 12.345678,
     });
   });
 
@@ -91,7 +95,9 @@ describe('A submit places a conservative hold; when the job goes terminal it is 
     let { account, id, during, ended } = await quoted();
     for (let left = 4; ended && left > 0; left--) ({ account, id, during, ended } = await quoted());
     expect(ended, 'the balance was read before the job ended').toBe(false);
-    expect(during).toMatchObject({ total_spent_usd: 0, total_topped_up_usd: 10 });
+    expect(during).toMatchObject({ total_spent_usd: 0, total_topped_up_usd: 10, reserved_usd: 0 });
+    expect(during.held_usd).toBeCloseTo(hold(), 6);
+    expect(during.available_usd).toBe(during.balance_usd);
     expect(during.balance_usd).toBeCloseTo(10 - hold(), 6);
     const { status, charged_usd } = await account.api.finished(id);
     expect(status).toBe('succeeded');

@@ -167,6 +167,7 @@ describe('whatever is sent, the answer is one that the document has, and never a
       'getJob',
       'followJob',
       'listVoices',
+      'listSessions',
       'getBalance',
       'getPricing',
       'listUsage',
@@ -191,6 +192,7 @@ describe('answers of ordinary use are what the document says', () => {
     for (const [id, path] of [
       ['getJob', `/jobs/${jobId}`],
       ['listVoices', '/voices'],
+      ['listSessions', '/sessions'],
       ['getBalance', '/balance'],
       ['getPricing', '/pricing'],
       ['listUsage', '/usage'],

@@ -187,6 +187,9 @@ export class ControlDouble {
         spentThisWeekMicros: 1n,
         spentThisMonthMicros: 1n,
         spentThisYearMicros: 1n,
+        heldMicros: 500_000n,
+        reservedMicros: 2_500_000n,
+        availableMicros: 10_000_000n,
       })),
       getPricing: on('getPricing', () => this.pricing),
     } as unknown as ControlServiceServer & Record<string, never>;

@@ -39,6 +39,9 @@ export interface Balance {
   readonly spent_this_week_usd: number;
   readonly spent_this_month_usd: number;
   readonly spent_this_year_usd: number;
+  readonly held_usd: number;
+  readonly reserved_usd: number;
+  readonly available_usd: number;
 }
 
 export interface Submitted {
