@@ -7,6 +7,8 @@ import type {
   CapabilityRates,
   ComingRates,
   ListRatesRequest,
+  PreviewRatesRequest,
+  PreviewRatesResponse,
   RateTable,
   ResetRatesRequest,
   ResetRatesResponse,
@@ -50,21 +52,12 @@ export async function ratesSet(
   };
 }
 
-/** Returns what {@link ratesSet} would change. */
-export async function previewRates(sql: Sql, request: SetRatesRequest): Promise<SetRatesResponse> {
-  const { capability, accountId } = request;
-  const { unit, before, after, startsAt } = await planRates(sql, request);
-  const starts = startsAt?.toISOString();
-  return {
-    capability,
-    accountId,
-    unit,
-    before,
-    after,
-    startsAt: starts,
-    version: undefined,
-    comingId: undefined,
-  };
+/** Returns what {@link ratesSet} would answer. @throws ApiError invalid_input, not_found */
+export async function previewRates(sql: Sql, { change }: PreviewRatesRequest): Promise<PreviewRatesResponse> {
+  if (!change) throw new ApiError('invalid_input', 'A change of rates is needed.');
+  const { capability, accountId } = change;
+  const { unit, before, after, startsAt } = await planRates(sql, change);
+  return { change: { capability, accountId, unit, before, after, startsAt: startsAt?.toISOString() } };
 }
 
 export async function ratesReset(

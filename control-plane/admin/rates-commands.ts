@@ -97,7 +97,9 @@ export const RATES_COMMANDS: readonly Command[] = [
         ...(flags.has('from') && { startsAt: flags.get('from') }),
       };
       const preview = yesFlag(flags, 'preview');
-      const answer = await calls.invoke(preview ? 'previewRates' : 'setRates', request);
+      const answer = preview
+        ? ((await calls.invoke('previewRates', { change: request })).change as Record<string, unknown>)
+        : await calls.invoke('setRates', request);
       const [before, after] = [answer.before as Table, answer.after as Table];
       return {
         capability: answer.capability,

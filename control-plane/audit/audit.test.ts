@@ -85,10 +85,9 @@ async function requests() {
     ListSessions: () => invoke(admin.listSessions.bind(admin), { accountId, open: false }),
     ListRates: () => invoke(admin.listRates.bind(admin), { accountId }),
     PreviewRates: () =>
-      invoke(
-        admin.previewRates.bind(admin),
-        flatRate({ capability: 'voice', accountId, rateMicros: 6n, minimumMicros: 0n }),
-      ),
+      invoke(admin.previewRates.bind(admin), {
+        change: flatRate({ capability: 'voice', accountId, rateMicros: 6n, minimumMicros: 0n }),
+      }),
     ListMedia: () => invoke(admin.listMedia.bind(admin), { accountId, limit: 0 }),
   };
   const writes = {

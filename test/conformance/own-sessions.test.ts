@@ -86,12 +86,16 @@ describe('GET /sessions and DELETE /sessions/{session_id}', () => {
 
   test.each(['?limit=0', '?limit=501', '?limit=x', '?open=1', '?before=x', '?limit=1&limit=2'])(
     '%s is invalid_input',
-    async (query) => expectError(await account.api.get(`/sessions${query}`), 'invalid_input'),
+    async (query) => {
+      expectError(await account.api.get(`/sessions${query}`), 'invalid_input');
+    },
   );
 
   test.each(['ses-01k9x3v7m2q8r5t1w4y6z0abcd', 'job-1', '%00', 'a'.repeat(500)])(
     'ending %s is not_found',
-    async (id) => expectError(await end(id), 'not_found'),
+    async (id) => {
+      expectError(await end(id), 'not_found');
+    },
   );
 
   test('without a key nothing is told', async () => {
