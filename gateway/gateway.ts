@@ -15,7 +15,7 @@ import { observe } from './http/observe.ts';
 import { startHttpServer } from './http/server.ts';
 import { createMetrics } from './metrics.ts';
 import type { Route } from './openapi/operation.ts';
-import { createRouter, routeTable, unknownRoute } from './routes.ts';
+import { createRouter, routeTable, unknownRoute, withoutLastSlash } from './routes.ts';
 import { createLiveStreams, type LiveStreams, type LiveStreamsOptions } from './streams/live-streams.ts';
 import { createStreamMetrics } from './streams/stream-metrics.ts';
 import { SIZE_LIMITS, type SizeLimits } from './uploads/receive-file.ts';
@@ -161,6 +161,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     tryPage: options.tryPage ?? false,
   });
   if (options.keyless) app.use(asMiddleware(limitKeyless(options.keyless)));
+  app.use(asMiddleware(withoutLastSlash));
   app.use(createRouter(routes).routes());
   app.use(asMiddleware(unknownRoute));
 

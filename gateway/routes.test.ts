@@ -29,7 +29,7 @@ describe('"Every error has the envelope {error: {code, message}}"', () => {
     ['GET', '/api/v1/'],
     ['GET', '/api/v1/nothing'],
     ['GET', '/api/v1/Balance'],
-    ['GET', '/api/v1/balance/'],
+    ['GET', '/api/v1/balance//'],
     ['GET', '/api/v2/balance'],
     ['GET', '/api/v1/jobs'],
     ['GET', '/api/v1/jobs/'],
@@ -42,16 +42,37 @@ describe('"Every error has the envelope {error: {code, message}}"', () => {
   });
 
   it.each([
-    ['DELETE', '/api/v1/balance', 'GET, HEAD'],
-    ['GET', '/api/v1/uploads', 'POST'],
-    ['GET', '/api/v1/face-swap-image', 'POST'],
-    ['PUT', '/api/v1/jobs/job-1', 'GET, HEAD'],
-    ['POST', '/files/api/x', 'DELETE, GET, HEAD, PUT'],
+    ['DELETE', '/api/v1/balance', 'GET, HEAD, OPTIONS'],
+    ['GET', '/api/v1/uploads', 'POST, OPTIONS'],
+    ['GET', '/api/v1/face-swap-image', 'POST, OPTIONS'],
+    ['PUT', '/api/v1/jobs/job-1', 'GET, HEAD, OPTIONS'],
+    ['POST', '/files/api/x', 'DELETE, GET, HEAD, PUT, OPTIONS'],
   ])('%s %s names the methods that are allowed', async (method, path, allowed) => {
     const response = await fetch(t.origin + path, { method });
     expect(response.status).toBe(404);
     expect(response.headers.get('allow')).toBe(allowed);
     expect(await errorOf(response)).toBe('not_found');
+  });
+
+  it.each([
+    ['/api/v1/balance', 'GET, HEAD, OPTIONS'],
+    ['/api/v1/jobs/job-1/media/', 'DELETE, OPTIONS'],
+  ])('OPTIONS %s answers the methods, and no page of another origin is let in', async (path, allowed) => {
+    const response = await fetch(t.origin + path, { method: 'OPTIONS' });
+    expect([response.status, response.headers.get('allow')]).toEqual([204, allowed]);
+    expect([...response.headers.keys()].filter((name) => name.startsWith('access-control'))).toEqual([]);
+  });
+
+  it('OPTIONS of what there is not is not found', async () => {
+    expect((await fetch(`${t.origin}/api/v1/nothing`, { method: 'OPTIONS' })).status).toBe(404);
+  });
+
+  it('a slash at the end names the same resource', async () => {
+    const [plain, slashed] = await Promise.all(
+      ['/balance', '/balance/?x=/'].map((path) => fetch(t.base + path, { headers: t.auth })),
+    );
+    expect([plain?.status, slashed?.status]).toEqual([200, 200]);
+    expect(await slashed?.json()).toEqual(await plain?.json());
   });
 
   it.each([

@@ -201,10 +201,20 @@ function pattern(path: string): string | RegExp {
   return prefix + path.replace('{file_key}', '*file_key').replaceAll(/\{(\w+)\}/g, ':$1');
 }
 
-/** Answers requests without a route: 404, and the methods of an existing path in `Allow`. */
+/** Makes a path of the API with a slash at its end the path without it: they are one resource. */
+export async function withoutLastSlash(ctx: GatewayContext, next: () => Promise<unknown>): Promise<void> {
+  if (ctx.path.startsWith(`${API_PREFIX}/`) && /[^/]\/$/.test(ctx.path)) ctx.path = ctx.path.slice(0, -1);
+  await next();
+}
+
+/** Answers requests without a route: OPTIONS with the methods of the path, others with 404, and the methods of an existing path in `Allow`. */
 export async function unknownRoute(ctx: GatewayContext): Promise<void> {
   const allowed = [...new Set(ctx.matched?.flatMap((layer) => layer.methods) ?? [])].sort();
   if (allowed.length === 0) throw new ApiError('not_found', 'There is no such resource.');
-  ctx.set('Allow', allowed.join(', '));
+  ctx.set('Allow', [...allowed, 'OPTIONS'].join(', '));
+  if (ctx.method === 'OPTIONS') {
+    ctx.status = 204;
+    return;
+  }
   throw new ApiError('not_found', `This resource takes ${allowed.join(', ')}, not ${ctx.method}.`);
 }

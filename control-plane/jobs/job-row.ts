@@ -3,7 +3,7 @@ import { SqlText } from '../storage/sql.ts';
 
 /** Columns of `jobs j` for `toJobRow`. Every query that reads jobs for their owners selects at least them. */
 export const JOB_COLUMNS = new SqlText(
-  'j.id, j.status, j.output_key, j.charged_micros, j.error_code, j.error_message, j.settled_at, j.findings',
+  'j.id, j.capability, j.status, j.output_key, j.charged_micros, j.error_code, j.error_message, j.settled_at, j.findings',
 );
 
 /** Findings as they are stored: without a list of models where there were none. */
@@ -12,6 +12,7 @@ export type StoredFindings = Omit<Findings, 'models'> & Partial<Pick<Findings, '
 /** The stored part of a job that its owner may see. */
 export interface JobRow {
   readonly id: string;
+  readonly capability: string;
   readonly status: string;
   readonly outputKey: string | null;
   readonly chargedMicros: bigint | null;
@@ -25,6 +26,7 @@ export interface JobRow {
 export function toJobRow(row: Record<string, unknown>): JobRow {
   return {
     id: row.id as string,
+    capability: row.capability as string,
     status: row.status as string,
     outputKey: row.output_key as string | null,
     chargedMicros: row.charged_micros as bigint | null,

@@ -27,7 +27,8 @@ test('a link dates from the latest half lifetime after the end of the job', () =
 test('the same link comes back within a window, is signed once, and is good for half its lifetime at least', async () => {
   const signed: { expiresAt: number }[] = [];
   const objects = {
-    async signGet(key, { signedAt = new Date(), expiresInSeconds }) {
+    async signGet(key, { signedAt = new Date(), expiresInSeconds, filename }) {
+      expect(filename).toBe('face-swap-job-1.mp4');
       const expiresAt = signedAt.getTime() + expiresInSeconds * 1000;
       signed.push({ expiresAt });
       return `https://files/${key}?until=${expiresAt}`;
@@ -36,9 +37,10 @@ test('the same link comes back within a window, is signed once, and is good for 
   let now = at(0);
   const view = createJobView({ objects, now: () => now });
   const row: JobRow = {
-    id: 'job',
+    id: 'job-1',
+    capability: 'face-swap',
     status: 'succeeded',
-    outputKey: 'api/o',
+    outputKey: 'out/o/1.mp4',
     chargedMicros: 1n,
     errorCode: null,
     errorMessage: null,
@@ -56,7 +58,8 @@ test('the same link comes back within a window, is signed once, and is good for 
 });
 
 const FAILED: JobRow = {
-  id: 'job',
+  id: 'job-1',
+  capability: 'face-swap',
   status: 'failed',
   outputKey: null,
   chargedMicros: 0n,

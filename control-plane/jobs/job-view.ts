@@ -17,7 +17,7 @@ export function createJobView(options: SignedLinksOptions): JobView {
     async show(row, linkSeconds) {
       const output =
         row.status === 'succeeded' && row.outputKey !== null && row.settledAt !== null
-          ? await links.to(row.outputKey, row.settledAt, linkSeconds)
+          ? await links.to(row.outputKey, row.settledAt, linkSeconds, outputName(row.outputKey, row))
           : undefined;
       return {
         id: row.id,
@@ -32,4 +32,10 @@ export function createJobView(options: SignedLinksOptions): JobView {
       };
     },
   };
+}
+
+/** Returns the name under which a client saves an output: capability, job, and the ending of its key. */
+function outputName(key: string, { capability, id }: JobRow): string {
+  const ending = /\.[a-z0-9]+$/.exec(key)?.[0] ?? '';
+  return `${capability}-${id}${ending}`;
 }

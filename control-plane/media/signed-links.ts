@@ -10,8 +10,9 @@ export interface SignedLinks {
    * Returns a link for clients.
    * @param since creation of the object, from which windows are counted
    * @param linkSeconds lifetime
+   * @param filename name under which a client saves the object; the same for every link to it
    */
-  to(key: string, since: Date, linkSeconds: number): Promise<string>;
+  to(key: string, since: Date, linkSeconds: number, filename?: string): Promise<string>;
 }
 
 /** Number of cached links. */
@@ -25,12 +26,17 @@ const MAX_LINKS = 5_000;
 export function createSignedLinks({ objects, now = Date.now }: SignedLinksOptions): SignedLinks {
   const links = new Map<string, Promise<string>>();
   return {
-    to(key, since, linkSeconds) {
+    to(key, since, linkSeconds, filename) {
       const signedAt = windowStart(since, linkSeconds, now());
       const name = `${signedAt.getTime()} ${linkSeconds} ${key}`;
       const known = links.get(name);
       if (known) return known;
-      const link = objects.signGet(key, { expiresInSeconds: linkSeconds, signedAt, audience: 'public' });
+      const link = objects.signGet(key, {
+        expiresInSeconds: linkSeconds,
+        signedAt,
+        audience: 'public',
+        ...(filename !== undefined && { filename }),
+      });
       link.catch(() => links.delete(name));
       links.set(name, link);
       for (const oldest of links.keys()) {

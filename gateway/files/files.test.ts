@@ -47,6 +47,23 @@ describe('GET /files', () => {
     expect(Buffer.from(await response.arrayBuffer()).equals(bytes)).toBe(true);
   });
 
+  it.each([
+    ['face-swap-job-1.png', 'face-swap-job-1.png'],
+    ['swap', 'swap.png'],
+    ['page.html', 'page.html.png'],
+    ['..%2Fx', 'picture.png'],
+    ['a%22b', 'picture.png'],
+    ['%0d%0aSet-Cookie:x', 'picture.png'],
+    ['', 'picture.png'],
+    ['x'.repeat(200), 'picture.png'],
+  ])('a link with the file name %s is saved as %s', async (asked, name) => {
+    const response = await fetch(`${await link()}&filename=${asked}`, { method: 'HEAD' });
+    expect([response.status, response.headers.get('content-disposition')]).toEqual([
+      200,
+      `inline; filename="${name}"`,
+    ]);
+  });
+
   it('HEAD answers the same headers and no body', async () => {
     const url = await link();
     const head = await fetch(url, { method: 'HEAD', headers: { range: 'bytes=0-1' } });

@@ -82,7 +82,7 @@ describe('POST /jobs/{job_id}/cancel', () => {
 
   it('only takes POST', async () => {
     const response = await fetch(`${t.base}/jobs/job-1/cancel`, { headers: t.auth });
-    expect([response.status, response.headers.get('allow')]).toEqual([404, 'POST']);
+    expect([response.status, response.headers.get('allow')]).toEqual([404, 'POST, OPTIONS']);
   });
 });
 

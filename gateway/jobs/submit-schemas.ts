@@ -1,4 +1,5 @@
 import { ApiError } from '@semblance/common/errors';
+import { plainScript } from '@semblance/common/speech-markup';
 import { CAPABILITIES, CAPABILITY_NAMES, type Capability } from '@semblance/engine-api/capabilities';
 import { z } from 'zod';
 import { faultsOf } from '../http/faults.ts';
@@ -15,6 +16,16 @@ export const JOB_CAPABILITIES = CAPABILITY_NAMES.filter(
 const NOT_ENLARGED =
   'Most pixels of the output’s shorter side. A smaller video is not enlarged. When it is left out, the output has the size of the video. The charge goes by the size of the output.';
 
+const script = text(5000)
+  .superRefine((value, context) => {
+    const plain = plainScript(value);
+    if ('fault' in plain) context.addIssue(plain.fault);
+  })
+  .meta({
+    description:
+      'What is said. Of SSML, `break`, `sub`, `say-as` and `emphasis` are understood, within `speak`, `p` and `s`; any other element is refused.',
+  });
+
 /** Settings of each capability beside its inputs, by request field; the output is what the engine receives. */
 const PARAMETERS: Record<JobCapability, z.ZodRawShape> = {
   'character-swap': {
@@ -29,7 +40,7 @@ const PARAMETERS: Record<JobCapability, z.ZodRawShape> = {
   'face-swap-image': {},
   'motion-control': {},
   avatar: {
-    script: text(5000),
+    script,
     voice_id: optional(text(128)),
     language: optional(text(64)),
     output_resolution_p: optional(outputResolution).meta({

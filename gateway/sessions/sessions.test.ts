@@ -136,7 +136,7 @@ describe.each(OPENS)('POST /%s/session', (capability, path, good) => {
 
   it('only takes POST', async () => {
     const response = await fetch(t.base + path, { headers: t.auth });
-    expect([response.status, response.headers.get('allow')]).toEqual([404, 'POST']);
+    expect([response.status, response.headers.get('allow')]).toEqual([404, 'POST, OPTIONS']);
   });
 
   it('a client that goes away while the session is opened: the opening is called off, and nothing failed', async () => {

@@ -37,7 +37,11 @@ const UNKNOWN = 'There is no such session, or this is not its token.';
  */
 export async function admit(options: AdmitOptions): Promise<Admitted | undefined> {
   const { request, handshake, control, agents, reporter, readyMs } = options;
-  const { sessionId, token, notices = false } = streamTarget(request.url) ?? {};
+  const {
+    sessionId,
+    token,
+    notices = false,
+  } = streamTarget(request.url, request.headers.authorization) ?? {};
   const fault = handshakeFault(request);
   // A client with another version must be told the supported one (RFC 6455, section 4.2.2).
   if (fault) return void handshake.refuse('invalid_input', fault, undefined, SPOKEN);

@@ -20,9 +20,10 @@ export const connectStreamOperation: Operation = {
   key: 'none',
   path: z.object({ session_id: z.string().min(1) }),
   query: z.object({
-    session_token: z
-      .string()
-      .meta({ description: 'As the session was opened with; good for one connection.' }),
+    session_token: z.string().optional().meta({
+      description:
+        'As the session was opened with; good for one connection. A client that is no browser may send it as `Authorization: Bearer …` instead, which keeps it out of the logs of proxies.',
+    }),
     notices: z.enum(['on']).optional().meta({
       description:
         '`on`: the client takes JSON text frames after the first, which tell what comes. There is one, `{type: "ending", reason, in_seconds}`: the session will be ended by the service, and another can be opened now.',

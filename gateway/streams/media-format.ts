@@ -7,6 +7,11 @@ export interface MediaFormat {
   readonly kind: 'voice' | 'picture';
   /** Returns the fault of a message, as a sentence; undefined if it has none. */
   faultOf(data: Buffer): string | undefined;
+  /**
+   * Returns the whole samples that have arrived; half a sample is kept for the next message, because programs that
+   * read from a pipe send what they have. Pictures pass as they are.
+   */
+  whole(data: Buffer): Buffer;
   /** Bytes of sound, or pictures. */
   unitsOf(data: Buffer): number;
   durationMs(data: Buffer): number;
@@ -35,7 +40,7 @@ const MARK_MS = 250;
 const PICTURES_MS = 250;
 const LEAST_PICTURES = 3;
 
-/** @throws Error when the agent named no format */
+/** Returns the format of one stream. @throws Error when the agent named no format */
 export function mediaFormatOf({ format, maxMessageBytes }: RelayReady): MediaFormat {
   // For `ws`, 0 means no limit.
   if (maxMessageBytes < 1) throw new Error('the agent is ready and takes no message');
@@ -46,9 +51,16 @@ export function mediaFormatOf({ format, maxMessageBytes }: RelayReady): MediaFor
 
 function voice({ sampleRate }: VoiceFormat): MediaFormat {
   const perMs = (sampleRate * 2) / 1000;
+  let half = Buffer.alloc(0);
   return {
     kind: 'voice',
-    faultOf: (data) => (data.length % 2 === 0 ? undefined : 'a message has half a sample'),
+    faultOf: () => undefined,
+    whole(data) {
+      const all = half.length > 0 ? Buffer.concat([half, data]) : data;
+      const end = all.length - (all.length % 2);
+      half = Buffer.from(all.subarray(end));
+      return all.subarray(0, end);
+    },
     unitsOf: (data) => data.length,
     durationMs: (data) => data.length / perMs,
     allowance: { perMs: perMs * VOICE_RATE, start: START_MS * perMs, most: MAX_MS * perMs },
@@ -65,6 +77,7 @@ function pictures(format: PictureFormat): MediaFormat {
   return {
     kind: 'picture',
     faultOf: (data) => pictureFault(data, format),
+    whole: (data) => data,
     unitsOf: () => 1,
     durationMs: () => 1 / perMs,
     allowance: {

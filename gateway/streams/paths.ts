@@ -22,17 +22,24 @@ export interface StreamTarget {
   readonly notices: boolean;
 }
 
-/** Returns the session and token in the path and query of a request; undefined when it is for no socket. */
-export function streamTarget(url: string | undefined): StreamTarget | undefined {
+/**
+ * Returns the session and token of a request; undefined when it is for no socket. The token is in the query or in
+ * `Authorization: Bearer …`, which browsers cannot send; where both are, they must be the same.
+ */
+export function streamTarget(
+  url: string | undefined,
+  authorization?: string | undefined,
+): StreamTarget | undefined {
   if (!url?.startsWith(`${STREAMS_PATH}/`)) return undefined;
   const split = url.indexOf('?');
   const path = split < 0 ? url : url.slice(0, split);
   const id = path.slice(STREAMS_PATH.length + 1);
   if (id.includes('/')) return undefined;
   const query = new URLSearchParams(split < 0 ? '' : url.slice(split + 1));
-  const tokens = query.getAll('session_token');
+  const tokens = new Set(query.getAll('session_token'));
+  if (authorization !== undefined) tokens.add(/^Bearer +(\S+) *$/i.exec(authorization)?.[1] ?? '');
   const [token] = tokens;
-  const isOne = tokens.length === 1 && token !== '' && (token?.length ?? 0) <= MAX_TOKEN_LENGTH;
+  const isOne = tokens.size === 1 && token !== '' && (token?.length ?? 0) <= MAX_TOKEN_LENGTH;
   return {
     sessionId: SESSION_ID.test(id) ? id : undefined,
     token: isOne ? token : undefined,

@@ -50,6 +50,8 @@ export function createSocketServers(closeTimeoutMs = CLOSE_TIMEOUT_MS) {
         clientTracking: false,
         perMessageDeflate: false,
         autoPong: false,
+        // None is spoken, so none is agreed to.
+        handleProtocols: () => false,
         maxPayload,
         maxFragments: MAX_PIECES,
         closeTimeout: closeTimeoutMs,

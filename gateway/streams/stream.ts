@@ -247,14 +247,15 @@ export class Stream implements Reported {
   #refusalOf(data: Buffer, isBinary: boolean): Ending | undefined {
     const { format, clock } = this.#o;
     if (!isBinary) return { name: 'unsupported_data', text: 'only binary messages are taken' };
-    if (data.length === 0) return undefined;
-    const fault = format.faultOf(data);
+    const media = format.whole(data);
+    if (media.length === 0) return undefined;
+    const fault = format.faultOf(media);
     if (fault) return { name: 'invalid_payload', text: fault };
     const now = clock();
-    if (!this.#media.take(format.unitsOf(data), now)) return { name: 'too_fast', text: format.tooFast };
+    if (!this.#media.take(format.unitsOf(media), now)) return { name: 'too_fast', text: format.tooFast };
     this.#mediaAt = now;
     this.#received++;
-    if (this.#input.push(data, now)) return undefined;
+    if (this.#input.push(media, now)) return undefined;
     return { name: 'timed_out', text: 'the converted media is not read' };
   }
 

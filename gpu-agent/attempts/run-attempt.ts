@@ -1,8 +1,9 @@
 import { describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
+import { plainScript } from '@semblance/common/speech-markup';
 import { inSpan } from '@semblance/common/tracing/tracing';
 import { CAPABILITIES, type MediaKind } from '@semblance/engine-api/capabilities';
-import type { OnProgress, RenderResult } from '@semblance/engine-api/engine';
+import { type OnProgress, RenderError, type RenderResult } from '@semblance/engine-api/engine';
 import type { Provenance } from '@semblance/provenance/provenance';
 import type { Dispatcher } from 'undici';
 import { fetchInputs } from '../assets/fetch-inputs.ts';
@@ -105,7 +106,7 @@ async function fetchRenderStore(
 
   const result = await inSpan('render', step, () =>
     pool.render(
-      { capability: work.capability, inputs, parameters: work.parameters, outputDir: dir.output },
+      { capability: work.capability, inputs, parameters: spokenParameters(work), outputDir: dir.output },
       { signal, onProgress: progress.rendering },
     ),
   );
@@ -177,6 +178,18 @@ async function fetchRenderStore(
     engine: pool.known ? `${by.name} ${by.version}` : '',
     findings: result.findings,
   };
+}
+
+/** Returns the parameters with the script of an avatar as it is spoken. @throws RenderError */
+function spokenParameters({
+  capability,
+  parameters,
+}: RunAttemptOptions['work']): Readonly<Record<string, string>> {
+  const { script } = parameters;
+  if (capability !== 'avatar' || script === undefined) return parameters;
+  const plain = plainScript(script);
+  if ('fault' in plain) throw new RenderError('processing_failed', `The script ${plain.fault}.`);
+  return { ...parameters, script: plain.text };
 }
 
 function checkInputs(options: RunAttemptOptions, inputs: Readonly<Record<string, string>>): Promise<void> {

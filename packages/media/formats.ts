@@ -49,8 +49,8 @@ const SPARE = words(
   'wmav1 wmapro wmavoice wmalossless mlp gsm gsm_ms libgsm libgsm_ms qdm2 tta wavpack ape atrac3 atrac3p ilbc g726',
 );
 
-/** Sound that MP4 can carry unchanged. */
-export const COPIED_AUDIO: ReadonlySet<string> = new Set(words('aac mp3 ac3 eac3 alac opus flac'));
+/** Sound that is copied into an MP4 as it is: browsers play it. */
+export const COPIED_AUDIO: ReadonlySet<string> = new Set(words('aac mp3 opus flac'));
 
 /** Most streams of any kind in a file. */
 const MAX_STREAMS = 128;

@@ -111,9 +111,7 @@ describe('the sound of a copy', () => {
   it.each([
     ['aac.mp4', '-c:a aac'],
     ['mp3.mkv', '-c:a libmp3lame'],
-    ['ac3.ts', '-c:a ac3'],
     ['opus.mkv', '-c:a libopus'],
-    ['alac.mov', '-c:a alac'],
     ['flac.mkv', '-c:a flac'],
   ])('is the original one: %s', async (name, codec) => {
     const { from, to } = await copied(name, codec);
@@ -122,9 +120,11 @@ describe('the sound of a copy', () => {
 
   it.each([
     ['vorbis.mkv', '-c:a libvorbis'],
+    ['ac3.ts', '-c:a ac3'],
+    ['alac.mov', '-c:a alac'],
     ['pcm.mov', '-c:a pcm_s16le'],
     ['pcm-8k.avi', '-c:a pcm_u8 -ar 8000'],
-  ])('is AAC where MP4 cannot carry it: %s', async (name, codec) => {
+  ])('is AAC where browsers do not play it in MP4: %s', async (name, codec) => {
     const { to } = await copied(name, codec);
     const { streams } = await rig.ffprobe(to, '-show_streams', '-select_streams', 'a');
     expect(streams.map(({ codec_name }) => codec_name)).toEqual(['aac']);
@@ -144,7 +144,7 @@ describe('the sound of a copy', () => {
       `${numberedFrames({ frames: 10 })} ${beeps(2)} -c:v libx264 -c:a aac`,
     );
     const { written } = await rig.copy(file, rig.path('long-copy.mp4'));
-    expect(written).toEqual({ frames: 10, durationMs: 400 });
+    expect(written).toMatchObject({ frames: 10, durationMs: 400 });
     expect(beepTimes(await rig.samples(rig.path('long-copy.mp4'), RATE), RATE)).toHaveLength(2);
   });
 });

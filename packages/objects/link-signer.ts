@@ -21,7 +21,10 @@ export abstract class LinkSigner {
   async signGet(key: string, options: SignedLinkOptions): Promise<string> {
     checkKey(key);
     const link = signLink(this.#options.signingKey, { method: 'GET', key, expires: expiryOf(options) });
-    return this.#originFor(options) + link;
+    const { filename } = options;
+    // The name is not signed: it only says how a client names the file, and a link without it stays valid.
+    const name = filename === undefined ? '' : `&filename=${encodeURIComponent(filename)}`;
+    return `${this.#originFor(options)}${link}${name}`;
   }
 
   /** Rejects with a RangeError if the key is no key of an object. */

@@ -151,7 +151,11 @@ export class S3Store implements ObjectStore {
   async signGet(key: string, options: SignedLinkOptions): Promise<string> {
     const place = this.#place(key);
     const opened = await this.#open();
-    const command = new opened.sdk.GetObjectCommand(place);
+    const { filename } = options;
+    const command = new opened.sdk.GetObjectCommand({
+      ...place,
+      ...(filename !== undefined && { ResponseContentDisposition: `inline; filename="${filename}"` }),
+    });
     return opened.sdk.getSignedUrl(signerOf(opened, options), command, lifetimeOf(options));
   }
 

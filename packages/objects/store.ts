@@ -26,6 +26,8 @@ export interface SignedLinkOptions {
   readonly signedAt?: Date;
   /** Users of the link: outside clients, or agents inside the cluster. Default: `public`. */
   readonly audience?: 'public' | 'internal';
+  /** GET only: name under which a client saves the file, of [A-Za-z0-9._-]. Default: the end of its key. */
+  readonly filename?: string;
 }
 
 export interface SignedPut {
