@@ -106,6 +106,17 @@ describe('a RenderJob', () => {
       { ...good, parameters: Object.fromEntries(Array.from({ length: 17 }, (_, i) => [`p${i}`, ''])) },
       /must have at most 16 items/,
     ],
+    ['a number for an engine option', { ...good, engineOptions: { seed: 1 } }, /must be of type string/],
+    [
+      'an odd name of an option',
+      { ...good, engineOptions: { 'A b': 'x' } },
+      /names of engineOptions are lower case/,
+    ],
+    [
+      'too many options',
+      { ...good, engineOptions: Object.fromEntries(Array.from({ length: 17 }, (_, i) => [`o${i}`, ''])) },
+      /must have at most 16 items/,
+    ],
     ['an endless attempt', { ...good, activeDeadlineSeconds: 0 }, /greater than or equal to 1/],
     ['an account that is no name', { ...good, account: 'A/B' }, /spec\.account in body should match/],
   ];
@@ -128,6 +139,7 @@ describe('a RenderJob', () => {
       [{ capability: 'face-swap' }, 'capability is immutable'],
       [{ inputs: [inputs[0], { name: 'face', key: 'api/other' }] }, 'inputs are immutable'],
       [{ parameters: { a: 'b' } }, 'parameters are immutable'],
+      [{ engineOptions: { a: 'b' } }, 'engineOptions are immutable'],
       [{ account: 'other' }, 'account is immutable'],
       [{ account: null }, 'account is immutable'],
       [{ activeDeadlineSeconds: 5 }, 'activeDeadlineSeconds is immutable'],
@@ -296,7 +308,8 @@ describe('kubectl', () => {
     expect(text).toContain('What to render.');
     const fields = [...text.matchAll(/^ {2}(\w+)\t<.*\n((?:(?: {2}enum:| {4}).*\n)*)/gm)];
     expect(fields.map(([, name]) => name)).toEqual([
-      ...['account', 'activeDeadlineSeconds', 'backoffLimit', 'capability', 'inputs', 'parameters'],
+      ...['account', 'activeDeadlineSeconds', 'backoffLimit', 'capability', 'engineOptions'],
+      ...['inputs', 'parameters'],
       ...['pendingDeadlineSeconds', 'priority', 'priorityClassName', 'suspend', 'ttlSecondsAfterFinished'],
     ]);
     for (const [, name, description] of fields) {

@@ -36,6 +36,7 @@ beforeAll(async () => {
     memoryMib: 64,
     vramMib: 0,
     limits: undefined,
+    options: [],
   }));
   sidecar = await startScriptedSidecar(socket, { info: { ...GOOD_INFO, capabilities: offers } });
 }, 120_000);

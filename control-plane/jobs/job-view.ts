@@ -1,6 +1,7 @@
 import type { Job } from '@semblance/proto/semblance/control/v1/control';
+import type { Findings } from '@semblance/proto/semblance/engine/v1/findings';
 import { createSignedLinks, type SignedLinksOptions } from '../media/signed-links.ts';
-import type { JobRow } from './job-row.ts';
+import type { JobRow, StoredFindings } from './job-row.ts';
 
 export interface JobView {
   /**
@@ -28,8 +29,12 @@ export function createJobView(options: SignedLinksOptions): JobView {
           row.errorCode === null
             ? undefined
             : { code: row.errorCode, message: row.errorMessage ?? 'The render did not complete.' },
-        details: row.findings ? { ...row.findings, models: row.findings.models ?? [] } : undefined,
+        details: row.findings ? asFindings(row.findings) : undefined,
       };
     },
   };
+}
+
+function asFindings({ models = [], options = {}, ...rest }: StoredFindings): Findings {
+  return { ...rest, models, options };
 }

@@ -214,6 +214,7 @@ test('the digest of a body depends on what it says, not on the order it is said 
     capability: 'avatar',
     inputs: { b: '1', a: '2' },
     parameters: {},
+    engineOptions: {},
     callbackUrl: undefined,
     idempotencyKey: 'k',
   };

@@ -2,7 +2,7 @@ import { ApiError } from '@semblance/common/errors';
 import { CAPABILITIES, CAPABILITY_NAMES, type Capability } from '@semblance/engine-api/capabilities';
 import { z } from 'zod';
 import { faultsOf } from '../http/faults.ts';
-import { callbackUrl, fileKey, optional, outputResolution, text } from './fields.ts';
+import { callbackUrl, engineOptions, fileKey, optional, outputResolution, text } from './fields.ts';
 
 export type JobCapability = {
   [Name in Capability]: (typeof CAPABILITIES)[Name]['shape'] extends 'job' ? Name : never;
@@ -34,6 +34,8 @@ export interface ParsedSubmit {
   /** Input role → file key. */
   readonly inputs: Record<string, string>;
   readonly parameters: Record<string, string>;
+  /** Options of the engine, as text. */
+  readonly engineOptions: Record<string, string>;
   readonly callbackUrl: string | undefined;
 }
 
@@ -54,6 +56,7 @@ export function submitSchema(capability: JobCapability): z.ZodObject {
         {
           ...Object.fromEntries(Object.values(inputs).map(({ field }) => [field, fileKey])),
           ...PARAMETERS[capability],
+          engine_options: optional(engineOptions),
           callback_url: optional(callbackUrl),
         },
         'The body must be a JSON object',
@@ -81,7 +84,8 @@ export function submitParser(capability: JobCapability): SubmitParser {
   return (body) => {
     const result = schema.safeParse(body);
     if (!result.success) throw new ApiError('invalid_input', faultsOf(result.error.issues, body));
-    const fields = result.data as Record<string, string | undefined>;
+    const { engine_options: given = {}, ...rest } = result.data as Record<string, unknown>;
+    const fields = rest as Record<string, string | undefined>;
     const pick = (names: [string, string][]) =>
       Object.fromEntries(
         names.flatMap(([name, field]) => {
@@ -92,6 +96,7 @@ export function submitParser(capability: JobCapability): SubmitParser {
     return {
       inputs: pick(roles.map(([role, { field }]) => [role, field])),
       parameters: pick(Object.keys(parameters).map((name) => [name, name])),
+      engineOptions: given as Record<string, string>,
       callbackUrl: fields.callback_url,
     };
   };

@@ -1,4 +1,5 @@
 import { CAPABILITIES, type Capability, isCapability } from '@semblance/engine-api/capabilities';
+import { MAX_GIVEN_OPTIONS, MAX_OPTION_TEXT, OPTION_NAME } from '@semblance/engine-api/option';
 import type { StartAttemptRequest } from '@semblance/proto/semblance/agent/v1/agent';
 import type { InputLink } from '../assets/fetch-inputs.ts';
 import type { Sink } from '../assets/store-output.ts';
@@ -11,6 +12,8 @@ export interface AttemptWork {
   readonly jobName: string;
   readonly capability: Capability;
   readonly parameters: Readonly<Record<string, string>>;
+  /** Options of the engine that the caller gave, as text. */
+  readonly engineOptions: Readonly<Record<string, string>>;
   readonly inputs: readonly InputLink[];
   readonly sinks: readonly Sink[];
   /** Time limit in ms; undefined for none. */
@@ -51,9 +54,10 @@ export function parseRef(ref: { jobUid: string; attempt: number } | undefined): 
 /** @throws MalformedRequestError saying what is wrong; it does not quote links */
 export function parseStart(request: StartAttemptRequest): AttemptWork {
   const ref = parseRef(request.ref);
-  const { capability, parameters } = request;
+  const { capability, parameters, engineOptions } = request;
   checkCapability(capability);
   checkParameters(parameters);
+  checkEngineOptions(engineOptions);
   const roles = Object.keys(CAPABILITIES[capability].inputs);
   const names = Object.keys(request.inputs);
   if (names.length !== roles.length || !roles.every((role) => names.includes(role))) {
@@ -88,6 +92,7 @@ export function parseStart(request: StartAttemptRequest): AttemptWork {
     jobName: request.jobName.slice(0, 253),
     capability,
     parameters,
+    engineOptions,
     inputs,
     sinks,
     deadlineMs: request.deadlineSeconds > 0 ? request.deadlineSeconds * 1000 : undefined,
@@ -109,6 +114,16 @@ export function checkParameters(parameters: Readonly<Record<string, string>>): v
     if (!PARAMETER.test(name))
       fail(`the name of a parameter is malformed: ${JSON.stringify(name.slice(0, 64))}`);
     if (value.length > MAX_PARAMETER_LENGTH) fail(`parameter ${name} is too long`);
+  }
+}
+
+/** Checks the form; the values are checked against the engine. @throws MalformedRequestError */
+function checkEngineOptions(options: Readonly<Record<string, string>>): void {
+  if (Object.keys(options).length > MAX_GIVEN_OPTIONS) fail(`at most ${MAX_GIVEN_OPTIONS} engine options`);
+  for (const [name, value] of Object.entries(options)) {
+    if (!OPTION_NAME.test(name))
+      fail(`the name of an engine option is malformed: ${JSON.stringify(name.slice(0, 64))}`);
+    if (value.length > MAX_OPTION_TEXT) fail(`engine option ${name} is too long`);
   }
 }
 

@@ -7,6 +7,8 @@ export interface Findings {
   readonly hints: readonly Hint[];
   /** Models of the engine's owner that the output was made with; absent when there are none. */
   readonly models?: readonly UsedModel[];
+  /** Options that the render was given, by its owner or its caller: name → value as text. Only the agent sets them. */
+  readonly options?: Readonly<Record<string, string>>;
 }
 
 /** A model, by what its owner states of it. */

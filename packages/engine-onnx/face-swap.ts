@@ -40,18 +40,26 @@ export interface FaceSwapParts {
 
 /** Swaps the faces of pictures, or of the frames of a video, with the available models; `builtin` does the rest. */
 export class FaceSwap {
+  readonly #parts: FaceSwapParts;
   readonly #models: Models;
   readonly #finder: FaceFinder;
   readonly #swap: ModelSwap;
   readonly #order: readonly Step[];
   readonly places: FacePlaces;
 
-  constructor({ models, finder, mesher, order }: FaceSwapParts) {
+  constructor(parts: FaceSwapParts) {
+    const { models, finder, mesher, order } = parts;
+    this.#parts = parts;
     this.#models = models;
     this.#finder = finder;
     this.places = new FacePlaces({ models, finder, mesher });
     this.#swap = new ModelSwap(models);
     this.#order = order;
+  }
+
+  /** Returns a swap by other models. */
+  using(models: Models): FaceSwap {
+    return models === this.#models ? this : new FaceSwap({ ...this.#parts, models });
   }
 
   /** Whether `builtin` swaps, for want of a swapper. */

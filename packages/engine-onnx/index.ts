@@ -6,7 +6,7 @@ import type {
   RenderResult,
 } from '@semblance/engine-api/engine';
 import { RenderError } from '@semblance/engine-api/engine';
-import type { EngineOptions } from '@semblance/engine-api/engine-options';
+import type { FactoryOptions } from '@semblance/engine-api/factory-options';
 import type { Findings } from '@semblance/engine-api/findings';
 import { createMedia, findMediaTools } from '@semblance/media/media';
 import type { MissingSpeechTools, SpeechTools } from '@semblance/speech/speech-tools';
@@ -19,6 +19,7 @@ import { FaceSwap } from './face-swap.ts';
 import { type CheckedModel, ModelDirError, openModelDir } from './model-dir.ts';
 import { offersOf } from './offers.ts';
 import { inspectPhotoSwap, photoSwap } from './photo-swap.ts';
+import { optionsFor, withRenderOptions } from './render-options.ts';
 import { PoolShare } from './sessions/pooled-models.ts';
 import { SessionPool } from './sessions/session-pool.ts';
 import { parseOnnxSettings } from './settings.ts';
@@ -27,7 +28,7 @@ import { Models } from './stages/models.ts';
 import { SwapThreads } from './swap-frames/swap-threads.ts';
 
 /** Creates the engine that runs the owner's ONNX models. `builtin` does everything that has no model. */
-export function createOnnxEngine(options: EngineOptions): Engine {
+export function createOnnxEngine(options: FactoryOptions): Engine {
   const settings = parseOnnxSettings(options.settings ?? {});
   let capabilities: readonly EngineCapability[] = [];
   let open: Promise<OpenEngine> | undefined;
@@ -73,7 +74,7 @@ interface OpenEngine {
 
 async function openEngine(
   settings: ReturnType<typeof parseOnnxSettings>,
-  options: EngineOptions,
+  options: FactoryOptions,
   signal: AbortSignal,
   onEnd: (reason: string) => void,
 ): Promise<OpenEngine> {
@@ -88,7 +89,9 @@ async function openEngine(
   if (unread !== undefined) console.warn(`not offered: avatar: ${unread}`);
   const capabilities = offersOf(stages, tools.available)
     .filter(({ capability }) => capability !== 'avatar' || unread === undefined)
-    .map(({ capability, memoryMib }): EngineCapability => ({ capability, slots: 1, memoryMib }));
+    .map(({ capability, memoryMib }): EngineCapability => {
+      return { capability, slots: 1, memoryMib, options: optionsFor(capability, models) };
+    });
   if (capabilities.length === 0) {
     const present = [...stages].join(', ');
     const why = `${tools.available ? '' : `; no video: ${tools.reason}`}${unread === undefined ? '' : `; no speech: ${unread}`}`;
@@ -130,8 +133,10 @@ async function openEngine(
       const { capability } = request;
       if (!capabilities.some((offered) => offered.capability === capability))
         throw new RenderError('processing_failed', `The onnx engine has no capability ${capability}.`);
-      if (capability === 'face-swap-image' || !media) return photoSwap(swap, request);
-      const parts = { swap, finder, media, models: opened };
+      const used = withRenderOptions(opened, request.options);
+      const own = swap.using(used);
+      if (capability === 'face-swap-image' || !media) return photoSwap(own, request);
+      const parts = { swap: own, finder, media, models: used };
       // This code is loaded with the first video, so that an engine for pictures starts without it.
       if (capability === 'face-swap') {
         threads ??= new SwapThreads(() => share.threadData());

@@ -50,7 +50,7 @@ export async function videoSwap(
   { swap, threads, finder, media, recogniser }: VideoSwapParts,
   request: RenderRequest,
 ): Promise<RenderResult> {
-  const { inputs, parameters, outputDir, signal, onProgress } = request;
+  const { inputs, parameters, options, outputDir, signal, onProgress } = request;
   if (!inputs.video || !inputs.face)
     throw new RenderError('processing_failed', 'Video Swap needs the inputs video and face.');
   const log = new StageLog();
@@ -72,7 +72,11 @@ export async function videoSwap(
   );
   const onWritten = (frames: number): void =>
     onProgress(0.02 + 0.95 * Math.min(1, frames / Math.max(1, video.frameCount)), 'swap');
-  const line = new FrameLine({ swap, threads, writer, signal, log, onWritten }, identity, video.color);
+  const line = new FrameLine(
+    { swap, threads, writer, signal, log, options, onWritten },
+    identity,
+    video.color,
+  );
   const draw = (frames: readonly VideoFrame[]): Promise<void> =>
     line.add(
       frames,

@@ -21,6 +21,7 @@ export function checkedFindings(
   said: FindingsMessage | undefined,
 ): Findings | undefined {
   if (!said) return undefined;
+  // Options that it states are left out: the agent knows what it gave.
   const { faces, hints, models } = said;
   if (hints.length > MAX_FINDINGS) broken(`at most ${MAX_FINDINGS} hints`);
   return {

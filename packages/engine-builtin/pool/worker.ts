@@ -3,6 +3,7 @@ import { describeError } from '@semblance/common/errors';
 import { EngineInterruptedError, RenderError, type RenderResult } from '@semblance/engine-api/engine';
 import { exhausted } from '@semblance/engine-api/exhausted';
 import type { Findings } from '@semblance/engine-api/findings';
+import type { RenderOptions } from '@semblance/engine-api/option';
 import { createMedia, findMediaTools } from '@semblance/media/media';
 import type { Media } from '@semblance/media/types';
 import { FaceFinder } from '@semblance/vision/face-finder';
@@ -11,6 +12,7 @@ import { openSession } from '@semblance/vision/models/session';
 import { threadStarted } from '@semblance/vision/models/thread-gate';
 import { BUILTIN_CAPABILITIES } from '../capabilities.ts';
 import type { RenderTools } from '../renderer.ts';
+import type { BuiltinSettings } from '../settings.ts';
 import { madeOnce } from './made-once.ts';
 import type { FromWorker, TaskWork, ToWorker, WorkerFailure, WorkerOptions } from './protocol.ts';
 import { warmUp } from './warm-up.ts';
@@ -77,7 +79,7 @@ async function carryOut(
     return await act(message, {
       finder: loaded,
       recogniser: loadRecogniser,
-      settings,
+      settings: message.type === 'render' ? withOptions(message.work.options) : settings,
       media: openMedia,
       signal: controller.signal,
       checkpoint: () => {
@@ -91,6 +93,11 @@ async function carryOut(
   } finally {
     running.delete(id);
   }
+}
+
+/** Returns the settings with the options of a render in their place. */
+function withOptions({ likeness }: RenderOptions = {}): BuiltinSettings | undefined {
+  return typeof likeness === 'number' ? { ...settings, likeness } : settings;
 }
 
 async function act({ type, work }: TaskWork, tools: RenderTools): Promise<RenderResult | Findings> {

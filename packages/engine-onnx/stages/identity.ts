@@ -25,11 +25,18 @@ export async function embed(
   return data;
 }
 
+/** Emaps that were read, by model. */
+const EMAPS = new WeakMap<object, Float32Array>();
+
 /** Reads the emap of an inswapper from the end of its file. */
 export function readEmap(swapper: OpenModel): Float32Array | undefined {
   const { lastInitializer, path, contract } = swapper.model;
   if (contract.traits.identity !== 'emap') return undefined;
-  return readOnnxTensor(path, lastInitializer as OnnxTensorInfo);
+  const known = EMAPS.get(swapper.model);
+  if (known) return known;
+  const emap = readOnnxTensor(path, lastInitializer as OnnxTensorInfo);
+  EMAPS.set(swapper.model, emap);
+  return emap;
 }
 
 /** Returns an identity in the form that the swapper expects. */
