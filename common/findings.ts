@@ -1,4 +1,4 @@
-import { CAPABILITIES, type Capability } from '@semblance/engine-api/capabilities';
+import { type Capability, inputsOf } from '@semblance/engine-api/capabilities';
 import {
   FINDING_CODE,
   MAX_FINDINGS,
@@ -53,8 +53,7 @@ export function cutFindings(said: Findings): Findings {
 
 /** Returns findings in the words of callers, who know an input by its field. */
 export function inFields({ faces, hints, models, options }: Findings, capability: Capability): Findings {
-  const roles: Readonly<Record<string, { readonly field: string } | undefined>> =
-    CAPABILITIES[capability].inputs;
+  const roles = inputsOf(capability);
   return {
     ...(faces && { faces }),
     hints: hints.map(({ code, message, input = '' }) => {

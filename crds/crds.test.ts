@@ -65,6 +65,20 @@ describe('a RenderJob', () => {
     }
   });
 
+  it('takes further pictures of a face, up to eight in all', async () => {
+    const faces = Array.from({ length: 7 }, (_, i) => ({ name: `face_${i + 2}`, key: `api/a/face${i}.jpg` }));
+    await create({ ...good, inputs: [...inputs, ...faces] });
+    const ninth = { name: 'face_9', key: 'api/a/x' };
+    for (const given of [
+      [...inputs, ninth],
+      [inputs[0], ...faces],
+      [inputs[1], ...faces],
+    ])
+      await expect(create({ ...good, inputs: given })).rejects.toThrow(
+        'takes exactly the inputs image and face',
+      );
+  });
+
   const bad: [string, unknown, RegExp][] = [
     ['no spec', undefined, /spec: Required value/],
     ['no inputs', { capability: 'avatar' }, /spec\.inputs: Required value/],

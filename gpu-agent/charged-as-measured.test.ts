@@ -37,6 +37,7 @@ beforeAll(async () => {
     vramMib: 0,
     limits: undefined,
     options: [],
+    severalFaces: false,
   }));
   sidecar = await startScriptedSidecar(socket, { info: { ...GOOD_INFO, capabilities: offers } });
 }, 120_000);

@@ -5,7 +5,7 @@ import { microsToUsd } from '@semblance/common/money';
 import { isObjectKey } from '@semblance/common/object-key';
 import { callbackUrlFault, IDEMPOTENCY_KEY_RULE, isIdempotencyKey } from '@semblance/common/submit-rules';
 import { tracer } from '@semblance/common/tracing/tracing';
-import { CAPABILITIES, isCapability } from '@semblance/engine-api/capabilities';
+import { CAPABILITIES, inputsOf, isCapability } from '@semblance/engine-api/capabilities';
 import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
 import { isStorable, NoConnectionError, type Sql, StorageError, sqlState } from '../storage/sql.ts';
@@ -158,17 +158,18 @@ export function checkSubmission(
 ): CheckedSubmission {
   if (!isCapability(capability) || CAPABILITIES[capability].shape !== 'job')
     throw new ApiError('invalid_input', 'There is no such job capability.');
-  const wanted: Readonly<Record<string, { field: string; kind: string }>> = CAPABILITIES[capability].inputs;
+  const wanted = inputsOf(capability);
   for (const role of Object.keys(inputs)) {
     if (!Object.hasOwn(wanted, role))
       throw new ApiError('invalid_input', `${CAPABILITIES[capability].title} takes no such input.`);
   }
-  const keyed = Object.entries(wanted).map(([role, { field, kind }]) => {
+  const keyed = Object.entries(wanted).flatMap(([role, { field, kind, optional }]) => {
     const key = inputs[role];
+    if (optional && key === undefined) return [];
     if (!key) throw new ApiError('invalid_input', `\`${field}\` is required.`);
     if (!key.startsWith('api/') || !isObjectKey(key))
       throw new ApiError('invalid_input', `\`${field}\` is not a file key: pass it as the upload gave it.`);
-    return { role, key, kind };
+    return [{ role, key, kind }];
   });
   const settings = Object.entries(parameters);
   if (settings.length > 16) throw new ApiError('invalid_input', 'There are too many parameters.');
@@ -250,8 +251,7 @@ export function refusal(
   { capability }: Pick<Submission, 'capability'>,
 ): Error {
   const facts = isCapability(capability) ? CAPABILITIES[capability] : undefined;
-  const inputs: Readonly<Record<string, { field: string; kind: string }>> = facts?.inputs ?? {};
-  const input = inputs[outcome.detail ?? ''];
+  const input = isCapability(capability) ? inputsOf(capability)[outcome.detail ?? ''] : undefined;
   switch (outcome.outcome) {
     case 'conflict':
       return new ApiError('invalid_input', 'This Idempotency-Key was used with a different request before.');

@@ -1,5 +1,6 @@
 import { isObjectKey } from '@semblance/common/object-key';
 import { callbackUrlFault, MAX_CALLBACK_URL_LENGTH } from '@semblance/common/submit-rules';
+import { MAX_FACES } from '@semblance/engine-api/capabilities';
 import { MAX_GIVEN_OPTIONS, MAX_OPTION_TEXT, OPTION_NAME } from '@semblance/engine-api/option';
 import { z } from 'zod';
 
@@ -31,6 +32,15 @@ export const fileKey = z
     description: 'A file_key, exactly as POST /uploads answered it.',
     pattern: '^api(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$',
     maxLength: 512,
+  });
+
+/** Several pictures of the person whose face is put in. */
+export const faceKeys = z
+  .array(fileKey, 'must be a list of file_keys from POST /uploads')
+  .min(1, 'must name at least one picture')
+  .max(MAX_FACES, `must name at most ${MAX_FACES} pictures`)
+  .meta({
+    description: `In place of face_key: up to ${MAX_FACES} pictures of one person, the first the leading one.`,
   });
 
 /** Address to which the terminal job is POSTed. */

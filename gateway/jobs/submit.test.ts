@@ -91,6 +91,49 @@ describe('POST /face-swap-image', () => {
     expect(t.control.submits).toEqual([]);
   });
 
+  it('takes up to eight pictures of a person in place of one', async () => {
+    const face_keys = Array.from({ length: 8 }, (_, i) => `api/f${i + 1}`);
+    const { image_key } = VALID;
+    for (const body of [
+      { image_key, face_keys },
+      { image_key, face_key: null, face_keys: ['api/f1'] },
+    ])
+      expect((await submit(body)).status).toBe(200);
+    const [all, one] = t.control.submits.map(({ inputs }) => inputs);
+    expect(all).toEqual({
+      ...{ image: 'api/image', face: 'api/f1', face_2: 'api/f2', face_3: 'api/f3', face_4: 'api/f4' },
+      ...{ face_5: 'api/f5', face_6: 'api/f6', face_7: 'api/f7', face_8: 'api/f8' },
+    });
+    expect(one).toEqual({ image: 'api/image', face: 'api/f1' });
+  });
+
+  it.each([
+    ['beside face_key', { ...VALID, face_keys: ['api/f'] }, 'face_keys and face_key exclude each other'],
+    ['that are none', { image_key: 'api/a', face_keys: [] }, 'face_keys must name at least one picture'],
+    [
+      'that are nine',
+      { image_key: 'api/a', face_keys: Array(9).fill('api/f') },
+      'face_keys must name at most 8',
+    ],
+    ['that are a key', { image_key: 'api/a', face_keys: 'api/f' }, 'face_keys must be a list of file_keys'],
+    [
+      'with a URL',
+      { image_key: 'api/a', face_keys: ['api/f', 'http://x/y'] },
+      'face_keys.1 must be a file_key',
+    ],
+    ['with null', { image_key: 'api/a', face_keys: [null] }, 'face_keys.0 must be a file_key'],
+    [
+      'and another fault',
+      { face_keys: [] },
+      'image_key is required; face_keys must name at least one picture',
+    ],
+  ])('refuses face_keys %s', async (_what, body, message) => {
+    expect(await errorOf(await submit(body))).toMatchObject({
+      ...{ status: 400, code: 'invalid_input', message: expect.stringContaining(message) },
+    });
+    expect(t.control.submits).toEqual([]);
+  });
+
   it('asks the control plane once', async () => {
     await submit(VALID);
     expect(t.control.calls.map(({ method }) => method)).toEqual(['submitJob']);

@@ -13,6 +13,7 @@ import type { ContentChecks } from '../content-check/content-checks.ts';
 import { inputSubject } from '../content-check/input-subject.ts';
 import type { ChosenEngine } from '../engines/engine-set.ts';
 import type { AgentMetrics } from '../metrics.ts';
+import { inputsFor, withFirstFace } from './attempt-faces.ts';
 import { attemptOptions, checkedWork, withOptions } from './attempt-options.ts';
 import { createAttemptProgress } from './attempt-progress.ts';
 import type { AttemptOutput, Outcome } from './attempt-table.ts';
@@ -99,7 +100,7 @@ async function fetchRenderStore(
   progress.fetching();
   const fetchBegan = performance.now();
   const inputs = await inSpan('fetch', step, () =>
-    fetchInputs({ ...transfer, inputs: work.inputs, dir: dir.inputs, offer, metrics }),
+    fetchInputs({ ...transfer, inputs: inputsFor(work, offer), dir: dir.inputs, offer, metrics }),
   );
   const fetchMs = performance.now() - fetchBegan;
 
@@ -182,7 +183,7 @@ async function fetchRenderStore(
     milliUnits,
     stages,
     engine: pool.known ? `${by.name} ${by.version}` : '',
-    findings: withOptions(result.findings, used.texts),
+    findings: withFirstFace(withOptions(result.findings, used.texts), work, offer),
   };
 }
 

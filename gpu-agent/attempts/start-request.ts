@@ -1,4 +1,4 @@
-import { CAPABILITIES, type Capability, isCapability } from '@semblance/engine-api/capabilities';
+import { CAPABILITIES, type Capability, isCapability, rolesFault } from '@semblance/engine-api/capabilities';
 import { MAX_GIVEN_OPTIONS, MAX_OPTION_TEXT, OPTION_NAME } from '@semblance/engine-api/option';
 import type { StartAttemptRequest } from '@semblance/proto/semblance/agent/v1/agent';
 import type { InputLink } from '../assets/fetch-inputs.ts';
@@ -29,7 +29,7 @@ const MAX_PARAMETERS = 16;
 const MAX_PARAMETER_LENGTH = 40_000;
 const UID = /^[A-Za-z0-9][A-Za-z0-9-]{0,62}$/;
 /** Names of input roles, as in the resource definitions. */
-export const ROLE = /^[a-z][a-z_]{0,31}$/;
+export const ROLE = /^[a-z][a-z0-9_]{0,31}$/;
 /** Names of job parameters and session settings, as in the resource definitions. */
 export const PARAMETER = /^[a-z][a-z0-9_]{0,63}$/;
 const HEADER_NAME = /^[A-Za-z0-9-]{1,128}$/;
@@ -58,11 +58,8 @@ export function parseStart(request: StartAttemptRequest): AttemptWork {
   checkCapability(capability);
   checkParameters(parameters);
   checkEngineOptions(engineOptions);
-  const roles = Object.keys(CAPABILITIES[capability].inputs);
-  const names = Object.keys(request.inputs);
-  if (names.length !== roles.length || !roles.every((role) => names.includes(role))) {
-    fail(`${capability} takes exactly the inputs ${roles.join(' and ')}`);
-  }
+  const roles = rolesFault(capability, Object.keys(request.inputs));
+  if (roles !== undefined) fail(`${capability} takes exactly the inputs ${roles}`);
   const inputs = Object.entries(request.inputs).map(([role, { url, maxBytes }]) => {
     checkUrl(`inputs.${role}`, url);
     if (maxBytes < 0n) fail(`inputs.${role}.max_bytes is negative`);

@@ -19,6 +19,7 @@ const OFFER = {
   vramMib: 0,
   limits: undefined,
   options: [],
+  severalFaces: false,
 };
 
 describe('a sidecar', () => {
@@ -161,14 +162,34 @@ describe('a sidecar', () => {
       'an unknown capability',
       {
         capabilities: [
-          { capability: 'face-paint', slots: 1, memoryMib: 1, vramMib: 0, limits: undefined, options: [] },
+          {
+            capability: 'face-paint',
+            slots: 1,
+            memoryMib: 1,
+            vramMib: 0,
+            limits: undefined,
+            options: [],
+            severalFaces: false,
+          },
         ],
       },
       '"face-paint", which is no capability',
     ],
     ...['voice', 'full-live-swap'].map((capability): [string, Partial<GetInfoResponse>, string] => [
       `the live capability ${capability}`,
-      { capabilities: [{ capability, slots: 1, memoryMib: 1, vramMib: 0, limits: undefined, options: [] }] },
+      {
+        capabilities: [
+          {
+            capability,
+            slots: 1,
+            memoryMib: 1,
+            vramMib: 0,
+            limits: undefined,
+            options: [],
+            severalFaces: false,
+          },
+        ],
+      },
       `it offers ${capability}, which is no work for an engine`,
     ]),
     ['a negative memory on the card', { vramMib: -1 }, 'it holds -1 MiB on the card'],
@@ -193,6 +214,7 @@ describe('a sidecar', () => {
             vramMib: 0,
             limits: { maxInputBytes: 0n, maxPixels: -1n, maxSeconds: 0 },
             options: [],
+            severalFaces: false,
           },
         ],
       },

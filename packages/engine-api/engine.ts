@@ -27,6 +27,8 @@ export interface EngineCapability {
   /** Peak memory of one render on the card, beside what the engine holds there, in MiB; absent: none. */
   readonly vramMib?: number;
   readonly limits?: EngineLimits;
+  /** Whether it takes several pictures of the person whose face is put in; otherwise it gets the first. */
+  readonly severalFaces?: boolean;
   /** What a render may be told beyond its parameters; absent: nothing. */
   readonly options?: readonly EngineOption[];
 }

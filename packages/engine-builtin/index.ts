@@ -1,3 +1,4 @@
+import { takesFaces } from '@semblance/engine-api/capabilities';
 import {
   type Engine,
   type EngineCapability,
@@ -79,6 +80,7 @@ function toEngineCapability(
     memoryMib,
     ...(limits && { limits }),
     ...(swaps && { options: swapOptions(settings) }),
+    ...(takesFaces(capability) && { severalFaces: true }),
   };
 }
 

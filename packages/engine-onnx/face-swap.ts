@@ -9,7 +9,7 @@ import type { Plane } from '@semblance/vision/plane/plane';
 import { faceMask } from './face-masks.ts';
 import { FacePlaces, type PlacedFace, type SeenFaces } from './face-places.ts';
 import type { Step } from './manifest.ts';
-import { ModelSwap, type Sources, type WorkFace } from './model-swap.ts';
+import { type FurtherFace, ModelSwap, type Sources, type WorkFace } from './model-swap.ts';
 import { restoreFace } from './stages/enhancer.ts';
 import type { Models, StageLog } from './stages/models.ts';
 import { withinEdge } from './vision/face-mask.ts';
@@ -73,10 +73,11 @@ export class FaceSwap {
     face: PlacedFace,
     signal: AbortSignal,
     log: StageLog,
+    further: readonly FurtherFace[] = [],
   ): Promise<Identity | undefined> {
     if (this.byMesh && !face.mesh) return undefined;
     const cover = await this.coverOf(picture, face, log);
-    const sources = await this.#swap.sourcesOf(picture, face.five, signal, log);
+    const sources = await this.#swap.sourcesOf(picture, face.five, signal, log, further);
     return { sources, picture, face, cover };
   }
 

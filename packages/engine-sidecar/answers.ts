@@ -54,7 +54,7 @@ export function checkedInfo(info: GetInfoResponse): SidecarInfo {
   const seen = new Set<string>();
   if (info.vramMib < 0 || info.vramMib > MAX.memoryMib) broken(`it holds ${info.vramMib} MiB on the card`);
   const capabilities = info.capabilities.map((offered): EngineCapability => {
-    const { capability, slots, memoryMib, vramMib, limits, options } = offered;
+    const { capability, slots, memoryMib, vramMib, limits, options, severalFaces } = offered;
     if (!isCapability(capability)) broken(`it offers ${quoted(capability)}, which is no capability`);
     // An offered capability is switched on for all accounts, and no sidecar carries live media.
     if (CAPABILITIES[capability].shape !== 'job')
@@ -71,6 +71,7 @@ export function checkedInfo(info: GetInfoResponse): SidecarInfo {
       ...(vramMib > 0 ? { vramMib } : {}),
       ...checkedLimits(capability, limits),
       ...checkedOptions(capability, options),
+      ...(severalFaces ? { severalFaces } : {}),
     };
   });
   const vramMib = info.vramMib || undefined;

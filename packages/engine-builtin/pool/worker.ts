@@ -13,6 +13,7 @@ import { threadStarted } from '@semblance/vision/models/thread-gate';
 import { BUILTIN_CAPABILITIES } from '../capabilities.ts';
 import type { RenderTools } from '../renderer.ts';
 import type { BuiltinSettings } from '../settings.ts';
+import { chooseFace, withChosen } from '../swap/choose-face.ts';
 import { madeOnce } from './made-once.ts';
 import type { FromWorker, TaskWork, ToWorker, WorkerFailure, WorkerOptions } from './protocol.ts';
 import { warmUp } from './warm-up.ts';
@@ -103,9 +104,16 @@ function withOptions({ likeness }: RenderOptions = {}): BuiltinSettings | undefi
 async function act({ type, work }: TaskWork, tools: RenderTools): Promise<RenderResult | Findings> {
   const chosen = BUILTIN_CAPABILITIES.find(({ capability }) => capability === work.capability);
   if (!chosen) throw new Error(`no renderer for ${work.capability}`);
-  if (type === 'render') return (await chosen.load())(work, tools);
+  const face = await chooseFace(work.inputs, { ...tools, recogniser: loadRecogniser });
+  const { inputs } = face;
+  if (type === 'render') {
+    const result = await (await chosen.load())({ ...work, inputs }, tools);
+    const findings = withChosen(result.findings, face);
+    return findings ? { ...result, findings } : result;
+  }
   if (!chosen.loadInspector) throw new Error(`${work.capability} has no picture to inspect`);
-  return (await chosen.loadInspector())(work, tools);
+  const findings = await (await chosen.loadInspector())({ ...work, inputs }, tools);
+  return withChosen(findings, face) ?? findings;
 }
 
 function describe(error: unknown): WorkerFailure {

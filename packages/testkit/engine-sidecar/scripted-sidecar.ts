@@ -24,7 +24,15 @@ export const GOOD_INFO: GetInfoResponse = {
   name: 'scripted',
   version: '1.0',
   capabilities: [
-    { capability: 'face-swap-image', slots: 1, memoryMib: 64, vramMib: 0, limits: undefined, options: [] },
+    {
+      capability: 'face-swap-image',
+      slots: 1,
+      memoryMib: 64,
+      vramMib: 0,
+      limits: undefined,
+      options: [],
+      severalFaces: false,
+    },
   ],
   concurrency: 2,
   vramMib: 0,

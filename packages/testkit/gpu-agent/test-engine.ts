@@ -28,6 +28,8 @@ export const HANGING_WARM_UP: EngineSource = { ...TEST_ENGINE, factory: 'createH
 export const BLIND: EngineSource = { ...TEST_ENGINE, factory: 'createBlindEngine' };
 /** Has options: a number `strength`, a text `note`, and a choice `look`. */
 export const OPTIONED: EngineSource = { ...TEST_ENGINE, factory: 'createOptionedEngine' };
+/** Takes several pictures of a face. */
+export const SEVERAL_FACES: EngineSource = { ...TEST_ENGINE, factory: 'createFacesEngine' };
 /** Warms up successfully only from the second process on; a file in the cache directory counts the processes. */
 export const SECOND_TIME: EngineSource = { ...TEST_ENGINE, factory: 'createSecondTimeEngine' };
 /** Appends a line to the file `starts` of the cache directory for each process that warms up. */
@@ -94,6 +96,11 @@ export function createOptionedEngine(options: FactoryOptions): Engine {
     },
   ];
   return { ...engine, capabilities: engine.capabilities.map((one) => ({ ...one, options: announced })) };
+}
+
+export function createFacesEngine(options: FactoryOptions): Engine {
+  const engine = createTestEngine(options);
+  return { ...engine, capabilities: engine.capabilities.map((one) => ({ ...one, severalFaces: true })) };
 }
 
 export function createColdEngine(options: FactoryOptions): Engine {
@@ -172,6 +179,11 @@ async function render(request: RenderRequest): Promise<RenderResult> {
     case 'options': {
       await writeFile(outputPath, 'x');
       const message = JSON.stringify(request.options);
+      return { ...result(outputPath, 'image/png'), findings: { hints: [{ code: 'face_small', message }] } };
+    }
+    case 'roles': {
+      await writeFile(outputPath, 'x');
+      const message = Object.keys(request.inputs).sort().join(' ');
       return { ...result(outputPath, 'image/png'), findings: { hints: [{ code: 'face_small', message }] } };
     }
     case 'chatter':

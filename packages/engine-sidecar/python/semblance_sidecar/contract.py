@@ -132,6 +132,8 @@ class Capability:
     # Peak memory of one render on the card, beside what the engine holds there, in MiB.
     vram_mib: int = 0
     options: Sequence[Option] = ()
+    # Whether a render may have several pictures of the person whose face is put in: face_2 to face_8 beside face.
+    several_faces: bool = False
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,7 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
                     max_seconds=offer.limits.max_seconds,
                 ),
                 options=[option_of(each) for each in offer.options],
+                several_faces=offer.several_faces,
             )
             for offer in self._engine.capabilities
         ]
