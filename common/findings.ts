@@ -1,4 +1,4 @@
-import { CAPABILITIES, type Capability } from '@semblance/engine-api/capabilities';
+import { type Capability, inputsOf } from '@semblance/engine-api/capabilities';
 import {
   FINDING_CODE,
   MAX_FINDINGS,
@@ -8,6 +8,7 @@ import {
   MAX_MODELS,
   SHA256_HEX,
 } from '@semblance/engine-api/findings';
+import { MAX_OPTION_TEXT, MAX_OPTIONS, OPTION_NAME } from '@semblance/engine-api/option';
 import type { Findings } from '@semblance/proto/semblance/engine/v1/findings';
 import { clip } from './plain-text.ts';
 
@@ -41,13 +42,18 @@ export function cutFindings(said: Findings): Findings {
         sha256,
         licence: clip(licence, MAX_LICENCE_LENGTH),
       })),
+    options: Object.fromEntries(
+      Object.entries(said.options)
+        .filter(([name]) => OPTION_NAME.test(name))
+        .slice(0, MAX_OPTIONS)
+        .map(([name, value]) => [name, clip(value, MAX_OPTION_TEXT)]),
+    ),
   };
 }
 
 /** Returns findings in the words of callers, who know an input by its field. */
-export function inFields({ faces, hints, models }: Findings, capability: Capability): Findings {
-  const roles: Readonly<Record<string, { readonly field: string } | undefined>> =
-    CAPABILITIES[capability].inputs;
+export function inFields({ faces, hints, models, options }: Findings, capability: Capability): Findings {
+  const roles = inputsOf(capability);
   return {
     ...(faces && { faces }),
     hints: hints.map(({ code, message, input = '' }) => {
@@ -55,5 +61,6 @@ export function inFields({ faces, hints, models }: Findings, capability: Capabil
       return { code, message, ...(field === undefined ? {} : { input: field }) };
     }),
     models,
+    options,
   };
 }

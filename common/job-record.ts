@@ -22,6 +22,7 @@ export interface JobDetails {
   };
   readonly hints: readonly { readonly code: string; readonly message: string; readonly input?: string }[];
   readonly models?: readonly { readonly name: string; readonly sha256: string; readonly licence: string }[];
+  readonly engine_options?: Readonly<Record<string, string>>;
 }
 
 /** Returns the record that both the job read and the `data` of a webhook serialise, so that the two are identical. */
@@ -37,7 +38,7 @@ export function jobRecord(job: Job): JobRecord {
 }
 
 /** Returns findings with their fields in the order of serialisation. */
-export function detailsOf({ faces, hints, models }: Findings): JobDetails {
+export function detailsOf({ faces, hints, models, options }: Findings): JobDetails {
   return {
     ...(faces && {
       faces: {
@@ -54,5 +55,11 @@ export function detailsOf({ faces, hints, models }: Findings): JobDetails {
     ...(models.length > 0
       ? { models: models.map(({ name, sha256, licence }) => ({ name, sha256, licence })) }
       : {}),
+    ...(Object.keys(options).length > 0 ? { engine_options: sorted(options) } : {}),
   };
+}
+
+/** Returns options in an order of their own: a database may keep them in another. */
+function sorted(options: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(options).sort(([a], [b]) => (a < b ? -1 : 1)));
 }

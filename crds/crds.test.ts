@@ -65,6 +65,20 @@ describe('a RenderJob', () => {
     }
   });
 
+  it('takes further pictures of a face, up to eight in all', async () => {
+    const faces = Array.from({ length: 7 }, (_, i) => ({ name: `face_${i + 2}`, key: `api/a/face${i}.jpg` }));
+    await create({ ...good, inputs: [...inputs, ...faces] });
+    const ninth = { name: 'face_9', key: 'api/a/x' };
+    for (const given of [
+      [...inputs, ninth],
+      [inputs[0], ...faces],
+      [inputs[1], ...faces],
+    ])
+      await expect(create({ ...good, inputs: given })).rejects.toThrow(
+        'takes exactly the inputs image and face',
+      );
+  });
+
   const bad: [string, unknown, RegExp][] = [
     ['no spec', undefined, /spec: Required value/],
     ['no inputs', { capability: 'avatar' }, /spec\.inputs: Required value/],
@@ -106,6 +120,17 @@ describe('a RenderJob', () => {
       { ...good, parameters: Object.fromEntries(Array.from({ length: 17 }, (_, i) => [`p${i}`, ''])) },
       /must have at most 16 items/,
     ],
+    ['a number for an engine option', { ...good, engineOptions: { seed: 1 } }, /must be of type string/],
+    [
+      'an odd name of an option',
+      { ...good, engineOptions: { 'A b': 'x' } },
+      /names of engineOptions are lower case/,
+    ],
+    [
+      'too many options',
+      { ...good, engineOptions: Object.fromEntries(Array.from({ length: 17 }, (_, i) => [`o${i}`, ''])) },
+      /must have at most 16 items/,
+    ],
     ['an endless attempt', { ...good, activeDeadlineSeconds: 0 }, /greater than or equal to 1/],
     ['an account that is no name', { ...good, account: 'A/B' }, /spec\.account in body should match/],
   ];
@@ -128,6 +153,7 @@ describe('a RenderJob', () => {
       [{ capability: 'face-swap' }, 'capability is immutable'],
       [{ inputs: [inputs[0], { name: 'face', key: 'api/other' }] }, 'inputs are immutable'],
       [{ parameters: { a: 'b' } }, 'parameters are immutable'],
+      [{ engineOptions: { a: 'b' } }, 'engineOptions are immutable'],
       [{ account: 'other' }, 'account is immutable'],
       [{ account: null }, 'account is immutable'],
       [{ activeDeadlineSeconds: 5 }, 'activeDeadlineSeconds is immutable'],
@@ -296,7 +322,8 @@ describe('kubectl', () => {
     expect(text).toContain('What to render.');
     const fields = [...text.matchAll(/^ {2}(\w+)\t<.*\n((?:(?: {2}enum:| {4}).*\n)*)/gm)];
     expect(fields.map(([, name]) => name)).toEqual([
-      ...['account', 'activeDeadlineSeconds', 'backoffLimit', 'capability', 'inputs', 'parameters'],
+      ...['account', 'activeDeadlineSeconds', 'backoffLimit', 'capability', 'engineOptions'],
+      ...['inputs', 'parameters'],
       ...['pendingDeadlineSeconds', 'priority', 'priorityClassName', 'suspend', 'ttlSecondsAfterFinished'],
     ]);
     for (const [, name, description] of fields) {

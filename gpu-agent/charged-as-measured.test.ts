@@ -36,6 +36,8 @@ beforeAll(async () => {
     memoryMib: 64,
     vramMib: 0,
     limits: undefined,
+    options: [],
+    severalFaces: false,
   }));
   sidecar = await startScriptedSidecar(socket, { info: { ...GOOD_INFO, capabilities: offers } });
 }, 120_000);

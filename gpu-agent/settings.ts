@@ -1,6 +1,7 @@
 import { availableParallelism, hostname, tmpdir, totalmem } from 'node:os';
 import { dirname, isAbsolute, join } from 'node:path';
 import { baseShape, ConfigError, kubeShape, listenAddress, loadConfig } from '@semblance/common/config';
+import { ownerOptionsSetting } from '@semblance/common/owner-options';
 import { builtinShape } from '@semblance/engine-builtin/settings';
 import { deviceFiles, onnxShape } from '@semblance/engine-onnx/settings';
 import { z } from 'zod';
@@ -60,6 +61,8 @@ export const agentShape = {
       message: `must be a list of: ${ENGINE_NAMES.join(', ')}`,
     })
     .refine((names) => new Set(names).size === names.length, 'names an engine twice'),
+  /** What the owner sets of the options of engines, and which of them callers may give, by capability. */
+  SEMBLANCE_ENGINE_OPTIONS: ownerOptionsSetting,
   /** Unix sockets of engines beside the agent. They are preferred to SEMBLANCE_AGENT_ENGINES. */
   SEMBLANCE_SIDECAR_SOCKETS: z
     .string()
@@ -142,6 +145,7 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
     /** Whether an engine of this agent's own processes uses a GPU. */
     usesCards:
       config.SEMBLANCE_AGENT_ENGINES.includes('onnx') && /cuda/.test(config.SEMBLANCE_ONNX_PROVIDERS),
+    ownerOptions: config.SEMBLANCE_ENGINE_OPTIONS,
     sidecars: config.SEMBLANCE_SIDECAR_SOCKETS,
     contentCheck: contentCheckSettings(config),
     signer: certificateFile && keyFile ? { certificateFile, keyFile } : undefined,

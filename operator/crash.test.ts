@@ -51,6 +51,7 @@ async function leaveBehind(
       incarnation: agent.incarnation,
       capability: job.spec.capability,
       parameters: {},
+      engineOptions: {},
       inputs: {},
       sinks: [sink],
       deadlineSeconds: 60,

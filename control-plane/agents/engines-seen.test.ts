@@ -10,7 +10,7 @@ import {
   upload,
 } from '@semblance/testkit/control-plane/control-plane';
 import { refusing, startScriptedOperator } from '@semblance/testkit/control-plane/scripted-operator';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ADDRESS_ANNOTATION, OPERATOR_LEASE } from '../sessions/allocator.ts';
 
 let system: TestSystem;
@@ -129,4 +129,62 @@ test('a pool that starts agents for waiting work stands for them, one of fixed s
   await create('from-nothing', { autoscaling: { maxReplicas: 1 }, capabilities: ['face-swap'] });
   await untilTrue(async () => (await enabled()).includes('face-swap'), 'face-swap is offered');
   expect(await enabled()).not.toContain('full-live-swap');
+});
+
+describe('options of engines that callers may give', () => {
+  const SEED = { name: 'seed', type: 'integer', minimum: 0, description: 'Seed.', callers: true };
+  const STEPS = {
+    name: 'steps',
+    type: 'integer',
+    minimum: 1,
+    maximum: 50,
+    description: 'Steps.',
+    callers: true,
+  };
+  const kept = async () => {
+    const [row] = await system.database.sql<{ options: { name: string; maximum?: number }[] | null }[]>`
+      select engine_options as options from capabilities where name = 'character-swap'`;
+    return row?.options?.map(({ name, maximum }) => (maximum === undefined ? name : `${name} ${maximum}`));
+  };
+  const untilKept = (...names: string[]) =>
+    untilTrue(async () => JSON.stringify(await kept()) === JSON.stringify(names), `kept: ${names}`);
+  async function tell(name: string, options: object[], status: object = {}): Promise<object> {
+    const metadata = { name, namespace: system.kubernetes.namespace };
+    await system.kube.apply(GPUAGENT_RESOURCE, { metadata, spec: {} });
+    const capabilities = [{ name: 'character-swap', slots: 1, options }];
+    const engines = [{ name: 'e', version: '1', capabilities }];
+    await system.kube.apply(
+      GPUAGENT_RESOURCE,
+      { metadata, status: { slots: 1, engines, ...status } } as never,
+      {
+        subresource: 'status',
+      },
+    );
+    return metadata;
+  }
+
+  test('are those that all agents let through, and stay while there is none', async () => {
+    await tell('open-1', [SEED, STEPS, { ...STEPS, name: 'own', callers: false }]);
+    await untilKept('seed', 'steps 50');
+    // A job may go to any agent, so the narrower one decides.
+    await tell('open-2', [{ ...STEPS, maximum: 20 }]);
+    await untilKept('steps 20');
+    await tell('open-2', [{ ...STEPS, maximum: 20 }], { draining: true });
+    await untilKept('seed', 'steps 50');
+    await tell('open-2', [
+      SEED,
+      { name: 'tint', type: 'colour', description: 'Of a later release.', callers: true },
+    ]);
+    await untilKept('seed');
+    for (const name of ['open-1', 'open-2'])
+      await system.kube.delete(GPUAGENT_RESOURCE, { name, namespace: system.kubernetes.namespace });
+    await system.startPlane();
+    await tell('open-3', [STEPS]);
+    await untilKept('steps 50');
+    await system.kube.delete(GPUAGENT_RESOURCE, { name: 'open-3', namespace: system.kubernetes.namespace });
+    // Sent after the end of the last one, whose effect has come by then.
+    await register('later', 'face-swap');
+    await untilTrue(async () => (await enabled()).includes('face-swap'), 'face-swap is offered');
+    expect(await kept()).toEqual(['steps 50']);
+  });
 });

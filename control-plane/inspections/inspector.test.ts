@@ -13,7 +13,7 @@ const JOB: InspectedJob = {
   inputs: { video: 'api/video', face: 'api/face' },
   parameters: { output_resolution_p: '480' },
 };
-const NOTHING: InspectResponse = { findings: { hints: [], models: [] }, refusal: undefined };
+const NOTHING: InspectResponse = { findings: { hints: [], models: [], options: {} }, refusal: undefined };
 
 function agent(address: string, more: object = {}, ready = 'True'): GpuAgent {
   const engines = [{ name: 'e', version: '1', capabilities: [{ name: 'face-swap', slots: 1 }] }];
@@ -49,6 +49,7 @@ describe('an inspection', () => {
             { code: 'No Code', message: 'x' },
           ],
           models: [],
+          options: {},
         },
         refusal: undefined,
       };
@@ -61,6 +62,7 @@ describe('an inspection', () => {
             faces: { found: 0, changed: 0, left: [] },
             hints: [{ code: 'face_small', message: `${'m'.repeat(299)}…`, input: 'face_key' }],
             models: [],
+            options: {},
           },
         },
       },

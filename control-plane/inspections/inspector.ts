@@ -9,7 +9,7 @@ import type { Reflector } from '@semblance/common/kube/index';
 import type { Logger } from '@semblance/common/logging';
 import { clip } from '@semblance/common/plain-text';
 import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
-import { CAPABILITIES, type Capability, type MediaKind } from '@semblance/engine-api/capabilities';
+import { type Capability, inputsOf } from '@semblance/engine-api/capabilities';
 import type { ObjectStore } from '@semblance/objects/store';
 import {
   InspectionServiceClient,
@@ -140,8 +140,7 @@ function createTurns() {
 }
 
 function picturesOf({ capability, inputs }: InspectedJob): [role: string, key: string][] {
-  const roles: Readonly<Record<string, { readonly kind: MediaKind } | undefined>> =
-    CAPABILITIES[capability].inputs;
+  const roles = inputsOf(capability);
   return Object.entries(inputs).filter(([role]) => roles[role]?.kind === 'image');
 }
 

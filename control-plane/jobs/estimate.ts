@@ -1,5 +1,6 @@
 import type { Micros } from '@semblance/common/money';
 import type { Sql } from '../storage/sql.ts';
+import { checkOptions } from './engine-options.ts';
 import { checkSubmission, refusal, type Submission } from './submit.ts';
 
 export interface Estimate {
@@ -32,6 +33,7 @@ export async function estimate(
   webhooks: boolean,
 ): Promise<Estimate> {
   const { inputs } = checkSubmission(submission, webhooks);
+  await checkOptions(sql, { ...submission, idempotencyKey: undefined });
   const { accountId, capability, parameters } = submission;
   const [quote] = await sql<Quote[]>`
     select * from quote_job(${accountId}, ${capability}, ${sql.json(inputs)}::jsonb, ${sql.json(parameters)}::jsonb)`;

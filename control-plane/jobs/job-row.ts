@@ -6,8 +6,9 @@ export const JOB_COLUMNS = new SqlText(
   'j.id, j.capability, j.status, j.output_key, j.charged_micros, j.error_code, j.error_message, j.settled_at, j.findings',
 );
 
-/** Findings as they are stored: without a list of models where there were none. */
-export type StoredFindings = Omit<Findings, 'models'> & Partial<Pick<Findings, 'models'>>;
+/** Findings as they are stored: without models and options where there were none. */
+export type StoredFindings = Omit<Findings, 'models' | 'options'> &
+  Partial<Pick<Findings, 'models' | 'options'>>;
 
 /** The stored part of a job that its owner may see. */
 export interface JobRow {

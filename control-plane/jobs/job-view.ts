@@ -1,6 +1,7 @@
 import type { Job } from '@semblance/proto/semblance/control/v1/control';
+import type { Findings } from '@semblance/proto/semblance/engine/v1/findings';
 import { createSignedLinks, type SignedLinksOptions } from '../media/signed-links.ts';
-import type { JobRow } from './job-row.ts';
+import type { JobRow, StoredFindings } from './job-row.ts';
 
 export interface JobView {
   /**
@@ -28,7 +29,7 @@ export function createJobView(options: SignedLinksOptions): JobView {
           row.errorCode === null
             ? undefined
             : { code: row.errorCode, message: row.errorMessage ?? 'The render did not complete.' },
-        details: row.findings ? { ...row.findings, models: row.findings.models ?? [] } : undefined,
+        details: row.findings ? asFindings(row.findings) : undefined,
       };
     },
   };
@@ -38,4 +39,8 @@ export function createJobView(options: SignedLinksOptions): JobView {
 function outputName(key: string, { capability, id }: JobRow): string {
   const ending = /\.[a-z0-9]+$/.exec(key)?.[0] ?? '';
   return `${capability}-${id}${ending}`;
+}
+
+function asFindings({ models = [], options = {}, ...rest }: StoredFindings): Findings {
+  return { ...rest, models, options };
 }

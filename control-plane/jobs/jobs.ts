@@ -101,9 +101,9 @@ export function createJobs(options: JobsOptions): Jobs {
       onOutcome: metrics.submitted,
       onUnknown: retractor.retract,
       onCommitted({ jobId, renderJobTask, eventTask, submission }) {
-        const { accountId, capability, inputs, parameters } = submission;
+        const { accountId, capability, inputs, parameters, engineOptions } = submission;
         const createdAt = new Date();
-        const order = { jobId, accountId, capability, inputs, parameters };
+        const order = { jobId, accountId, capability, inputs, parameters, engineOptions };
         outbox.handOver('renderjob', { id: renderJobTask, jobId, status: null, createdAt }, order);
         outbox.handOver('event', { id: eventTask, jobId, status: 'queued', createdAt });
       },

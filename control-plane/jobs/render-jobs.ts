@@ -14,6 +14,7 @@ export interface RenderJobOrder {
   readonly capability: string;
   readonly inputs: Readonly<Record<string, string>>;
   readonly parameters: Readonly<Record<string, string>>;
+  readonly engineOptions: Readonly<Record<string, string>>;
 }
 
 export interface RenderJobLimits {
@@ -31,6 +32,7 @@ export class RenderJobRefusedError extends Error {
 
 export function renderJobFor(order: RenderJobOrder, limits: RenderJobLimits, namespace: string): RenderJob {
   const parameters = { ...order.parameters };
+  const engineOptions = { ...order.engineOptions };
   return {
     apiVersion: 'semblance.dev/v1alpha1',
     kind: 'RenderJob',
@@ -46,6 +48,7 @@ export function renderJobFor(order: RenderJobOrder, limits: RenderJobLimits, nam
       capability: order.capability as RenderJobSpec['capability'],
       inputs: Object.entries(order.inputs).map(([name, key]) => ({ name, key })),
       ...(Object.keys(parameters).length > 0 ? { parameters } : {}),
+      ...(Object.keys(engineOptions).length > 0 ? { engineOptions } : {}),
       account: order.accountId,
       pendingDeadlineSeconds: limits.pendingSeconds,
       activeDeadlineSeconds: limits.activeSeconds,
@@ -96,8 +99,9 @@ export async function readOrder(sql: Sql, jobId: string): Promise<RenderJobOrder
       capability: string;
       inputs: Record<string, string>;
       parameters: Record<string, string>;
+      engine_options: Record<string, string> | null;
     }[]
-  >`select account_id, capability, inputs, parameters from jobs
+  >`select account_id, capability, inputs, parameters, engine_options from jobs
     where id = ${jobId} and settled_at is null and cancel_requested_at is null`;
   return (
     row && {
@@ -106,6 +110,7 @@ export async function readOrder(sql: Sql, jobId: string): Promise<RenderJobOrder
       capability: row.capability,
       inputs: row.inputs,
       parameters: row.parameters,
+      engineOptions: row.engine_options ?? {},
     }
   );
 }

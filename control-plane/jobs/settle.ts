@@ -220,7 +220,9 @@ function asStored(output: ReportedOutput): Output {
 
 /** Returns findings as the record of the job keeps them. */
 function storedFindings(said: ReportedFindings, capability: Capability): ReportedFindings {
-  const { hints, models, ...rest } = inFields({ ...said, models: said.models ?? [] }, capability);
+  const all = { ...said, models: said.models ?? [], options: said.options ?? {} };
+  const { hints, models, options, ...rest } = inFields(all, capability);
+  const given = Object.entries(options).map(([name, value]) => [name, storable(value)] as const);
   return {
     ...rest,
     hints: hints.map((hint) => ({ ...hint, message: storable(hint.message) })),
@@ -231,6 +233,7 @@ function storedFindings(said: ReportedFindings, capability: Capability): Reporte
         licence: storable(licence),
       })),
     }),
+    ...(given.length > 0 && { options: Object.fromEntries(given) }),
   };
 }
 

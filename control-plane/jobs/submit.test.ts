@@ -214,6 +214,7 @@ test('the digest of a body depends on what it says, not on the order it is said 
     capability: 'avatar',
     inputs: { b: '1', a: '2' },
     parameters: {},
+    engineOptions: {},
     callbackUrl: undefined,
     idempotencyKey: 'k',
   };
@@ -229,4 +230,26 @@ test('a callback is kept in its canonical form, however it was written', () => {
     (text) => checkCallbackUrl(text, true),
   );
   expect(canonical).toEqual(Array(3).fill('http://example.com/a'));
+});
+
+test('several pictures of a face are inputs of the job, each checked like the first', async () => {
+  const account = await db.account();
+  const { image, video } = account.files;
+  const inputs = { image, face: image, face_2: image, face_8: image };
+  const { jobId } = await db.submitter()(account.submission({ inputs }));
+  const [row] = await db.sql<{ inputs: object }[]>`select inputs from jobs where id = ${jobId}`;
+  expect(row?.inputs).toEqual(inputs);
+  const refusals: [Record<string, string>, string][] = [
+    [{ ...inputs, face_3: video }, '`face_keys` must be the key of an image.'],
+    [{ ...inputs, face_3: 'api/up-none' }, '`face_keys` names no upload of yours.'],
+    [{ ...inputs, face_3: (await db.account()).files.image }, '`face_keys` names no upload of yours.'],
+    [{ ...inputs, face_3: 'http://x/y' }, '`face_keys` is not a file key'],
+    [{ ...inputs, face_9: image }, 'Photo Swap takes no such input.'],
+    [{ image, face_2: image }, '`face_key` is required.'],
+  ];
+  for (const [given, message] of refusals)
+    await expect(db.submitter()(account.submission({ inputs: given }))).rejects.toMatchObject({
+      code: 'invalid_input',
+      message: expect.stringContaining(message),
+    });
 });

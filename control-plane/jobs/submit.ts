@@ -5,10 +5,11 @@ import { microsToUsd } from '@semblance/common/money';
 import { isObjectKey } from '@semblance/common/object-key';
 import { callbackUrlFault, IDEMPOTENCY_KEY_RULE, isIdempotencyKey } from '@semblance/common/submit-rules';
 import { tracer } from '@semblance/common/tracing/tracing';
-import { CAPABILITIES, isCapability } from '@semblance/engine-api/capabilities';
+import { CAPABILITIES, inputsOf, isCapability } from '@semblance/engine-api/capabilities';
 import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
 import { isStorable, NoConnectionError, type Sql, StorageError, sqlState } from '../storage/sql.ts';
+import { checkOptions, checkOptionsForm } from './engine-options.ts';
 import type { UnknownSubmit } from './retract.ts';
 
 export interface Submission {
@@ -17,6 +18,8 @@ export interface Submission {
   /** Input role → file key. */
   readonly inputs: Readonly<Record<string, string>>;
   readonly parameters: Readonly<Record<string, string>>;
+  /** Options of the engine, as text. */
+  readonly engineOptions: Readonly<Record<string, string>>;
   readonly callbackUrl: string | undefined;
   readonly idempotencyKey: string | undefined;
   /** Trace that the job's later life continues. */
@@ -95,6 +98,7 @@ export function createSubmit(options: SubmitOptions) {
    */
   return async function submit(submission: Submission): Promise<Submitted> {
     const prepared = prepare(submission, options.webhooks);
+    await checkOptions(database.sql, submission);
     const outcome = await batcher.submit(prepared).catch((error) => {
       // With an Idempotency-Key, the retry that the answer asks for finds the job.
       const unknown = prepared.sent && error instanceof StorageError && !(error instanceof NoConnectionError);
@@ -143,22 +147,29 @@ interface CheckedSubmission {
 
 /** @throws ApiError invalid_input */
 export function checkSubmission(
-  { capability, inputs, parameters, callbackUrl }: Omit<Submission, 'accountId' | 'idempotencyKey'>,
+  {
+    capability,
+    inputs,
+    parameters,
+    engineOptions,
+    callbackUrl,
+  }: Omit<Submission, 'accountId' | 'idempotencyKey'>,
   webhooks: boolean,
 ): CheckedSubmission {
   if (!isCapability(capability) || CAPABILITIES[capability].shape !== 'job')
     throw new ApiError('invalid_input', 'There is no such job capability.');
-  const wanted: Readonly<Record<string, { field: string; kind: string }>> = CAPABILITIES[capability].inputs;
+  const wanted = inputsOf(capability);
   for (const role of Object.keys(inputs)) {
     if (!Object.hasOwn(wanted, role))
       throw new ApiError('invalid_input', `${CAPABILITIES[capability].title} takes no such input.`);
   }
-  const keyed = Object.entries(wanted).map(([role, { field, kind }]) => {
+  const keyed = Object.entries(wanted).flatMap(([role, { field, kind, optional }]) => {
     const key = inputs[role];
+    if (optional && key === undefined) return [];
     if (!key) throw new ApiError('invalid_input', `\`${field}\` is required.`);
     if (!key.startsWith('api/') || !isObjectKey(key))
       throw new ApiError('invalid_input', `\`${field}\` is not a file key: pass it as the upload gave it.`);
-    return { role, key, kind };
+    return [{ role, key, kind }];
   });
   const settings = Object.entries(parameters);
   if (settings.length > 16) throw new ApiError('invalid_input', 'There are too many parameters.');
@@ -166,13 +177,14 @@ export function checkSubmission(
     if (!/^[a-z][a-z0-9_]{0,63}$/.test(name) || value.length > 20_000 || !isStorable(value))
       throw new ApiError('invalid_input', 'A parameter has a name or a value that cannot be used.');
   }
+  checkOptionsForm(engineOptions);
   const callback = callbackUrl === undefined ? null : checkCallbackUrl(callbackUrl, webhooks);
   return { inputs: keyed, callback };
 }
 
 /** @throws ApiError invalid_input */
 function prepare(submission: Submission, webhooks: boolean): Prepared {
-  const { capability, parameters, idempotencyKey } = submission;
+  const { capability, parameters, engineOptions, idempotencyKey } = submission;
   const { inputs, callback } = checkSubmission(submission, webhooks);
   if (idempotencyKey !== undefined && !isIdempotencyKey(idempotencyKey))
     throw new ApiError('invalid_input', `Idempotency-Key ${IDEMPOTENCY_KEY_RULE}.`);
@@ -188,6 +200,7 @@ function prepare(submission: Submission, webhooks: boolean): Prepared {
       capability,
       inputs,
       parameters,
+      engine_options: Object.keys(engineOptions).length > 0 ? engineOptions : null,
       callback,
       idempotency_key: idempotencyKey ?? null,
       body_sha256: bodyDigest(submission),
@@ -212,10 +225,23 @@ export function checkCallbackUrl(text: string, webhooks: boolean): string {
  * Digests are stored: a submit without a field that is new must keep its digest, or a retry across an upgrade is a
  * conflict.
  */
-export function bodyDigest({ capability, inputs, parameters, callbackUrl }: Submission): string {
+export function bodyDigest({
+  capability,
+  inputs,
+  parameters,
+  engineOptions,
+  callbackUrl,
+}: Submission): string {
   const sorted = (map: Readonly<Record<string, string>>) =>
     Object.entries(map).sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
-  const canonical = JSON.stringify([capability, sorted(inputs), sorted(parameters), callbackUrl ?? null]);
+  const options = sorted(engineOptions);
+  const canonical = JSON.stringify([
+    capability,
+    sorted(inputs),
+    sorted(parameters),
+    callbackUrl ?? null,
+    ...(options.length > 0 ? [options] : []),
+  ]);
   return createHash('sha256').update(canonical).digest('hex');
 }
 
@@ -225,8 +251,7 @@ export function refusal(
   { capability }: Pick<Submission, 'capability'>,
 ): Error {
   const facts = isCapability(capability) ? CAPABILITIES[capability] : undefined;
-  const inputs: Readonly<Record<string, { field: string; kind: string }>> = facts?.inputs ?? {};
-  const input = inputs[outcome.detail ?? ''];
+  const input = isCapability(capability) ? inputsOf(capability)[outcome.detail ?? ''] : undefined;
   switch (outcome.outcome) {
     case 'conflict':
       return new ApiError('invalid_input', 'This Idempotency-Key was used with a different request before.');

@@ -52,8 +52,8 @@ export function createJobCalls(options: JobCallsOptions) {
       { trailers, signal }: CallContext,
     ): Promise<EstimateJobResponse> {
       const { accountId } = await gate.admit(request.caller, trailers);
-      const { capability, inputs, parameters, callbackUrl } = request;
-      const submission = { accountId, capability, inputs, parameters, callbackUrl };
+      const { capability, inputs, parameters, engineOptions, callbackUrl } = request;
+      const submission = { accountId, capability, inputs, parameters, engineOptions, callbackUrl };
       const estimated = await estimate(database.fast, submission, webhooks);
       // What is refused as a submit would be is not looked at.
       if (!request.inspect || !isCapability(capability)) return { ...estimated, inspection: undefined };

@@ -26,8 +26,15 @@ const requestOf = (
   { caller, submission }: Account,
   more: Partial<SubmitJobRequest> = {},
 ): SubmitJobRequest => {
-  const { capability, inputs, parameters } = submission();
-  return { caller, capability, inputs: { ...inputs }, parameters: { ...parameters }, ...more };
+  const { capability, inputs, parameters, engineOptions } = submission();
+  return {
+    caller,
+    capability,
+    inputs: { ...inputs },
+    parameters: { ...parameters },
+    engineOptions: { ...engineOptions },
+    ...more,
+  };
 };
 const said = ({ outcome, rateLimit }: SubmitJobResult) => [
   outcome?.$case === 'submitted'

@@ -73,8 +73,8 @@ export function submitTogether({ gate, submit, logger }: SubmitTogetherOptions) 
 }
 
 export function submissionOf(request: SubmitJobRequest, accountId: string): Submission {
-  const { capability, inputs, parameters, callbackUrl, idempotencyKey } = request;
-  return { accountId, capability, inputs, parameters, callbackUrl, idempotencyKey };
+  const { capability, inputs, parameters, engineOptions, callbackUrl, idempotencyKey } = request;
+  return { accountId, capability, inputs, parameters, engineOptions, callbackUrl, idempotencyKey };
 }
 
 export function answerTo({ jobId, replayed }: Submitted): SubmitJobResponse {

@@ -57,6 +57,7 @@ const request = (key: string): SubmitJobRequest => ({
   capability: 'face-swap-image',
   inputs: { image: key },
   parameters: {},
+  engineOptions: {},
 });
 const submitted = (id: string) => ({
   id,

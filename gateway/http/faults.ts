@@ -9,8 +9,12 @@ export function faultsOf(issues: readonly z.core.$ZodIssue[], body: unknown): st
   for (const issue of issues) {
     const field = issue.path.join('.');
     if (faults.has(field)) continue;
-    const missing = field !== '' && (body as Record<string, unknown>)[field] === undefined;
+    const missing = field !== '' && valueAt(body, issue.path) === undefined;
     faults.set(field, missing ? 'is required' : issue.message);
   }
   return `${[...faults].map(([field, fault]) => (field ? `${field} ${fault}` : fault)).join('; ')}.`;
+}
+
+function valueAt(body: unknown, path: readonly PropertyKey[]): unknown {
+  return path.reduce((value, name) => (value as Record<PropertyKey, unknown> | undefined)?.[name], body);
 }

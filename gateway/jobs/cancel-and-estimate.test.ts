@@ -109,6 +109,7 @@ describe('POST /estimate', () => {
       capability: 'face-swap-image',
       inputs: { image: 'api/image', face: 'api/face' },
       parameters: {},
+      engineOptions: {},
       callbackUrl: undefined,
       inspect: false,
     });
@@ -122,7 +123,7 @@ describe('POST /estimate', () => {
   it.each<[string, Inspection | undefined, object]>([
     [
       'what was found',
-      { outcome: { $case: 'inspected', value: { details: { hints: [HINT], models: [] } } } },
+      { outcome: { $case: 'inspected', value: { details: { hints: [HINT], models: [], options: {} } } } },
       { inspection: { status: 'inspected' }, details: { hints: [HINT] } },
     ],
     [
@@ -135,7 +136,7 @@ describe('POST /estimate', () => {
       {
         outcome: {
           $case: 'refused',
-          value: { error: REFUSED, details: { faces: FACES, hints: [], models: [] } },
+          value: { error: REFUSED, details: { faces: FACES, hints: [], models: [], options: {} } },
         },
       },
       { inspection: { status: 'refused', error: REFUSED }, details: { faces: FACES, hints: [] } },

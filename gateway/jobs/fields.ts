@@ -1,5 +1,7 @@
 import { isObjectKey } from '@semblance/common/object-key';
 import { callbackUrlFault, MAX_CALLBACK_URL_LENGTH } from '@semblance/common/submit-rules';
+import { MAX_FACES } from '@semblance/engine-api/capabilities';
+import { MAX_GIVEN_OPTIONS, MAX_OPTION_TEXT, OPTION_NAME } from '@semblance/engine-api/option';
 import { z } from 'zod';
 
 /**
@@ -32,6 +34,15 @@ export const fileKey = z
     maxLength: 512,
   });
 
+/** Several pictures of the person whose face is put in. */
+export const faceKeys = z
+  .array(fileKey, 'must be a list of file_keys from POST /uploads')
+  .min(1, 'must name at least one picture')
+  .max(MAX_FACES, `must name at most ${MAX_FACES} pictures`)
+  .meta({
+    description: `In place of face_key: up to ${MAX_FACES} pictures of one person, the first the leading one.`,
+  });
+
 /** Address to which the terminal job is POSTed. */
 export const callbackUrl = z
   .string('must be a string')
@@ -47,6 +58,34 @@ export const callbackUrl = z
 export const outputResolution = z
   .literal([480, 720, 1080], 'must be 480, 720 or 1080')
   .transform((value) => String(value));
+
+/**
+ * Options of the engine, by name. Which there are, and their bounds, the control plane knows. @returns their values as
+ * text
+ */
+export const engineOptions = z
+  .record(
+    z.string(),
+    z
+      .union([z.string(), z.number(), z.boolean()], 'must be a string, a number or a boolean')
+      .transform(String)
+      .refine((value) => value.length <= MAX_OPTION_TEXT, `must be at most ${MAX_OPTION_TEXT} characters`)
+      .refine((value) => value.isWellFormed() && !value.includes('\0'), 'must be well-formed Unicode text'),
+    'must be an object with the values of options by name',
+  )
+  .refine(
+    (given) => Object.keys(given).every((name) => OPTION_NAME.test(name)),
+    'has a name that no option has: names are lower case letters, digits and _',
+  )
+  .refine(
+    (given) => Object.keys(given).length <= MAX_GIVEN_OPTIONS,
+    `must have at most ${MAX_GIVEN_OPTIONS} options`,
+  )
+  .meta({
+    description:
+      'Options of the engine, as far as the owner of the service lets callers give them. Any other option, and a value out of bounds, is `invalid_input` with a message that says what is valid.',
+    example: { seed: 7 },
+  });
 
 /** An optional field; null counts as absent, because many clients write it so. */
 export function optional<T extends z.ZodType>(schema: T) {

@@ -54,6 +54,10 @@ export const detailsSchema = z
         description:
           'Models of the owner of the service that the output was made with. Absent where there are none.',
       }),
+    engine_options: z.record(z.string(), z.string()).optional().meta({
+      description:
+        'Options of the engine that the output was made with, as text: those that the submit gave, and those that the owner of the service set. Absent where there are none.',
+    }),
   })
   .meta({ id: 'JobDetails' });
 

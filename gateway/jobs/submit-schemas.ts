@@ -1,9 +1,16 @@
 import { ApiError } from '@semblance/common/errors';
 import { plainScript } from '@semblance/common/speech-markup';
-import { CAPABILITIES, CAPABILITY_NAMES, type Capability } from '@semblance/engine-api/capabilities';
+import {
+  CAPABILITIES,
+  CAPABILITY_NAMES,
+  type Capability,
+  FACE_KEYS,
+  faceRole,
+  takesFaces,
+} from '@semblance/engine-api/capabilities';
 import { z } from 'zod';
 import { faultsOf } from '../http/faults.ts';
-import { callbackUrl, fileKey, optional, outputResolution, text } from './fields.ts';
+import { callbackUrl, engineOptions, faceKeys, fileKey, optional, outputResolution, text } from './fields.ts';
 
 export type JobCapability = {
   [Name in Capability]: (typeof CAPABILITIES)[Name]['shape'] extends 'job' ? Name : never;
@@ -56,10 +63,14 @@ export interface ParsedSubmit {
   /** Input role → file key. */
   readonly inputs: Record<string, string>;
   readonly parameters: Record<string, string>;
+  /** Options of the engine, as text. */
+  readonly engineOptions: Record<string, string>;
   readonly callbackUrl: string | undefined;
 }
 
 export type SubmitParser = (body: unknown) => ParsedSubmit;
+
+const FACE_KEY = CAPABILITIES['face-swap'].inputs.face.field;
 
 const schemas = new Map<JobCapability, z.ZodObject>();
 
@@ -71,19 +82,42 @@ export function submitSchema(capability: JobCapability): z.ZodObject {
   let schema = schemas.get(capability);
   if (!schema) {
     const { feature, title, inputs } = CAPABILITIES[capability];
-    schema = z
-      .object(
-        {
-          ...Object.fromEntries(Object.values(inputs).map(({ field }) => [field, fileKey])),
-          ...PARAMETERS[capability],
-          callback_url: optional(callbackUrl),
-        },
-        'The body must be a JSON object',
-      )
-      .meta({ id: `${pascal(feature)}Submit`, title: `${title} submit` });
+    const fields = z.object(
+      {
+        ...Object.fromEntries(
+          Object.values(inputs).map(({ field }) => [field, field === FACE_KEY ? optional(fileKey) : fileKey]),
+        ),
+        ...(takesFaces(capability) ? { [FACE_KEYS]: optional(faceKeys) } : {}),
+        ...PARAMETERS[capability],
+        engine_options: optional(engineOptions),
+        callback_url: optional(callbackUrl),
+      },
+      'The body must be a JSON object',
+    );
+    schema = withOneOfFaces(capability, fields).meta({
+      ...{ id: `${pascal(feature)}Submit`, title: `${title} submit` },
+      ...(takesFaces(capability) ? { anyOf: [{ required: [FACE_KEY] }, { required: [FACE_KEYS] }] } : {}),
+    });
     schemas.set(capability, schema);
   }
   return schema;
+}
+
+type Body = Readonly<Record<string, unknown>>;
+const has = (body: Body, field: string) => body[field] !== undefined && body[field] !== null;
+/** Faults of both fields are told beside those of others. */
+const when = ({ value }: { value: unknown }) => typeof value === 'object' && value !== null;
+
+/** Returns a schema that wants `face_key` or `face_keys`, where the capability takes a face. */
+function withOneOfFaces(capability: JobCapability, schema: z.ZodObject): z.ZodObject {
+  if (!takesFaces(capability)) return schema;
+  return schema
+    .refine((body: Body) => has(body, FACE_KEY) || has(body, FACE_KEYS), {
+      ...{ path: [FACE_KEY], error: 'is required', when },
+    })
+    .refine((body: Body) => !(has(body, FACE_KEY) && has(body, FACE_KEYS)), {
+      ...{ path: [FACE_KEYS], error: 'and face_key exclude each other', when },
+    });
 }
 
 /** Converts `identity_swap` to `IdentitySwap`. */
@@ -103,7 +137,12 @@ export function submitParser(capability: JobCapability): SubmitParser {
   return (body) => {
     const result = schema.safeParse(body);
     if (!result.success) throw new ApiError('invalid_input', faultsOf(result.error.issues, body));
-    const fields = result.data as Record<string, string | undefined>;
+    const {
+      engine_options: given = {},
+      [FACE_KEYS]: faces = [],
+      ...rest
+    } = result.data as Record<string, unknown>;
+    const fields = rest as Record<string, string | undefined>;
     const pick = (names: [string, string][]) =>
       Object.fromEntries(
         names.flatMap(([name, field]) => {
@@ -112,8 +151,12 @@ export function submitParser(capability: JobCapability): SubmitParser {
         }),
       );
     return {
-      inputs: pick(roles.map(([role, { field }]) => [role, field])),
+      inputs: {
+        ...pick(roles.map(([role, { field }]) => [role, field])),
+        ...Object.fromEntries((faces as string[]).map((key, i) => [faceRole(i), key])),
+      },
       parameters: pick(Object.keys(parameters).map((name) => [name, name])),
+      engineOptions: given as Record<string, string>,
       callbackUrl: fields.callback_url,
     };
   };

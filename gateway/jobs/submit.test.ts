@@ -51,9 +51,87 @@ describe('POST /face-swap-image', () => {
       capability: 'face-swap-image',
       inputs: { image: 'api/image', face: 'api/face' },
       parameters: {},
+      engineOptions: {},
       callbackUrl: 'https://example.com/hook',
       idempotencyKey: 'k 1',
     });
+  });
+
+  it('hands options of the engine on as text, and takes null for none', async () => {
+    const given = { seed: 7, strength: 0.25, sharp: true, look: 'film', large: 1e21 };
+    expect((await submit({ ...VALID, engine_options: given })).status).toBe(200);
+    expect(t.control.submits[0]?.engineOptions).toEqual({
+      ...{ seed: '7', strength: '0.25', sharp: 'true', look: 'film', large: '1e+21' },
+    });
+    for (const none of [null, {}])
+      expect((await submit({ ...VALID, engine_options: none })).status).toBe(200);
+    expect(t.control.submits.slice(1).map(({ engineOptions }) => engineOptions)).toEqual([{}, {}]);
+  });
+
+  it.each([
+    ['a text', 'seed=7', 'engine_options must be an object'],
+    ['a list', [1], 'engine_options must be an object'],
+    ['null for a value', { seed: null }, 'engine_options.seed must be a string, a number or a boolean'],
+    ['an object for a value', { seed: {} }, 'engine_options.seed must be a string, a number or a boolean'],
+    ['a name of upper case', { Seed: 1 }, 'engine_options has a name that no option has'],
+    ['a name beyond all measure', { ['s'.repeat(65)]: 1 }, 'engine_options has a name that no option has'],
+    ['an inherited name', { __proto: 1 }, 'engine_options has a name that no option has'],
+    ['a NUL', { note: 'a\0' }, 'engine_options.note must be well-formed'],
+    ['a text beyond all measure', { note: 'x'.repeat(2_001) }, 'engine_options.note must be at most 2000'],
+    [
+      'too many',
+      Object.fromEntries(Array.from({ length: 17 }, (_, i) => [`o${i}`, 1])),
+      'engine_options must have at most 16 options',
+    ],
+  ])('refuses engine_options with %s', async (_what, given, message) => {
+    const response = await submit({ ...VALID, engine_options: given });
+    expect(await errorOf(response)).toMatchObject({
+      ...{ status: 400, code: 'invalid_input', message: expect.stringContaining(message) },
+    });
+    expect(t.control.submits).toEqual([]);
+  });
+
+  it('takes up to eight pictures of a person in place of one', async () => {
+    const face_keys = Array.from({ length: 8 }, (_, i) => `api/f${i + 1}`);
+    const { image_key } = VALID;
+    for (const body of [
+      { image_key, face_keys },
+      { image_key, face_key: null, face_keys: ['api/f1'] },
+    ])
+      expect((await submit(body)).status).toBe(200);
+    const [all, one] = t.control.submits.map(({ inputs }) => inputs);
+    expect(all).toEqual({
+      ...{ image: 'api/image', face: 'api/f1', face_2: 'api/f2', face_3: 'api/f3', face_4: 'api/f4' },
+      ...{ face_5: 'api/f5', face_6: 'api/f6', face_7: 'api/f7', face_8: 'api/f8' },
+    });
+    expect(one).toEqual({ image: 'api/image', face: 'api/f1' });
+  });
+
+  it.each([
+    ['beside face_key', { ...VALID, face_keys: ['api/f'] }, 'face_keys and face_key exclude each other'],
+    ['that are none', { image_key: 'api/a', face_keys: [] }, 'face_keys must name at least one picture'],
+    [
+      'that are nine',
+      { image_key: 'api/a', face_keys: Array(9).fill('api/f') },
+      'face_keys must name at most 8',
+    ],
+    ['that are a key', { image_key: 'api/a', face_keys: 'api/f' }, 'face_keys must be a list of file_keys'],
+    [
+      'with a URL',
+      { image_key: 'api/a', face_keys: ['api/f', 'http://x/y'] },
+      'face_keys.1 must be a file_key',
+    ],
+    ['with null', { image_key: 'api/a', face_keys: [null] }, 'face_keys.0 must be a file_key'],
+    [
+      'and another fault',
+      { face_keys: [] },
+      'image_key is required; face_keys must name at least one picture',
+    ],
+  ])('refuses face_keys %s', async (_what, body, message) => {
+    expect(await errorOf(await submit(body))).toMatchObject({
+      ...{ status: 400, code: 'invalid_input', message: expect.stringContaining(message) },
+    });
+    expect(t.control.submits).toEqual([]);
   });
 
   it('asks the control plane once', async () => {

@@ -36,6 +36,7 @@ export function submitJob({ control, capability, bodyTimeoutMs }: SubmitOptions)
       capability,
       inputs: submit.inputs,
       parameters: submit.parameters,
+      engineOptions: submit.engineOptions,
       callbackUrl: submit.callbackUrl,
       idempotencyKey,
     });

@@ -14,6 +14,8 @@ import type { ContentChecks } from '../content-check/content-checks.ts';
 import { inputSubject } from '../content-check/input-subject.ts';
 import type { ChosenEngine } from '../engines/engine-set.ts';
 import type { AgentMetrics } from '../metrics.ts';
+import { inputsFor, withFirstFace } from './attempt-faces.ts';
+import { attemptOptions, checkedWork, withOptions } from './attempt-options.ts';
 import { createAttemptProgress } from './attempt-progress.ts';
 import type { AttemptOutput, Outcome } from './attempt-table.ts';
 import { failedOutcome } from './failed-outcome.ts';
@@ -23,7 +25,7 @@ import type { AttemptWork } from './start-request.ts';
 export interface RunAttemptOptions {
   readonly work: AttemptWork;
   /** Engine that was chosen when the start was decided. */
-  readonly engine: Pick<ChosenEngine, 'pool' | 'offer'>;
+  readonly engine: Pick<ChosenEngine, 'pool' | 'offer' | 'owner'>;
   readonly workDir: WorkDir;
   readonly contentChecks: ContentChecks;
   readonly provenance: Provenance;
@@ -84,6 +86,7 @@ async function fetchRenderStore(
   const step = { parent: traceparent };
   const { work, engine, signal, metrics, logger } = options;
   const { pool, offer } = engine;
+  const used = attemptOptions(work, engine);
   const isVideo = CAPABILITIES[work.capability].unit === 'second';
   const progress = createAttemptProgress({ measured: isVideo, onProgress: options.onProgress });
   // Without provenance the output could not be stored, so the work does not begin.
@@ -98,7 +101,7 @@ async function fetchRenderStore(
   progress.fetching();
   const fetchBegan = performance.now();
   const inputs = await inSpan('fetch', step, () =>
-    fetchInputs({ ...transfer, inputs: work.inputs, dir: dir.inputs, offer, metrics }),
+    fetchInputs({ ...transfer, inputs: inputsFor(work, offer), dir: dir.inputs, offer, metrics }),
   );
   const fetchMs = performance.now() - fetchBegan;
 
@@ -106,7 +109,13 @@ async function fetchRenderStore(
 
   const result = await inSpan('render', step, () =>
     pool.render(
-      { capability: work.capability, inputs, parameters: spokenParameters(work), outputDir: dir.output },
+      {
+        capability: work.capability,
+        inputs,
+        parameters: spokenParameters(work),
+        options: used.values,
+        outputDir: dir.output,
+      },
       { signal, onProgress: progress.rendering },
     ),
   );
@@ -176,7 +185,7 @@ async function fetchRenderStore(
     size,
     stages,
     engine: pool.known ? `${by.name} ${by.version}` : '',
-    findings: result.findings,
+    findings: withFirstFace(withOptions(result.findings, used.texts), work, offer),
   };
 }
 
@@ -194,12 +203,13 @@ function spokenParameters({
 
 function checkInputs(options: RunAttemptOptions, inputs: Readonly<Record<string, string>>): Promise<void> {
   const { work, contentChecks, signal, logger } = options;
-  return contentChecks.assertAllowed(inputSubject(work, inputs), { signal, logger });
+  return contentChecks.assertAllowed(inputSubject(checkedWork(work), inputs), { signal, logger });
 }
 
 function checkOutput(options: RunAttemptOptions, { outputPath, contentType }: RenderResult): Promise<void> {
   const { work, contentChecks, signal, logger } = options;
-  const { capability, parameters, jobName } = work;
+  const { capability, jobName } = work;
+  const { parameters } = checkedWork(work);
   const kind: MediaKind = contentType.startsWith('image/') ? 'image' : 'video';
   const files = [{ role: 'output', path: outputPath, kind, contentType }];
   const subject = { phase: 'output' as const, jobName, capability, parameters, files };

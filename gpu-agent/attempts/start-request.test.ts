@@ -25,6 +25,18 @@ describe('parseStart', () => {
     expect(work.deadlineMs).toBe(60_000);
   });
 
+  it('takes further pictures of a face', () => {
+    const link = { url: URL_, maxBytes: 0n };
+    const inputs = { ...good().inputs, face_2: link, face_8: link };
+    expect(parseStart({ ...good(), inputs }).inputs.map(({ role }) => role)).toEqual([
+      ...['image', 'face', 'face_2', 'face_8'],
+    ]);
+    for (const wrong of ['face_9', 'face_1', 'face_02'])
+      expect(() => parseStart({ ...good(), inputs: { ...good().inputs, [wrong]: link } })).toThrow(/exactly/);
+    const avatar = { capability: 'avatar', inputs: { image: link, face_2: link } };
+    expect(() => parseStart({ ...good(), ...avatar })).toThrow('avatar takes exactly the inputs image');
+  });
+
   it('takes no deadline as none, and no more bytes than its own limit', () => {
     const request = { ...good(), deadlineSeconds: 0 };
     request.inputs.image = { url: URL_, maxBytes: 2n ** 62n };

@@ -1,4 +1,5 @@
-import { CAPABILITIES, type Capability, isCapability } from '@semblance/engine-api/capabilities';
+import { CAPABILITIES, type Capability, isCapability, rolesFault } from '@semblance/engine-api/capabilities';
+import { MAX_GIVEN_OPTIONS, MAX_OPTION_TEXT, OPTION_NAME } from '@semblance/engine-api/option';
 import type { StartAttemptRequest } from '@semblance/proto/semblance/agent/v1/agent';
 import type { InputLink } from '../assets/fetch-inputs.ts';
 import type { Sink } from '../assets/store-output.ts';
@@ -11,6 +12,8 @@ export interface AttemptWork {
   readonly jobName: string;
   readonly capability: Capability;
   readonly parameters: Readonly<Record<string, string>>;
+  /** Options of the engine that the caller gave, as text. */
+  readonly engineOptions: Readonly<Record<string, string>>;
   readonly inputs: readonly InputLink[];
   readonly sinks: readonly Sink[];
   /** Time limit in ms; undefined for none. */
@@ -26,7 +29,7 @@ const MAX_PARAMETERS = 16;
 const MAX_PARAMETER_LENGTH = 40_000;
 const UID = /^[A-Za-z0-9][A-Za-z0-9-]{0,62}$/;
 /** Names of input roles, as in the resource definitions. */
-export const ROLE = /^[a-z][a-z_]{0,31}$/;
+export const ROLE = /^[a-z][a-z0-9_]{0,31}$/;
 /** Names of job parameters and session settings, as in the resource definitions. */
 export const PARAMETER = /^[a-z][a-z0-9_]{0,63}$/;
 const HEADER_NAME = /^[A-Za-z0-9-]{1,128}$/;
@@ -51,14 +54,12 @@ export function parseRef(ref: { jobUid: string; attempt: number } | undefined): 
 /** @throws MalformedRequestError saying what is wrong; it does not quote links */
 export function parseStart(request: StartAttemptRequest): AttemptWork {
   const ref = parseRef(request.ref);
-  const { capability, parameters } = request;
+  const { capability, parameters, engineOptions } = request;
   checkCapability(capability);
   checkParameters(parameters);
-  const roles = Object.keys(CAPABILITIES[capability].inputs);
-  const names = Object.keys(request.inputs);
-  if (names.length !== roles.length || !roles.every((role) => names.includes(role))) {
-    fail(`${capability} takes exactly the inputs ${roles.join(' and ')}`);
-  }
+  checkEngineOptions(engineOptions);
+  const roles = rolesFault(capability, Object.keys(request.inputs));
+  if (roles !== undefined) fail(`${capability} takes exactly the inputs ${roles}`);
   const inputs = Object.entries(request.inputs).map(([role, { url, maxBytes }]) => {
     checkUrl(`inputs.${role}`, url);
     if (maxBytes < 0n) fail(`inputs.${role}.max_bytes is negative`);
@@ -88,6 +89,7 @@ export function parseStart(request: StartAttemptRequest): AttemptWork {
     jobName: request.jobName.slice(0, 253),
     capability,
     parameters,
+    engineOptions,
     inputs,
     sinks,
     deadlineMs: request.deadlineSeconds > 0 ? request.deadlineSeconds * 1000 : undefined,
@@ -109,6 +111,16 @@ export function checkParameters(parameters: Readonly<Record<string, string>>): v
     if (!PARAMETER.test(name))
       fail(`the name of a parameter is malformed: ${JSON.stringify(name.slice(0, 64))}`);
     if (value.length > MAX_PARAMETER_LENGTH) fail(`parameter ${name} is too long`);
+  }
+}
+
+/** Checks the form; the values are checked against the engine. @throws MalformedRequestError */
+function checkEngineOptions(options: Readonly<Record<string, string>>): void {
+  if (Object.keys(options).length > MAX_GIVEN_OPTIONS) fail(`at most ${MAX_GIVEN_OPTIONS} engine options`);
+  for (const [name, value] of Object.entries(options)) {
+    if (!OPTION_NAME.test(name))
+      fail(`the name of an engine option is malformed: ${JSON.stringify(name.slice(0, 64))}`);
+    if (value.length > MAX_OPTION_TEXT) fail(`engine option ${name} is too long`);
   }
 }
 

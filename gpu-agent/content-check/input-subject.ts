@@ -1,4 +1,4 @@
-import { CAPABILITIES, type Capability, type MediaKind } from '@semblance/engine-api/capabilities';
+import { type Capability, inputsOf } from '@semblance/engine-api/capabilities';
 import type { CheckSubject } from './check.ts';
 
 /**
@@ -17,7 +17,7 @@ export function inputSubject(
   },
   inputs: Readonly<Record<string, string>>,
 ): CheckSubject {
-  const facts: Readonly<Record<string, { readonly kind: MediaKind }>> = CAPABILITIES[capability].inputs;
+  const facts = inputsOf(capability);
   const files = Object.entries(inputs).flatMap(([role, path]) => {
     const kind = facts[role]?.kind;
     return kind ? [{ role, path, kind }] : [];

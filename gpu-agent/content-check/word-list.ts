@@ -3,6 +3,8 @@ import { listFile } from './list-file.ts';
 
 /** Parameters whose text is spoken or shown. */
 const TEXTS = ['script', 'prompt'];
+/** Begins the name of an option of the engine; any may be a text. */
+const OPTION = 'engine_options.';
 /** Scripts without spaces between words, in which an entry matches anywhere. */
 const UNSPACED =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
@@ -38,7 +40,8 @@ export function wordList(path: string): ContentCheck {
     async check({ phase, parameters }) {
       const entries = await patterns();
       if (phase === 'output') return ALLOWED;
-      const found = TEXTS.find((name) => {
+      const texts = Object.keys(parameters).filter((name) => TEXTS.includes(name) || name.startsWith(OPTION));
+      const found = texts.find((name) => {
         const text = plain(parameters[name] ?? '');
         return entries.some((entry) => entry.test(text));
       });

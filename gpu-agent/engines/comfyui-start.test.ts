@@ -145,6 +145,14 @@ describe('the sidecar for ComfyUI, when it starts and its server comes and goes'
       },
     ],
     [
+      'a choice of an option that ComfyUI lacks',
+      /node 3 \(Trial, "Swap"\): ComfyUI has no 'c\.safetensors' for model/,
+      (settings) => {
+        const options = photo(settings).options as Record<string, Record<string, unknown>>;
+        options.weights = { ...options.weights, values: { plain: 'a.safetensors', film: 'c.safetensors' } };
+      },
+    ],
+    [
       'an output that saves nothing',
       /saves nothing/,
       (settings) => {
@@ -217,6 +225,22 @@ describe('the sidecar for ComfyUI, when it starts and its server comes and goes'
       /another node feeds the input images of node 3/,
       (settings) => {
         photo(settings).parameters = { mode: { node: 3, input: 'images' } };
+      },
+    ],
+    [
+      'an option of a node that is not there',
+      /options\.sampler_steps: the workflow has no node 7/,
+      (settings) => {
+        const options = photo(settings).options as Record<string, Record<string, unknown>>;
+        options.sampler_steps = { ...options.sampler_steps, node: 7 };
+      },
+    ],
+    [
+      'a bound that is no number',
+      /options\.sampler_steps\.maximum must be a number/,
+      (settings) => {
+        const options = photo(settings).options as Record<string, Record<string, unknown>>;
+        options.sampler_steps = { ...options.sampler_steps, maximum: 'many' };
       },
     ],
     [

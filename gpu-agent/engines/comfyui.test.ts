@@ -7,6 +7,7 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import type { RenderOptions } from '@semblance/engine-api/option';
 import { engineConformance } from '@semblance/testkit/conformance/vitest';
 import {
   type ComfyServer,
@@ -93,11 +94,16 @@ describe('the sidecar for ComfyUI', () => {
     let outputs = 0;
     async function render(
       parameters: Record<string, string>,
-      { signal = idle, files = inputs, onProgress = (_fraction: number, _stage: string) => {} } = {},
+      {
+        signal = idle,
+        files = inputs,
+        options = {} as RenderOptions,
+        onProgress = (_fraction: number, _stage: string) => {},
+      } = {},
     ) {
       const outputDir = join(dir, `out-${++outputs}`);
       await mkdir(outputDir);
-      const work = { capability: 'face-swap-image' as const, inputs: files, parameters, outputDir };
+      const work = { capability: 'face-swap-image' as const, inputs: files, parameters, options, outputDir };
       return subject.render(work, { signal, onProgress });
     }
     const requests = async (what: string) =>
@@ -120,6 +126,27 @@ describe('the sidecar for ComfyUI', () => {
       expect(sent.prompt[2].inputs.image).toMatch(/-face\.png$/);
       expect(await servers[0]?.get('/history')).toEqual({});
       expect(new Set(await servers[0]?.left())).toEqual(new Set([0]));
+    });
+
+    it('announces the options of its settings, and fills nodes with those of a render', async () => {
+      expect(subject.info.capabilities[0]?.options).toEqual([
+        {
+          ...{ name: 'sampler_steps', type: 'integer', minimum: 1, maximum: 50, default: '8' },
+          description: 'Steps of the sampler.',
+        },
+        {
+          ...{ name: 'weights', type: 'choice', choices: ['plain', 'film'], default: 'plain' },
+          description: 'Weights.',
+        },
+      ]);
+      const sent = async () => {
+        const [last] = (await requests('POST /prompt')).slice(-1) as [{ prompt: typeof PICTURE_WORKFLOW }];
+        return last.prompt[3].inputs;
+      };
+      await render({}, { options: { sampler_steps: 3, weights: 'film' } });
+      expect(await sent()).toMatchObject({ steps: 3, model: 'b.safetensors' });
+      await render({});
+      expect(await sent()).toMatchObject({ steps: 8, model: 'a.safetensors' });
     });
 
     it('goes on when the socket is lost', async () => {

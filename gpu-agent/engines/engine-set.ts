@@ -1,12 +1,19 @@
+import {
+  type OwnerOptions,
+  type OwnerOptionsByCapability,
+  ownerFault,
+  ownerOptionsOf,
+} from '@semblance/common/owner-options';
 import type { Capability } from '@semblance/engine-api/capabilities';
 import type { EngineCapability, UnavailableCapability } from '@semblance/engine-api/engine';
 import type { EnginePool } from './host/engine-pool.ts';
 
-/** The engine of a capability, and the slots that one of its renders takes. */
+/** The engine of a capability, the slots that one of its renders takes, and what the owner says of its options. */
 export interface ChosenEngine {
   readonly pool: EnginePool;
   readonly offer: EngineCapability;
   readonly slots: number;
+  readonly owner: OwnerOptions;
 }
 
 /** The engines of this agent in order of preference. */
@@ -15,8 +22,11 @@ export interface EngineSet {
   find(capability: Capability): ChosenEngine | undefined;
   /** Returns the offers of the pool's engine that are usable here; none while the engine is down. */
   offers(pool: EnginePool): readonly EngineCapability[];
+  /** Returns what the owner says of the options of a capability. */
+  ownerOf(capability: Capability): OwnerOptions;
   /**
-   * Capabilities that an engine supports but none can offer here, each with the reason, such as a missing program.
+   * Capabilities that an engine supports but none can offer here, each with the reason, such as a missing program, or
+   * options of the owner that the engine does not have.
    */
   readonly unavailable: readonly UnavailableCapability[];
   /** Tells whether an engine offered the capability before and is down now. */
@@ -41,8 +51,10 @@ export function createEngineSet(options: {
   readonly slots: number;
   /** Returns why a capability of the engines is not offered here. Default: it is offered. */
   readonly obstacle?: (capability: Capability) => string | undefined;
+  /** Default: the owner says nothing. */
+  readonly ownerOptions?: OwnerOptionsByCapability;
 }): EngineSet {
-  const { pools, slots, obstacle = () => undefined } = options;
+  const { pools, slots, obstacle = () => undefined, ownerOptions = {} } = options;
   /**
    * Returns the device fault of the engine that offered the capability. No other engine replaces it, because its
    * results would differ unasked.
@@ -55,6 +67,9 @@ export function createEngineSet(options: {
     )?.deviceTrouble;
   const usable = (capability: Capability) =>
     obstacle(capability) === undefined && deviceTrouble(capability) === undefined;
+  const ownerOf = (capability: Capability) => ownerOptionsOf(ownerOptions, capability);
+  const optionTrouble = (engine: string, offer: EngineCapability) =>
+    ownerFault(engine, offer.capability, ownerOf(offer.capability), offer.options);
   const capacityOf = (held: (pool: EnginePool) => number) => Math.min(slots, Math.max(0, ...pools.map(held)));
 
   function slotsOf(pool: EnginePool, offer: EngineCapability): number {
@@ -76,17 +91,20 @@ export function createEngineSet(options: {
   }
 
   const offers = (pool: EnginePool) =>
-    pool.engine?.capabilities.filter(({ capability }) => usable(capability)) ?? [];
+    pool.engine?.capabilities.filter(
+      (offer) => usable(offer.capability) && optionTrouble(pool.engine?.name ?? '', offer) === undefined,
+    ) ?? [];
 
   return {
     pools,
     offers,
+    ownerOf,
     get unavailable() {
       const missing = new Map<Capability, string>();
       for (const { engine } of pools) {
-        for (const { capability } of engine?.capabilities ?? []) {
-          const message = obstacle(capability);
-          if (message !== undefined) missing.set(capability, message);
+        for (const offer of engine?.capabilities ?? []) {
+          const message = obstacle(offer.capability) ?? optionTrouble(engine?.name ?? '', offer);
+          if (message !== undefined) missing.set(offer.capability, message);
         }
         for (const { capability, message } of engine?.unavailable ?? []) missing.set(capability, message);
       }
@@ -98,10 +116,9 @@ export function createEngineSet(options: {
       return [...missing].map(([capability, message]) => ({ capability, message }));
     },
     find(capability) {
-      if (!usable(capability)) return undefined;
       for (const pool of pools) {
-        const offer = pool.engine?.capabilities.find((candidate) => candidate.capability === capability);
-        if (offer) return { pool, offer, slots: slotsOf(pool, offer) };
+        const offer = offers(pool).find((candidate) => candidate.capability === capability);
+        if (offer) return { pool, offer, slots: slotsOf(pool, offer), owner: ownerOf(capability) };
       }
       return undefined;
     },

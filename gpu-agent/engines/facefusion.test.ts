@@ -7,6 +7,7 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import type { RenderOptions } from '@semblance/engine-api/option';
 import { engineConformance } from '@semblance/testkit/conformance/vitest';
 import { pythonEnv } from '@semblance/testkit/engine-sidecar/python-env';
 import { portraits } from '@semblance/testkit/gpu-agent/portraits';
@@ -29,7 +30,7 @@ async function command(folder: string, change: Record<string, unknown> = {}): Pr
     folder: '.',
     devices: [0, 1],
     capabilities: {
-      'face-swap-image': { memory_mib: 16, arguments: swap },
+      'face-swap-image': { memory_mib: 16, arguments: swap, options: OPTIONS },
       'face-swap': { memory_mib: 16, arguments: swap },
       'lip-sync': { memory_mib: 16 },
     },
@@ -39,6 +40,20 @@ async function command(folder: string, change: Record<string, unknown> = {}): Pr
   const named = `SEMBLANCE_FACEFUSION_SETTINGS=${join(folder, 'settings.yaml')}`;
   return ['env', named, await pythonEnv(), '-m', 'semblance_sidecars.facefusion'];
 }
+
+const OPTIONS = {
+  weight: {
+    ...{ argument: '--face-swapper-weight', type: 'number', minimum: 0, maximum: 1, default: 0.5 },
+    description: 'Whose identity.',
+  },
+  enhancer: {
+    ...{ type: 'boolean', default: true, description: 'Whether faces are restored.' },
+    words: {
+      true: ['--processors', 'face_swapper', 'face_enhancer'],
+      false: ['--processors', 'face_swapper'],
+    },
+  },
+};
 
 const called = async (folder: string): Promise<string[][]> =>
   (await readFile(join(folder, 'called'), 'utf8'))
@@ -89,11 +104,15 @@ describe('the sidecar for FaceFusion', () => {
 
   async function render(
     mode: string,
-    { signal = idle, onProgress = (_fraction: number, _stage: string) => {} } = {},
+    {
+      signal = idle,
+      options = {} as RenderOptions,
+      onProgress = (_fraction: number, _stage: string) => {},
+    } = {},
   ) {
     await writeFile(join(folder, 'mode'), mode);
     const outputDir = await mkdtemp(join(dir, 'out-'));
-    const work = { capability: 'face-swap-image' as const, inputs, parameters: {}, outputDir };
+    const work = { capability: 'face-swap-image' as const, inputs, parameters: {}, options, outputDir };
     return subject.render(work, { signal, onProgress });
   }
 
@@ -112,6 +131,32 @@ describe('the sidecar for FaceFusion', () => {
     await Promise.all([render('ok'), render('ok')]);
     const devices = (await called(folder)).map((each) => each[each.indexOf('--execution-device-ids') + 1]);
     expect(new Set(devices)).toEqual(new Set(['0', '1']));
+  });
+
+  it('announces the options of its settings, and says those of a render after the arguments', async () => {
+    expect(subject.info.capabilities[0]?.options).toEqual([
+      {
+        ...{ name: 'weight', type: 'number', minimum: 0, maximum: 1, default: '0.5' },
+        description: 'Whose identity.',
+      },
+      { name: 'enhancer', type: 'boolean', default: 'true', description: 'Whether faces are restored.' },
+    ]);
+    await render('ok', { options: { weight: 0.25, enhancer: false } });
+    const words = (await called(folder)).at(-1) ?? [];
+    const { length } = [
+      'headless-run',
+      '--processors',
+      'face_swapper',
+      'face_enhancer',
+      '--face-swapper-model',
+      'x',
+    ];
+    expect(words.slice(length, length + 3)).toEqual([
+      '--face-swapper-weight=0.25',
+      ...['--processors', 'face_swapper'],
+    ]);
+    await render('ok');
+    expect((await called(folder)).at(-1)?.[length]).toBe('--source-paths');
   });
 
   it('renders a video as MP4, and takes no size that it would have to scale to', async () => {
@@ -191,7 +236,47 @@ describe('the sidecar for FaceFusion', () => {
     await expect(open(change)).rejects.toThrow(message);
   });
 
+  const withOption = (option: unknown) => ({
+    capabilities: { 'face-swap-image': { memory_mib: 1, options: { weight: option } } },
+  });
+  const { weight } = OPTIONS;
+
   it.each<[string, RegExp, Record<string, unknown>]>([
+    [
+      'an option without a type',
+      /options\.weight\.type is missing/,
+      withOption({ ...weight, type: undefined }),
+    ],
+    [
+      'an option of an unknown type',
+      /options\.weight\.type must be one of integer/,
+      withOption({ ...weight, type: 'colour' }),
+    ],
+    [
+      'a default out of bounds',
+      /options\.weight: default is 2, which is no value of it/,
+      withOption({ ...weight, default: 2 }),
+    ],
+    [
+      'a minimum above the maximum',
+      /options\.weight: minimum is 3, above maximum/,
+      withOption({ ...weight, minimum: 3, default: undefined }),
+    ],
+    [
+      'an option of the sidecar',
+      /the sidecar itself says --output-path/,
+      withOption({ ...weight, argument: '--output-path' }),
+    ],
+    [
+      'an option that says nothing',
+      /must have argument or words/,
+      withOption({ ...weight, argument: undefined }),
+    ],
+    [
+      'words for one value of two',
+      /words must have words for each value/,
+      withOption({ ...OPTIONS.enhancer, words: { true: ['-v'] } }),
+    ],
     ['a folder that is not there', /there is no folder/, { folder: 'nowhere' }],
     [
       'an argument of the sidecar',

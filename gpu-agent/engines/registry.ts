@@ -3,7 +3,7 @@ export interface EngineSource {
   readonly name: string;
   /** file: URL of the module. */
   readonly module: string;
-  /** Exported function `(options: EngineOptions) => Engine | Promise<Engine>`. */
+  /** Exported function `(options: FactoryOptions) => Engine | Promise<Engine>`. */
   readonly factory: string;
   /** Settings for this engine only. */
   readonly settings?: Readonly<Record<string, string>>;

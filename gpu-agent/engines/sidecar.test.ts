@@ -12,7 +12,15 @@ import { sidecarSource } from './registry.ts';
 const idle = new AbortController().signal;
 const { dir, socket, atEnd, sidecar, warmEngine, work, leftovers } = useSidecarRig();
 
-const OFFER = { capability: 'face-swap-image', slots: 1, memoryMib: 1, vramMib: 0, limits: undefined };
+const OFFER = {
+  capability: 'face-swap-image',
+  slots: 1,
+  memoryMib: 1,
+  vramMib: 0,
+  limits: undefined,
+  options: [],
+  severalFaces: false,
+};
 
 describe('a sidecar', () => {
   it('says what it is and renders, with progress, from files it was given to files of its own', async () => {
@@ -152,12 +160,36 @@ describe('a sidecar', () => {
     ['nothing to offer', { capabilities: [] }, 'it offers no capability'],
     [
       'an unknown capability',
-      { capabilities: [{ capability: 'face-paint', slots: 1, memoryMib: 1, vramMib: 0, limits: undefined }] },
+      {
+        capabilities: [
+          {
+            capability: 'face-paint',
+            slots: 1,
+            memoryMib: 1,
+            vramMib: 0,
+            limits: undefined,
+            options: [],
+            severalFaces: false,
+          },
+        ],
+      },
       '"face-paint", which is no capability',
     ],
     ...['voice', 'full-live-swap'].map((capability): [string, Partial<GetInfoResponse>, string] => [
       `the live capability ${capability}`,
-      { capabilities: [{ capability, slots: 1, memoryMib: 1, vramMib: 0, limits: undefined }] },
+      {
+        capabilities: [
+          {
+            capability,
+            slots: 1,
+            memoryMib: 1,
+            vramMib: 0,
+            limits: undefined,
+            options: [],
+            severalFaces: false,
+          },
+        ],
+      },
       `it offers ${capability}, which is no work for an engine`,
     ]),
     ['a negative memory on the card', { vramMib: -1 }, 'it holds -1 MiB on the card'],
@@ -181,6 +213,8 @@ describe('a sidecar', () => {
             memoryMib: 1,
             vramMib: 0,
             limits: { maxInputBytes: 0n, maxPixels: -1n, maxSeconds: 0 },
+            options: [],
+            severalFaces: false,
           },
         ],
       },

@@ -1,4 +1,5 @@
 import type { Logger } from '@semblance/common/logging';
+import { OWNER_OPTIONS_SETTING } from '@semblance/common/owner-options';
 import { findOnPath } from '@semblance/common/process/find-on-path';
 import { createMedia, findMediaTools } from '@semblance/media/media';
 import { isMeasurable, type VideoMeter } from '../attempts/measured-units.ts';
@@ -52,6 +53,15 @@ export async function startEngines(options: StartEnginesOptions): Promise<Starte
     })),
   ];
   const cards = openCards(options);
+  const told = new Set<string>();
+  /** Logs once why a capability is not offered with the owner's options. */
+  const tellFaults = () => {
+    for (const { capability, message } of engines.unavailable) {
+      if (!message.startsWith(OWNER_OPTIONS_SETTING) || told.has(message)) continue;
+      told.add(message);
+      logger.error({ capability }, `not offered: ${message}`);
+    }
+  };
   const pools = createEnginePools({
     sources,
     slots: settings.slots,
@@ -60,12 +70,16 @@ export async function startEngines(options: StartEnginesOptions): Promise<Starte
     cancelGraceMs: options.cancelGraceMs,
     memory: cards,
     logger,
-    onChange: options.onChange,
+    onChange() {
+      tellFaults();
+      options.onChange();
+    },
     onCrash: options.onCrash,
   });
   const engines = createEngineSet({
     pools,
     slots: settings.slots,
+    ownerOptions: settings.ownerOptions,
     // Work that cannot be measured cannot be charged.
     obstacle: (capability) =>
       tools.available || isMeasurable(capability, undefined) ? undefined : tools.reason,

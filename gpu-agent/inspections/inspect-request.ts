@@ -1,4 +1,4 @@
-import { CAPABILITIES, type Capability, type MediaKind } from '@semblance/engine-api/capabilities';
+import { type Capability, rolesFault } from '@semblance/engine-api/capabilities';
 import type { InspectRequest } from '@semblance/proto/semblance/agent/v1/inspection';
 import type { InputLink } from '../assets/fetch-inputs.ts';
 import { checkCapability, checkParameters, checkUrl, fail } from '../attempts/start-request.ts';
@@ -22,16 +22,8 @@ export function parseInspect(request: InspectRequest): Inspection {
   if (!ID.test(inspectionId)) fail('inspection_id must be letters, digits and -');
   checkCapability(capability);
   checkParameters(parameters);
-  const roles: Readonly<Record<string, { readonly kind: MediaKind } | undefined>> =
-    CAPABILITIES[capability].inputs;
-  const pictures = Object.keys(roles).filter((role) => roles[role]?.kind === 'image');
-  const names = Object.keys(request.inputs);
-  if (
-    names.length === 0 ||
-    names.length !== pictures.length ||
-    !pictures.every((role) => names.includes(role))
-  )
-    fail(`the pictures of ${capability} are ${pictures.join(' and ') || 'none'}`);
+  const roles = rolesFault(capability, Object.keys(request.inputs), 'image');
+  if (roles !== undefined) fail(`the pictures of ${capability} are ${roles}`);
   const inputs = Object.entries(request.inputs).map(([role, { url, maxBytes }]) => {
     checkUrl(`inputs.${role}`, url);
     if (maxBytes < 0n) fail(`inputs.${role}.max_bytes is negative`);

@@ -45,7 +45,7 @@ const begun = () => until(async () => (await agent.leftovers()).length > 0, 'the
 describe('an inspection', () => {
   it('answers what the engine finds in the pictures, and leaves no file', async () => {
     expect(await inspect('ok')).toEqual({
-      findings: { faces: undefined, hints: [HINT], models: [] },
+      findings: { faces: undefined, hints: [HINT], models: [], options: {} },
       refusal: undefined,
     });
     expect(await agent.leftovers()).toEqual([]);
@@ -57,6 +57,7 @@ describe('an inspection', () => {
         faces: { found: 1, changed: 0, left: [{ reason: 'not_a_person', count: 1 }] },
         hints: [],
         models: [],
+        options: {},
       },
       refusal: { code: 'face_not_detected', message: 'There is no face in the image.' },
     });

@@ -7,6 +7,7 @@ import { AssetError } from '../assets/errors.ts';
 import { fetchInputs } from '../assets/fetch-inputs.ts';
 import type { TransferLimits } from '../assets/transfer.ts';
 import type { WorkDir } from '../assets/work-dir.ts';
+import { inputsFor } from '../attempts/attempt-faces.ts';
 import type { AttemptFailure } from '../attempts/attempt-table.ts';
 import type { Attempts } from '../attempts/attempts.ts';
 import { failedOutcome } from '../attempts/failed-outcome.ts';
@@ -164,7 +165,8 @@ async function lookIn(
   const dir = await workDir.attempt(`inspection-${work.id}`);
   try {
     const transfer = { dispatcher, signal, logger, limits };
-    const inputs = await fetchInputs({ ...transfer, inputs: work.inputs, dir: dir.inputs, offer, metrics });
+    const wanted = inputsFor(work, offer);
+    const inputs = await fetchInputs({ ...transfer, inputs: wanted, dir: dir.inputs, offer, metrics });
     const subject = inputSubject({ jobName: `inspection-${work.id}`, capability, parameters }, inputs);
     await contentChecks.assertAllowed(subject, { signal, logger });
     return await pool.inspect({ capability, inputs, parameters }, signal);

@@ -1,3 +1,5 @@
+import { announcedOptions, type OwnerOptions } from '@semblance/common/owner-options';
+import type { EngineCapability } from '@semblance/engine-api/engine';
 import type { EngineSet } from '../engines/engine-set.ts';
 import type { AgentStatement } from './registration.ts';
 
@@ -30,11 +32,24 @@ export function engineStatement(
               slots: engines.slotsOf(pool, offer),
               memoryMib: Math.max(0, Math.round(offer.memoryMib)),
               ...(offer.vramMib === undefined ? {} : { vramMib: Math.max(0, Math.round(offer.vramMib)) }),
+              ...stated(offer, engines.ownerOf(offer.capability)),
             })),
           }
         : [],
     ),
     unavailable: unavailable.map(({ name, message }) => ({ name, message: message.slice(0, 1_024) })),
     unavailableNames: unavailable.map(({ name }) => name).join(','),
+  };
+}
+
+/** Returns the options of a capability as the resource lists them. */
+function stated({ options = [] }: EngineCapability, owner: OwnerOptions) {
+  if (options.length === 0) return {};
+  return {
+    options: announcedOptions(options, owner).map(({ choices, ...option }) => ({
+      ...option,
+      ...(choices ? { choices: [...choices] } : {}),
+      ...(owner.callers.includes(option.name) ? { callers: true } : {}),
+    })),
   };
 }

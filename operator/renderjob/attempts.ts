@@ -59,7 +59,8 @@ export function createAttempts(options: AttemptsOptions): Attempts {
   ): Promise<void> {
     const { inputs, sinks } = await signLinks(objects, job, ref.attempt);
     const { name = '', namespace = '' } = job.metadata;
-    const { capability, parameters = {}, activeDeadlineSeconds: deadlineSeconds = 3_600 } = job.spec;
+    const { capability, parameters = {}, engineOptions = {} } = job.spec;
+    const { activeDeadlineSeconds: deadlineSeconds = 3_600 } = job.spec;
     const request = {
       ref,
       jobName: name,
@@ -67,6 +68,7 @@ export function createAttempts(options: AttemptsOptions): Attempts {
       incarnation: needed(link, job).incarnation,
       capability,
       parameters,
+      engineOptions,
       inputs,
       sinks,
       deadlineSeconds,

@@ -93,9 +93,10 @@ describe('an output', () => {
       faces: { found: 3, changed: 2, left: [{ reason: 'bystander', count: 1 }] },
       hints: [{ code: 'face_small', message: 'The face is small.', input: 'face' }],
       models: [{ name: 'swapper-a', sha256: 'ab'.repeat(32), licence: 'MIT' }],
+      options: { likeness: '0.4' },
     };
     expect(written(found)).toEqual(found);
-    expect(written({ hints: [], models: [] })).toEqual({ hints: [] });
+    expect(written({ hints: [], models: [], options: {} })).toEqual({ hints: [] });
     expect(written(undefined)).toBeUndefined();
     const left = Array.from({ length: 99 }, () => ({ reason: 'bystander', count: -1 }));
     const hints = Array.from({ length: 99 }, () => ({
@@ -114,7 +115,14 @@ describe('an output', () => {
           licence: 'l'.repeat(999),
         })),
       ],
+      options: Object.fromEntries([
+        ['No Name', '1'],
+        ...Array.from({ length: 99 }, (_, i) => [`o${i}`, 'v'.repeat(3_000)]),
+      ]),
     });
+    expect(Object.keys(cut?.options ?? {})).toHaveLength(32);
+    expect(cut?.options).not.toHaveProperty('No Name');
+    expect(cut?.options?.o0).toHaveLength(2_000);
     expect(cut?.models).toHaveLength(16);
     expect(cut?.models?.[0]).toEqual({
       name: `${'n'.repeat(63)}…`,
@@ -129,7 +137,7 @@ describe('an output', () => {
 
   describe('that is not there', () => {
     const of = (code: string) => ({ hints: [{ code, message: 'The face is turned.', input: 'face' }] });
-    const said = (code: string) => ({ ...of(code), models: [] });
+    const said = (code: string) => ({ ...of(code), models: [], options: {} });
     const failure = (findings?: AttemptOutput['findings']) => ({
       failure: { code: 'face_not_detected', message: 'No face.', findings },
     });

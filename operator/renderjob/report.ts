@@ -91,10 +91,14 @@ export function foundBy(report: AttemptStatus | undefined): Pick<RenderJobStatus
   return said ? { findings: recorded(said) } : {};
 }
 
-/** Returns findings as the resource records them, without an empty list of models. */
+/** Returns findings as the resource records them, without models and options where there are none. */
 function recorded(said: Findings): NonNullable<RenderJobStatus['findings']> {
-  const { models, ...rest } = cutFindings(said);
-  return models.length > 0 ? { ...rest, models } : rest;
+  const { models, options, ...rest } = cutFindings(said);
+  return {
+    ...rest,
+    ...(models.length > 0 ? { models } : {}),
+    ...(Object.keys(options).length > 0 ? { options } : {}),
+  };
 }
 
 /** Returns the progress as the resource shows it, such as `42%`; at most 99 % until it is done. */

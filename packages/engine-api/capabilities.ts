@@ -80,3 +80,63 @@ export const CAPABILITY_NAMES = Object.keys(CAPABILITIES) as Capability[];
 export function isCapability(value: string): value is Capability {
   return Object.hasOwn(CAPABILITIES, value);
 }
+
+/** Most pictures of the person whose face is put in. */
+export const MAX_FACES = 8;
+/** The field with several pictures, in place of `face_key`. */
+export const FACE_KEYS = 'face_keys';
+
+/** An input of a capability. */
+export interface InputFacts {
+  readonly field: string;
+  readonly kind: MediaKind;
+  /** A job may be without it. */
+  readonly optional?: true;
+}
+
+/** Tells whether a capability takes several pictures of the person whose face is put in. */
+export function takesFaces(capability: Capability): boolean {
+  return 'face' in CAPABILITIES[capability].inputs;
+}
+
+/**
+ * Returns the inputs that a capability can have, by role. Where it puts a face in, `face` is the first picture of the
+ * person, and `face_2` to `face_8` are further ones.
+ */
+export function inputsOf(capability: Capability): Readonly<Record<string, InputFacts>> {
+  const further = takesFaces(capability)
+    ? Array.from({ length: MAX_FACES - 1 }, (_, i) => faceRole(i + 1))
+    : [];
+  const facts: InputFacts = { field: FACE_KEYS, kind: 'image', optional: true };
+  return { ...CAPABILITIES[capability].inputs, ...Object.fromEntries(further.map((role) => [role, facts])) };
+}
+
+/** Returns the role of a picture by its place in `face_keys`, from 0. */
+export function faceRole(index: number): string {
+  return index === 0 ? 'face' : `face_${index + 1}`;
+}
+
+/** Returns the roles of inputs that are pictures of the person whose face is put in, in their order. */
+export function faceRoles(inputs: Readonly<Record<string, unknown>>): readonly string[] {
+  return Array.from({ length: MAX_FACES }, (_, i) => faceRole(i)).filter((role) =>
+    Object.hasOwn(inputs, role),
+  );
+}
+
+/** Returns what is wrong with the roles of a job's inputs, in words; undefined when nothing is. */
+export function rolesFault(
+  capability: Capability,
+  roles: readonly string[],
+  kind?: MediaKind,
+): string | undefined {
+  const all = Object.entries(inputsOf(capability)).filter(
+    ([, facts]) => kind === undefined || facts.kind === kind,
+  );
+  const needed = all.filter(([, { optional }]) => !optional).map(([role]) => role);
+  const fits =
+    needed.every((role) => roles.includes(role)) &&
+    roles.every((role) => all.some(([known]) => known === role));
+  if (fits && roles.length > 0) return undefined;
+  const more = all.length > needed.length ? `, and face_2 to face_${MAX_FACES}` : '';
+  return `${needed.join(' and ') || 'none'}${more}`;
+}

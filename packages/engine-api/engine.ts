@@ -1,5 +1,6 @@
 import type { Capability } from './capabilities.ts';
 import type { Findings } from './findings.ts';
+import type { EngineOption, RenderOptions } from './option.ts';
 
 /**
  * The contract of every engine. proto/semblance/engine/v1 has the same contract for engines that are separate
@@ -26,6 +27,10 @@ export interface EngineCapability {
   /** Peak memory of one render on the card, beside what the engine holds there, in MiB; absent: none. */
   readonly vramMib?: number;
   readonly limits?: EngineLimits;
+  /** Whether it takes several pictures of the person whose face is put in; otherwise it gets the first. */
+  readonly severalFaces?: boolean;
+  /** What a render may be told beyond its parameters; absent: nothing. */
+  readonly options?: readonly EngineOption[];
 }
 
 /** A capability that the engine cannot offer because a program is missing on its machine. */
@@ -42,6 +47,8 @@ export interface RenderRequest {
   readonly inputs: Readonly<Record<string, string>>;
   /** Validated, capability-specific settings, all strings as in the RenderJob. */
   readonly parameters: Readonly<Record<string, string>>;
+  /** Checked against the capability's `options`; those that are left out have their default. */
+  readonly options?: RenderOptions;
   /** Existing, empty, private directory. The engine writes its output inside and nothing outside. */
   readonly outputDir: string;
   /** Aborted on cancel or loss of the Lease: the render must end within 1 s. */

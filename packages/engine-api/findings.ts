@@ -7,6 +7,8 @@ export interface Findings {
   readonly hints: readonly Hint[];
   /** Models of the engine's owner that the output was made with; absent when there are none. */
   readonly models?: readonly UsedModel[];
+  /** Options that the render was given, by its owner or its caller: name → value as text. Only the agent sets them. */
+  readonly options?: Readonly<Record<string, string>>;
 }
 
 /** A model, by what its owner states of it. */
@@ -65,6 +67,7 @@ export const HINT_CODES = {
     'Only the head of the character is used, because its picture ends above the knees and the video shows the legs.',
   language_unknown: 'The language is none that can be spoken; the letters of the script decided.',
   script_shortened: 'Some characters of the script cannot be spoken.',
+  picture_chosen: 'Of several pictures of the face (`face_keys`), one is used.',
   several_faces: 'The picture shows several faces, of which one is used.',
   voice_default: 'Nothing told whose voice it is to be, so it is the default one of the language.',
   voice_differs: 'The chosen voice may not fit the person in the portrait.',

@@ -7,6 +7,8 @@ export interface BuiltinCapability extends EngineCapability {
   readonly needsMedia: boolean;
   /** Offered only when a speech synthesiser (flite or espeak-ng) is found. */
   readonly needsSpeech?: boolean;
+  /** Whether it swaps faces, so that a render takes the options of swaps. */
+  readonly swaps?: boolean;
   readonly load: () => Promise<Renderer>;
   /** Undefined: none of its inputs is a picture. */
   readonly loadInspector?: () => Promise<Inspector>;
@@ -16,6 +18,7 @@ export const BUILTIN_CAPABILITIES: readonly BuiltinCapability[] = [
   {
     capability: 'face-swap-image',
     slots: 1,
+    swaps: true,
     // Two pictures of 40 megapixels with 8 bits and alpha need 1002 MiB; 16 bits need more.
     memoryMib: 1536,
     needsMedia: false,
@@ -33,6 +36,7 @@ export const BUILTIN_CAPABILITIES: readonly BuiltinCapability[] = [
   {
     capability: 'face-swap',
     slots: 1,
+    swaps: true,
     memoryMib: 2048,
     needsMedia: true,
     load: async () => (await import('./video-swap/video-swap.ts')).renderVideoSwap,
@@ -49,6 +53,7 @@ export const BUILTIN_CAPABILITIES: readonly BuiltinCapability[] = [
   {
     capability: 'character-swap',
     slots: 1,
+    swaps: true,
     // A 1080p video with a character of 40 megapixels needs 611 MiB; decoder and encoder run beside it.
     memoryMib: 1536,
     needsMedia: true,

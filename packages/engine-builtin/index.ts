@@ -1,3 +1,4 @@
+import { takesFaces } from '@semblance/engine-api/capabilities';
 import {
   type Engine,
   type EngineCapability,
@@ -6,24 +7,25 @@ import {
   type RenderResult,
   type UnavailableCapability,
 } from '@semblance/engine-api/engine';
-import type { EngineOptions } from '@semblance/engine-api/engine-options';
+import type { FactoryOptions } from '@semblance/engine-api/factory-options';
 import { findMediaTools } from '@semblance/media/media';
 import { findSpeechTools } from '@semblance/speech/tools';
 import { BUILTIN_CAPABILITIES, type BuiltinCapability } from './capabilities.ts';
 import { WorkerPool } from './pool/worker-pool.ts';
-import { parseBuiltinSettings } from './settings.ts';
+import { type BuiltinSettings, parseBuiltinSettings, swapOptions } from './settings.ts';
 
 /**
  * Creates the engine that runs everywhere: shipped networks and classical image processing on the CPU. It renders in
  * `threads`, one job in each. It prints its warnings, because the agent logs what its process prints.
  */
-export function createBuiltinEngine({ threads, settings }: EngineOptions): Engine {
+export function createBuiltinEngine({ threads, settings }: FactoryOptions): Engine {
   if (!Number.isInteger(threads) || threads < 1)
     throw new RangeError(`threads must be a positive integer, not ${threads}`);
+  const parsed = parseBuiltinSettings(settings);
   const pool = new WorkerPool({
     threads,
     entry: new URL('./pool/worker.ts', import.meta.url),
-    settings: parseBuiltinSettings(settings),
+    settings: parsed,
     onCrash: (error) => console.warn('a render thread ended and will be replaced', { err: error }),
   });
   // Until the media tools have been looked for, only capabilities without them are offered.
@@ -33,7 +35,7 @@ export function createBuiltinEngine({ threads, settings }: EngineOptions): Engin
     name: 'builtin',
     version: '1',
     get capabilities() {
-      return offered.map(toEngineCapability);
+      return offered.map((one) => toEngineCapability(one, parsed));
     },
     get unavailable() {
       return unavailable;
@@ -68,8 +70,18 @@ export function createBuiltinEngine({ threads, settings }: EngineOptions): Engin
   };
 }
 
-function toEngineCapability({ capability, slots, memoryMib, limits }: BuiltinCapability): EngineCapability {
-  return { capability, slots, memoryMib, ...(limits && { limits }) };
+function toEngineCapability(
+  { capability, slots, memoryMib, limits, swaps }: BuiltinCapability,
+  settings: BuiltinSettings,
+): EngineCapability {
+  return {
+    capability,
+    slots,
+    memoryMib,
+    ...(limits && { limits }),
+    ...(swaps && { options: swapOptions(settings) }),
+    ...(takesFaces(capability) && { severalFaces: true }),
+  };
 }
 
 async function render(
@@ -77,9 +89,9 @@ async function render(
   offered: readonly BuiltinCapability[],
   request: RenderRequest,
 ): Promise<RenderResult> {
-  const { capability, inputs, parameters, outputDir, signal, onProgress } = request;
+  const { capability, inputs, parameters, options = {}, outputDir, signal, onProgress } = request;
   if (!offered.some((one) => one.capability === capability)) {
     throw new RenderError('processing_failed', `The builtin engine has no capability ${capability}.`);
   }
-  return pool.render({ capability, inputs, parameters, outputDir }, signal, onProgress);
+  return pool.render({ capability, inputs, parameters, options, outputDir }, signal, onProgress);
 }

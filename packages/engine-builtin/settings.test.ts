@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { RenderOptions } from '@semblance/engine-api/option';
 import { ADMIRAL, PROFESSOR } from '@semblance/testkit/engine-builtin/swap-rig';
 import sharp from 'sharp';
 import { expect, it, onTestFinished } from 'vitest';
@@ -8,7 +9,7 @@ import { createBuiltinEngine } from './index.ts';
 import { parseBuiltinSettings } from './settings.ts';
 
 /** Returns the green levels of a Photo Swap of an old face onto a younger one. */
-async function swapWith(likeness: string): Promise<Uint8Array> {
+async function swapWith(likeness: string, options: RenderOptions = {}): Promise<Uint8Array> {
   const outputDir = await mkdtemp(join(tmpdir(), 'semblance-likeness-'));
   const engine = createBuiltinEngine({ threads: 1, settings: { likeness } });
   onTestFinished(async () => {
@@ -19,6 +20,7 @@ async function swapWith(likeness: string): Promise<Uint8Array> {
     capability: 'face-swap-image',
     inputs: { image: ADMIRAL, face: PROFESSOR },
     parameters: {},
+    options,
     outputDir,
     signal: AbortSignal.timeout(60_000),
     onProgress: () => undefined,
@@ -32,6 +34,20 @@ it('more likeness changes more of the skin', async () => {
   const [none, half, full] = [await swapWith('0'), await swapWith('0.5'), await swapWith('1')];
   expect(changed(half, none)).toBeGreaterThan(10_000);
   expect(changed(full, none)).toBeGreaterThan(1.5 * changed(half, none));
+});
+
+it('is an option of each render that swaps, whose default is the setting', async () => {
+  const engine = createBuiltinEngine({ threads: 1, settings: { likeness: '0.25' } });
+  await engine.warmUp(AbortSignal.timeout(60_000));
+  const options = Object.fromEntries(
+    engine.capabilities.map((one) => [one.capability, one.options?.map((each) => [each.name, each.default])]),
+  );
+  await engine.close();
+  expect(options['face-swap-image']).toEqual([['likeness', '0.25']]);
+  expect(options['lip-sync']).toBeUndefined();
+  const [asked, set] = [await swapWith('0', { likeness: 1 }), await swapWith('1')];
+  expect(Buffer.compare(asked, set)).toBe(0);
+  expect(Buffer.compare(asked, await swapWith('0'))).not.toBe(0);
 });
 
 it('is from 0 to 1', () => {

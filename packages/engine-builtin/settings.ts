@@ -1,3 +1,4 @@
+import type { EngineOption } from '@semblance/engine-api/option';
 import { z } from 'zod';
 
 const likeness = z.coerce.number().min(0, 'must be from 0 to 1').max(1, 'must be from 0 to 1');
@@ -18,6 +19,15 @@ const settings = z.object({ likeness: likeness.default(LIKENESS) });
 
 /** The settings as everything in this engine passes them on. */
 export type BuiltinSettings = z.output<typeof settings>;
+
+/** Options of a render that swaps faces; each stands for the setting of its name. */
+export function swapOptions({ likeness }: BuiltinSettings): readonly EngineOption[] {
+  const description =
+    'How much of the source beyond its features the swap takes: at 0 the skin is wholly the target’s.';
+  return [
+    { name: 'likeness', type: 'number', minimum: 0, maximum: 1, default: String(likeness), description },
+  ];
+}
 
 /** Parses the engine's settings as its process receives them. @throws Error naming the setting */
 export function parseBuiltinSettings(given: Readonly<Record<string, string>> = {}): BuiltinSettings {

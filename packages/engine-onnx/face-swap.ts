@@ -9,7 +9,7 @@ import type { Plane } from '@semblance/vision/plane/plane';
 import { faceMask } from './face-masks.ts';
 import { FacePlaces, type PlacedFace, type SeenFaces } from './face-places.ts';
 import type { Step } from './manifest.ts';
-import { ModelSwap, type Sources, type WorkFace } from './model-swap.ts';
+import { type FurtherFace, ModelSwap, type Sources, type WorkFace } from './model-swap.ts';
 import { restoreFace } from './stages/enhancer.ts';
 import type { Models, StageLog } from './stages/models.ts';
 import { withinEdge } from './vision/face-mask.ts';
@@ -40,18 +40,26 @@ export interface FaceSwapParts {
 
 /** Swaps the faces of pictures, or of the frames of a video, with the available models; `builtin` does the rest. */
 export class FaceSwap {
+  readonly #parts: FaceSwapParts;
   readonly #models: Models;
   readonly #finder: FaceFinder;
   readonly #swap: ModelSwap;
   readonly #order: readonly Step[];
   readonly places: FacePlaces;
 
-  constructor({ models, finder, mesher, order }: FaceSwapParts) {
+  constructor(parts: FaceSwapParts) {
+    const { models, finder, mesher, order } = parts;
+    this.#parts = parts;
     this.#models = models;
     this.#finder = finder;
     this.places = new FacePlaces({ models, finder, mesher });
     this.#swap = new ModelSwap(models);
     this.#order = order;
+  }
+
+  /** Returns a swap by other models. */
+  using(models: Models): FaceSwap {
+    return models === this.#models ? this : new FaceSwap({ ...this.#parts, models });
   }
 
   /** Whether `builtin` swaps, for want of a swapper. */
@@ -65,10 +73,11 @@ export class FaceSwap {
     face: PlacedFace,
     signal: AbortSignal,
     log: StageLog,
+    further: readonly FurtherFace[] = [],
   ): Promise<Identity | undefined> {
     if (this.byMesh && !face.mesh) return undefined;
     const cover = await this.coverOf(picture, face, log);
-    const sources = await this.#swap.sourcesOf(picture, face.five, signal, log);
+    const sources = await this.#swap.sourcesOf(picture, face.five, signal, log, further);
     return { sources, picture, face, cover };
   }
 

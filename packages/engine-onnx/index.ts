@@ -1,3 +1,4 @@
+import { takesFaces } from '@semblance/engine-api/capabilities';
 import type {
   Engine,
   EngineCapability,
@@ -6,8 +7,9 @@ import type {
   RenderResult,
 } from '@semblance/engine-api/engine';
 import { RenderError } from '@semblance/engine-api/engine';
-import type { EngineOptions } from '@semblance/engine-api/engine-options';
+import type { FactoryOptions } from '@semblance/engine-api/factory-options';
 import type { Findings } from '@semblance/engine-api/findings';
+import { chooseFace, withChosen } from '@semblance/engine-builtin/swap/choose-face';
 import { createMedia, findMediaTools } from '@semblance/media/media';
 import type { MissingSpeechTools, SpeechTools } from '@semblance/speech/speech-tools';
 import { findSpeechTools } from '@semblance/speech/tools';
@@ -19,6 +21,7 @@ import { FaceSwap } from './face-swap.ts';
 import { type CheckedModel, ModelDirError, openModelDir } from './model-dir.ts';
 import { offersOf } from './offers.ts';
 import { inspectPhotoSwap, photoSwap } from './photo-swap.ts';
+import { optionsFor, withRenderOptions } from './render-options.ts';
 import { PoolShare } from './sessions/pooled-models.ts';
 import { SessionPool } from './sessions/session-pool.ts';
 import { parseOnnxSettings } from './settings.ts';
@@ -27,7 +30,7 @@ import { Models } from './stages/models.ts';
 import { SwapThreads } from './swap-frames/swap-threads.ts';
 
 /** Creates the engine that runs the owner's ONNX models. `builtin` does everything that has no model. */
-export function createOnnxEngine(options: EngineOptions): Engine {
+export function createOnnxEngine(options: FactoryOptions): Engine {
   const settings = parseOnnxSettings(options.settings ?? {});
   let capabilities: readonly EngineCapability[] = [];
   let open: Promise<OpenEngine> | undefined;
@@ -73,7 +76,7 @@ interface OpenEngine {
 
 async function openEngine(
   settings: ReturnType<typeof parseOnnxSettings>,
-  options: EngineOptions,
+  options: FactoryOptions,
   signal: AbortSignal,
   onEnd: (reason: string) => void,
 ): Promise<OpenEngine> {
@@ -88,7 +91,10 @@ async function openEngine(
   if (unread !== undefined) console.warn(`not offered: avatar: ${unread}`);
   const capabilities = offersOf(stages, tools.available)
     .filter(({ capability }) => capability !== 'avatar' || unread === undefined)
-    .map(({ capability, memoryMib }): EngineCapability => ({ capability, slots: 1, memoryMib }));
+    .map(({ capability, memoryMib }): EngineCapability => {
+      const options = optionsFor(capability, models);
+      return { capability, slots: 1, memoryMib, options, severalFaces: takesFaces(capability) };
+    });
   if (capabilities.length === 0) {
     const present = [...stages].join(', ');
     const why = `${tools.available ? '' : `; no video: ${tools.reason}`}${unread === undefined ? '' : `; no speech: ${unread}`}`;
@@ -124,33 +130,55 @@ async function openEngine(
   const share = new PoolShare(pool, models, order);
   let threads: SwapThreads | undefined;
   const media = tools.available ? createMedia({ tools }) : undefined;
+  /** Chooses among several pictures of a face; a swapper draws all of them together, where there is one. */
+  const chosen = async <Request extends InspectRequest>(given: Request) => {
+    const { signal } = given;
+    const checkpoint = () => signal.throwIfAborted();
+    const face = await chooseFace(given.inputs, { finder, recogniser, checkpoint });
+    const others = swap.byMesh ? [] : face.others;
+    const told = (result: RenderResult): RenderResult => {
+      if (!swap.byMesh) return result;
+      const findings = withChosen(result.findings, face);
+      return findings ? { ...result, findings } : result;
+    };
+    const toldBefore = (findings: Findings): Findings =>
+      (swap.byMesh ? withChosen(findings, face) : undefined) ?? findings;
+    return { request: { ...given, inputs: face.inputs }, others, told, toldBefore };
+  };
+  const look = async (request: InspectRequest): Promise<Findings> => {
+    if (request.capability === 'face-swap-image') return inspectPhotoSwap(swap, request);
+    if (request.capability === 'face-swap')
+      return (await import('./video-swap.ts')).inspectVideoSwap(swap, request);
+    if (request.capability === 'avatar') return (await import('./avatar.ts')).inspectAvatar(finder, request);
+    if (request.capability === 'motion-control')
+      return (await import('./motion-transfer.ts')).inspectMotionTransfer(swap, request);
+    throw new Error(`${request.capability} has no picture to inspect`);
+  };
   return {
     capabilities,
-    async render(request) {
-      const { capability } = request;
+    async render(given) {
+      const { capability } = given;
       if (!capabilities.some((offered) => offered.capability === capability))
         throw new RenderError('processing_failed', `The onnx engine has no capability ${capability}.`);
-      if (capability === 'face-swap-image' || !media) return photoSwap(swap, request);
-      const parts = { swap, finder, media, models: opened };
+      const { request, others, told } = await chosen(given);
+      const used = withRenderOptions(opened, request.options);
+      const own = swap.using(used);
+      if (capability === 'face-swap-image' || !media) return told(await photoSwap(own, request, others));
+      const parts = { swap: own, finder, media, models: used };
       // This code is loaded with the first video, so that an engine for pictures starts without it.
       if (capability === 'face-swap') {
         threads ??= new SwapThreads(() => share.threadData());
-        return (await import('./video-swap.ts')).videoSwap({ ...parts, threads, recogniser }, request);
+        const { videoSwap } = await import('./video-swap.ts');
+        return told(await videoSwap({ ...parts, threads, recogniser, others }, request));
       }
       if (capability === 'avatar' && speech)
         return (await import('./avatar.ts')).avatar({ ...parts, recogniser, speech }, request);
       if (capability === 'lip-sync') return (await import('./lip-sync.ts')).lipSync(parts, request);
       return (await import('./motion-transfer.ts')).motionTransfer(parts, request);
     },
-    async inspect(request) {
-      if (request.capability === 'face-swap-image') return inspectPhotoSwap(swap, request);
-      if (request.capability === 'face-swap')
-        return (await import('./video-swap.ts')).inspectVideoSwap(swap, request);
-      if (request.capability === 'avatar')
-        return (await import('./avatar.ts')).inspectAvatar(finder, request);
-      if (request.capability === 'motion-control')
-        return (await import('./motion-transfer.ts')).inspectMotionTransfer(swap, request);
-      throw new Error(`${request.capability} has no picture to inspect`);
+    async inspect(given) {
+      const { request, toldBefore } = await chosen(given);
+      return toldBefore(await look(request));
     },
     async close() {
       await threads?.close();

@@ -7,7 +7,7 @@ import { restoreExpression, seeExpression } from './portrait/expression.ts';
 import type { HeadMotion } from './portrait/keypoints.ts';
 import { LivePortrait } from './portrait/live-portrait.ts';
 import type { FloatTensor } from './sessions/protocol.ts';
-import { balanced, embed, identityFor, readEmap, sourcePicture } from './stages/identity.ts';
+import { averaged, balanced, embed, identityFor, readEmap, sourcePicture } from './stages/identity.ts';
 import type { Models, OpenModel, StageLog } from './stages/models.ts';
 import { drawSwapped } from './stages/swapper.ts';
 import { withinEdge } from './vision/face-mask.ts';
@@ -17,6 +17,12 @@ import { type PasteMask, pasteBack, shareAt } from './vision/paste.ts';
 
 /** A source's face in the form that each swapper expects. */
 export type Sources = ReadonlyMap<OpenModel, FloatTensor>;
+
+/** A face in a further picture of the same person. */
+export interface FurtherFace {
+  readonly picture: Picture;
+  readonly five: readonly Point[];
+}
 
 /** A face that is being changed. */
 export interface WorkFace {
@@ -45,16 +51,23 @@ export class ModelSwap {
     );
   }
 
-  /** Returns a face of a picture in the form that each swapper expects. */
+  /**
+   * Returns a face of a picture in the form that each swapper expects. Swappers that take a picture get this one; the
+   * embedding of the others is averaged with those of further pictures of the person.
+   */
   async sourcesOf(
     picture: Picture,
     five: readonly Point[],
     signal: AbortSignal,
     log: StageLog,
+    further: readonly FurtherFace[] = [],
   ): Promise<Sources> {
     const swappers = this.#models.all('swapper');
     const asked = swappers.some(({ traits: { identity } }) => identity !== 'picture' && identity !== 'own');
-    const embedding = asked ? await this.#embed(picture, five, signal, log) : new Float32Array();
+    const embeddings: Float32Array[] = [];
+    for (const one of asked ? [{ picture, five }, ...further] : [])
+      embeddings.push(await this.#embed(one.picture, one.five, signal, log));
+    const embedding = averaged(embeddings);
     const sources = new Map<OpenModel, FloatTensor>();
     for (const swapper of swappers) {
       if (swapper.traits.identity === 'own') continue;

@@ -30,16 +30,21 @@ const IMAGE = { role: 'image', name: 'base image' };
 /**
  * Puts the most prominent face of one picture onto the faces of another. Writes the result as
  * `output.{jpg,png,webp}`, completely or not at all.
+ * @param others paths of further pictures of the face
  * @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large`
  */
-export async function photoSwap(swap: FaceSwap, request: RenderRequest): Promise<RenderResult> {
+export async function photoSwap(
+  swap: FaceSwap,
+  request: RenderRequest,
+  others: readonly string[] = [],
+): Promise<RenderResult> {
   const { outputDir, signal, onProgress } = request;
   const log = new StageLog();
   const step = (fraction: number, stage: string): void => {
     signal.throwIfAborted();
     onProgress(fraction, stage);
   };
-  const { base, faces, identity, findings } = await seen(swap, request, log, step);
+  const { base, faces, identity, findings } = await seen(swap, request, log, step, others);
   const { picture } = base;
   const taken = await swap.swapFaces(picture, faces, identity, signal, log);
   step(0.8, 'encode');
@@ -61,7 +66,10 @@ export async function photoSwap(swap: FaceSwap, request: RenderRequest): Promise
     contentType: CONTENT_TYPES[base.format],
     units: { unit: 'image', quantity: 1 },
     stages: log.stages,
-    details: { faces: faces.length, width: picture.width, height: picture.height, ...log.makers },
+    details: {
+      ...{ faces: faces.length, width: picture.width, height: picture.height, ...log.makers },
+      ...(others.length > 0 ? { face_pictures: others.length + 1 } : {}),
+    },
     findings: { ...withKept(findings, taken), models: log.models },
   };
 }
@@ -90,6 +98,7 @@ async function seen(
   { inputs: { image, face }, signal }: InspectRequest,
   log: StageLog,
   step: (fraction: number, stage: string) => void,
+  others: readonly string[] = [],
 ): Promise<SeenPictures> {
   if (!image || !face)
     throw new RenderError('processing_failed', 'Photo Swap needs the inputs image and face.');
@@ -98,7 +107,7 @@ async function seen(
     raceAbort(signal, Promise.all([readFace(face), readBase(image)])),
   );
   step(0.15, 'detect');
-  const { identity, hints } = await findIdentity(swap, source, signal, log);
+  const { identity, hints } = await findIdentity(swap, source, signal, log, others);
   step(0.3, 'swap');
   const { faces, left } = await swap.findTargets(base.picture, signal, log);
   const counts = faceCounts(faces.length, left);

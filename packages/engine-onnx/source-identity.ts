@@ -1,3 +1,4 @@
+import { raceAbort } from '@semblance/common/async/abort';
 import { RenderError } from '@semblance/engine-api/engine';
 import type { Hint } from '@semblance/engine-api/findings';
 import type { Picture } from '@semblance/engine-api/picture';
@@ -11,7 +12,9 @@ import {
 } from '@semblance/engine-builtin/findings/hints';
 import { prepareSource } from '@semblance/engine-builtin/swap/source-face';
 import { cropsOf } from '@semblance/vision/face-mesh';
+import { readFace } from '@semblance/vision/image/picture-file';
 import type { FaceSwap, Identity } from './face-swap.ts';
+import type { FurtherFace } from './model-swap.ts';
 import type { StageLog } from './stages/models.ts';
 
 const FACE = { role: 'face', name: 'face picture' };
@@ -22,16 +25,28 @@ export interface FoundIdentity {
   readonly hints: readonly Hint[];
 }
 
-/** Returns the most prominent face of a picture as a source identity. @throws RenderError `face_not_detected` */
+/**
+ * Returns the most prominent face of a picture as a source identity.
+ * @param others paths of further pictures of the person: their embeddings are averaged with that of the first
+ * @throws RenderError `face_not_detected`
+ */
 export async function findIdentity(
   swap: FaceSwap,
   picture: Picture,
   signal: AbortSignal,
   log: StageLog,
+  others: readonly string[] = [],
 ): Promise<FoundIdentity> {
   const { faces, left } = await swap.places.look(picture, signal, log);
   const [face] = faces;
-  const identity = face && (await swap.identify(picture, face, signal, log));
+  const further: FurtherFace[] = [];
+  for (const path of others) {
+    const one = await raceAbort(signal, readFace(path));
+    const { faces: seen } = await swap.places.look(one, signal, log);
+    if (!seen[0]) throw new RenderError('face_not_detected', 'No face was found in a picture of face_keys.');
+    further.push({ picture: one, five: seen[0].five });
+  }
+  const identity = face && (await swap.identify(picture, face, signal, log, further));
   if (!identity) {
     const message = 'No face was found in the face picture (face_key).';
     throw new RenderError('face_not_detected', message, { findings: { hints: hintsOfLeft(left, FACE) } });

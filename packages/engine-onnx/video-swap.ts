@@ -39,6 +39,8 @@ export interface VideoSwapParts extends VideoParts {
    * with this one.
    */
   readonly recogniser: () => Promise<FaceRecogniser>;
+  /** Paths of further pictures of the face. */
+  readonly others?: readonly string[];
 }
 
 /**
@@ -47,17 +49,17 @@ export interface VideoSwapParts extends VideoParts {
  * @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large`
  */
 export async function videoSwap(
-  { swap, threads, finder, media, recogniser }: VideoSwapParts,
+  { swap, threads, finder, media, recogniser, others = [] }: VideoSwapParts,
   request: RenderRequest,
 ): Promise<RenderResult> {
-  const { inputs, parameters, outputDir, signal, onProgress } = request;
+  const { inputs, parameters, options, outputDir, signal, onProgress } = request;
   if (!inputs.video || !inputs.face)
     throw new RenderError('processing_failed', 'Video Swap needs the inputs video and face.');
   const log = new StageLog();
   const checkpoint = (): void => signal.throwIfAborted();
   onProgress(0, 'face');
   const picture = await raceAbort(signal, readFace(inputs.face));
-  const { identity, hints } = await findIdentity(swap, picture, signal, log);
+  const { identity, hints } = await findIdentity(swap, picture, signal, log, others);
   const info = await media.probe(inputs.video, 'video', signal);
   const { video } = info;
   const shorter = parameters.output_resolution_p;
@@ -72,7 +74,11 @@ export async function videoSwap(
   );
   const onWritten = (frames: number): void =>
     onProgress(0.02 + 0.95 * Math.min(1, frames / Math.max(1, video.frameCount)), 'swap');
-  const line = new FrameLine({ swap, threads, writer, signal, log, onWritten }, identity, video.color);
+  const line = new FrameLine(
+    { swap, threads, writer, signal, log, options, onWritten },
+    identity,
+    video.color,
+  );
   const draw = (frames: readonly VideoFrame[]): Promise<void> =>
     line.add(
       frames,
@@ -110,7 +116,10 @@ export async function videoSwap(
     const { swapped, faces } = line.counts;
     return videoResult(outputPath, written, {
       stages: log.stages,
-      details: { faces, frames_with_swap: swapped, ...size, ...log.makers },
+      details: {
+        ...{ faces, frames_with_swap: swapped, ...size, ...log.makers },
+        ...(others.length > 0 ? { face_pictures: others.length + 1 } : {}),
+      },
       findings: {
         faces: faceCounts(faces, left),
         hints: [

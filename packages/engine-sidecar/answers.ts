@@ -7,8 +7,10 @@ import {
   RenderError,
   type RenderResult,
 } from '@semblance/engine-api/engine';
+import { announcementsFault, type EngineOption } from '@semblance/engine-api/option';
 import type {
   GetInfoResponse,
+  EngineOption as OptionMessage,
   RenderFailure,
   RenderProgress,
   RenderResponse,
@@ -52,7 +54,7 @@ export function checkedInfo(info: GetInfoResponse): SidecarInfo {
   const seen = new Set<string>();
   if (info.vramMib < 0 || info.vramMib > MAX.memoryMib) broken(`it holds ${info.vramMib} MiB on the card`);
   const capabilities = info.capabilities.map((offered): EngineCapability => {
-    const { capability, slots, memoryMib, vramMib, limits } = offered;
+    const { capability, slots, memoryMib, vramMib, limits, options, severalFaces } = offered;
     if (!isCapability(capability)) broken(`it offers ${quoted(capability)}, which is no capability`);
     // An offered capability is switched on for all accounts, and no sidecar carries live media.
     if (CAPABILITIES[capability].shape !== 'job')
@@ -68,10 +70,34 @@ export function checkedInfo(info: GetInfoResponse): SidecarInfo {
       memoryMib,
       ...(vramMib > 0 ? { vramMib } : {}),
       ...checkedLimits(capability, limits),
+      ...checkedOptions(capability, options),
+      ...(severalFaces ? { severalFaces } : {}),
     };
   });
   const vramMib = info.vramMib || undefined;
   return { name, version, capabilities, concurrency, vramMib, inspects };
+}
+
+function checkedOptions(
+  capability: string,
+  said: readonly OptionMessage[],
+): { options?: readonly EngineOption[] } {
+  if (said.length === 0) return {};
+  const options = said.map(
+    ({ name, type, minimum, maximum, choices, maxLength, default: own, description }) => ({
+      name,
+      type: type as EngineOption['type'],
+      ...(minimum === undefined ? {} : { minimum }),
+      ...(maximum === undefined ? {} : { maximum }),
+      ...(choices.length > 0 ? { choices } : {}),
+      ...(maxLength === 0 ? {} : { maxLength }),
+      ...(own === undefined ? {} : { default: own }),
+      description,
+    }),
+  );
+  const fault = announcementsFault(options);
+  if (fault !== undefined) broken(`${capability}: ${fault}`);
+  return { options };
 }
 
 function checkedLimits(

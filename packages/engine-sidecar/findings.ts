@@ -1,4 +1,4 @@
-import { CAPABILITIES, type Capability } from '@semblance/engine-api/capabilities';
+import { type Capability, inputsOf } from '@semblance/engine-api/capabilities';
 import {
   FINDING_CODE,
   type Findings,
@@ -21,6 +21,7 @@ export function checkedFindings(
   said: FindingsMessage | undefined,
 ): Findings | undefined {
   if (!said) return undefined;
+  // Options that it states are left out: the agent knows what it gave.
   const { faces, hints, models } = said;
   if (hints.length > MAX_FINDINGS) broken(`at most ${MAX_FINDINGS} hints`);
   return {
@@ -28,7 +29,7 @@ export function checkedFindings(
     hints: hints.map(({ code, message, input }) => {
       if (message.trim() === '' || message.length > MAX_HINT_LENGTH)
         broken(`the message of a hint has 1 to ${MAX_HINT_LENGTH} characters`);
-      if (input !== undefined && !Object.hasOwn(CAPABILITIES[capability].inputs, input))
+      if (input !== undefined && !Object.hasOwn(inputsOf(capability), input))
         broken(`a hint is about ${quoted(input)}, which is no input of ${capability}`);
       return { code: checkedCode<HintCode>(code), message, ...(input === undefined ? {} : { input }) };
     }),

@@ -1,6 +1,6 @@
 import type { Engine } from '@semblance/engine-api/engine';
 import { EngineInterruptedError } from '@semblance/engine-api/engine';
-import type { EngineOptions } from '@semblance/engine-api/engine-options';
+import type { FactoryOptions } from '@semblance/engine-api/factory-options';
 import type { SidecarInfo } from './answers.ts';
 import { connect, SIDECAR_TIMES, type SidecarTimes } from './connection.ts';
 import { createExchange } from './exchange.ts';
@@ -16,7 +16,7 @@ import { renderBySidecar } from './render-call.ts';
  * @param hopeless errors of the start after which the client does not try again; default: none
  */
 export function createSidecarEngine(
-  options: EngineOptions,
+  options: FactoryOptions,
   times: SidecarTimes = SIDECAR_TIMES,
   hopeless?: (error: unknown) => boolean,
 ): Engine {

@@ -77,12 +77,19 @@ export async function renderBySidecar(
 
 async function answered(
   renderId: string,
-  { capability, parameters, signal, onProgress }: RenderRequest,
+  { capability, parameters, options = {}, signal, onProgress }: RenderRequest,
   { connection, times, onStuck }: RenderCallOptions,
   files: { inputs: Record<string, string>; outputDir: string },
 ): Promise<CheckedResult> {
   const reader = createAnswerReader(capability, onProgress);
-  const stream = connection.client.render({ renderId, capability, parameters: { ...parameters }, ...files });
+  const texts = Object.entries(options).map(([name, value]) => [name, String(value)]);
+  const stream = connection.client.render({
+    renderId,
+    capability,
+    parameters: { ...parameters },
+    options: Object.fromEntries(texts),
+    ...files,
+  });
   // After its end the iterator takes no more errors.
   stream.on('error', () => {});
   let hung = false;

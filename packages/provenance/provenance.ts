@@ -4,7 +4,7 @@ import { open, rm } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import { describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
-import type { Capability } from '@semblance/engine-api/capabilities';
+import { type Capability, faceRoles } from '@semblance/engine-api/capabilities';
 import type { UsedModel } from '@semblance/engine-api/findings';
 import { assemble, boxesHash, dataHash, manifestSpan } from './assemble.ts';
 import { UnmarkableFileError } from './containers/container.ts';
@@ -166,8 +166,10 @@ async function write(mark: MarkOptions, marked: string, making: Making): Promise
 }
 
 async function ingredientsOf({ inputs, signal }: MarkOptions, { parts }: Origin) {
+  const [, ...further] = faceRoles(inputs);
+  const faces = further.flatMap((role) => (parts.face ? [[role, parts.face] as const] : []));
   return Promise.all(
-    Object.entries(parts).flatMap(([role, part]) => {
+    [...Object.entries(parts), ...faces].flatMap(([role, part]) => {
       const path = inputs[role];
       return path === undefined ? [] : [sha256Of(path, signal).then((sha256) => ({ role, part, sha256 }))];
     }),

@@ -12,8 +12,8 @@ import {
   RenderError,
   type RenderResult,
 } from '@semblance/engine-api/engine';
-import type { EngineOptions } from '@semblance/engine-api/engine-options';
 import { exhausted } from '@semblance/engine-api/exhausted';
+import type { FactoryOptions } from '@semblance/engine-api/factory-options';
 import type { Findings } from '@semblance/engine-api/findings';
 import type { EngineSetup, FromEngine, ToEngine } from './protocol.ts';
 
@@ -58,7 +58,7 @@ async function start(setup: EngineSetup): Promise<void> {
   const module: Record<string, unknown> = await import(setup.source.module);
   const factory = module[setup.source.factory];
   if (typeof factory !== 'function') throw new Error(`the module exports no ${setup.source.factory}`);
-  engine = await (factory as (options: EngineOptions) => Engine | Promise<Engine>)(setup.options);
+  engine = await (factory as (options: FactoryOptions) => Engine | Promise<Engine>)(setup.options);
   await engine.warmUp(new AbortController().signal);
   const { name, version, capabilities, unavailable = [], concurrency, vramMib } = engine;
   send({

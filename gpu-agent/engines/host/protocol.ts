@@ -4,7 +4,7 @@ import type {
   RenderResult,
   UnavailableCapability,
 } from '@semblance/engine-api/engine';
-import type { EngineOptions } from '@semblance/engine-api/engine-options';
+import type { FactoryOptions } from '@semblance/engine-api/factory-options';
 import type { Findings } from '@semblance/engine-api/findings';
 import type { InspectWork, RenderWork } from '@semblance/engine-api/render-work';
 import type { EngineSource } from '../registry.ts';
@@ -12,7 +12,7 @@ import type { EngineSource } from '../registry.ts';
 /** First argument of an engine process, as JSON. */
 export interface EngineSetup {
   readonly source: EngineSource;
-  readonly options: EngineOptions;
+  readonly options: FactoryOptions;
 }
 
 /** Statement of a warm engine about itself. */

@@ -3,6 +3,7 @@ import { describeError } from '@semblance/common/errors';
 import { EngineInterruptedError, RenderError, type RenderResult } from '@semblance/engine-api/engine';
 import { exhausted } from '@semblance/engine-api/exhausted';
 import type { Findings } from '@semblance/engine-api/findings';
+import type { RenderOptions } from '@semblance/engine-api/option';
 import { createMedia, findMediaTools } from '@semblance/media/media';
 import type { Media } from '@semblance/media/types';
 import { FaceFinder } from '@semblance/vision/face-finder';
@@ -11,6 +12,8 @@ import { openSession } from '@semblance/vision/models/session';
 import { threadStarted } from '@semblance/vision/models/thread-gate';
 import { BUILTIN_CAPABILITIES } from '../capabilities.ts';
 import type { RenderTools } from '../renderer.ts';
+import type { BuiltinSettings } from '../settings.ts';
+import { chooseFace, withChosen } from '../swap/choose-face.ts';
 import { madeOnce } from './made-once.ts';
 import type { FromWorker, TaskWork, ToWorker, WorkerFailure, WorkerOptions } from './protocol.ts';
 import { warmUp } from './warm-up.ts';
@@ -77,7 +80,7 @@ async function carryOut(
     return await act(message, {
       finder: loaded,
       recogniser: loadRecogniser,
-      settings,
+      settings: message.type === 'render' ? withOptions(message.work.options) : settings,
       media: openMedia,
       signal: controller.signal,
       checkpoint: () => {
@@ -93,12 +96,24 @@ async function carryOut(
   }
 }
 
+/** Returns the settings with the options of a render in their place. */
+function withOptions({ likeness }: RenderOptions = {}): BuiltinSettings | undefined {
+  return typeof likeness === 'number' ? { ...settings, likeness } : settings;
+}
+
 async function act({ type, work }: TaskWork, tools: RenderTools): Promise<RenderResult | Findings> {
   const chosen = BUILTIN_CAPABILITIES.find(({ capability }) => capability === work.capability);
   if (!chosen) throw new Error(`no renderer for ${work.capability}`);
-  if (type === 'render') return (await chosen.load())(work, tools);
+  const face = await chooseFace(work.inputs, { ...tools, recogniser: loadRecogniser });
+  const { inputs } = face;
+  if (type === 'render') {
+    const result = await (await chosen.load())({ ...work, inputs }, tools);
+    const findings = withChosen(result.findings, face);
+    return findings ? { ...result, findings } : result;
+  }
   if (!chosen.loadInspector) throw new Error(`${work.capability} has no picture to inspect`);
-  return (await chosen.loadInspector())(work, tools);
+  const findings = await (await chosen.loadInspector())({ ...work, inputs }, tools);
+  return withChosen(findings, face) ?? findings;
 }
 
 function describe(error: unknown): WorkerFailure {

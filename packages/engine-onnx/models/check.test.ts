@@ -80,6 +80,25 @@ describe('the check of a model directory', () => {
     expect(text).toContain('arcface_w600k_r50, takes batches (');
   });
 
+  it('lists what a render may be told, and what is wrong with the options of the owner', async () => {
+    const directory = await rig.make([arcface, swapper]);
+    const good = await checkDirectory(directory, undefined, {
+      'face-swap': { set: { weight: '0.25' }, callers: ['match'] },
+      // The models offer no such capability; another engine may.
+      avatar: { set: { speed: '2' }, callers: [] },
+    });
+    expect(good.fits).toBe(true);
+    expect(good.text).toContain(
+      'options   Photo Swap: weight (a number from 0 to 1), match (a number from 0 to 1).\n',
+    );
+    const owner = { 'face-swap': { set: {}, callers: ['enhancer'] } };
+    const { text, fits } = await checkDirectory(directory, undefined, owner);
+    expect(fits).toBe(false);
+    expect(text).toContain(
+      'DOES NOT  SEMBLANCE_ENGINE_OPTIONS, face-swap: the engine onnx has no option enhancer for this capability: it has weight (a number from 0 to 1), match (a number from 0 to 1).\n',
+    );
+  });
+
   it('is a program whose status tells', async () => {
     const run = (args: string[]) =>
       promisify(execFile)(process.execPath, [join(import.meta.dirname, 'main.ts'), ...args]);

@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { describeError } from '@semblance/common/errors';
+import { OWNER_OPTIONS_SETTING, ownerOptionsSetting } from '@semblance/common/owner-options';
 import { ManifestError } from '../manifest.ts';
 import { unacceptedLicence } from '../model-dir.ts';
 import { checkDirectory } from './check.ts';
@@ -162,7 +163,10 @@ async function list(names: readonly string[], _: Values, directory: string, say:
 
 async function check(given: readonly string[], _: Values, directory: string, say: Say): Promise<number> {
   if (given.length > 1) throw new UsageError('check: say the providers as one word, such as cuda,cpu');
-  const { text, fits } = await checkDirectory(directory, given[0]);
+  const owner = ownerOptionsSetting.safeParse(process.env[OWNER_OPTIONS_SETTING]);
+  if (!owner.success)
+    throw new UsageError(`check: ${OWNER_OPTIONS_SETTING} ${owner.error.issues[0]?.message}`);
+  const { text, fits } = await checkDirectory(directory, given[0], owner.data);
   say(text.trimEnd());
   return fits ? 0 : 1;
 }

@@ -25,11 +25,36 @@ export async function embed(
   return data;
 }
 
+/**
+ * Returns the average of embeddings of one person: the mean of their directions, with the mean of their lengths, which
+ * some converters use. A single one stays as it is.
+ */
+export function averaged(embeddings: readonly Float32Array[]): Float32Array {
+  const [first = new Float32Array()] = embeddings;
+  if (embeddings.length < 2) return first;
+  const mean = new Float32Array(first.length);
+  let length = 0;
+  for (const one of embeddings) {
+    const own = Math.hypot(...one);
+    length += own / embeddings.length;
+    for (const [i, value] of one.entries()) mean[i] = (mean[i] as number) + value / Math.max(own, 1e-12);
+  }
+  const scale = length / Math.max(Math.hypot(...mean), 1e-12);
+  return mean.map((value) => value * scale);
+}
+
+/** Emaps that were read, by model. */
+const EMAPS = new WeakMap<object, Float32Array>();
+
 /** Reads the emap of an inswapper from the end of its file. */
 export function readEmap(swapper: OpenModel): Float32Array | undefined {
   const { lastInitializer, path, contract } = swapper.model;
   if (contract.traits.identity !== 'emap') return undefined;
-  return readOnnxTensor(path, lastInitializer as OnnxTensorInfo);
+  const known = EMAPS.get(swapper.model);
+  if (known) return known;
+  const emap = readOnnxTensor(path, lastInitializer as OnnxTensorInfo);
+  EMAPS.set(swapper.model, emap);
+  return emap;
 }
 
 /** Returns an identity in the form that the swapper expects. */

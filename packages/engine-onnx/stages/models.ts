@@ -52,13 +52,27 @@ function allFinite(values: ArrayLike<number>): boolean {
 }
 
 export class Models {
-  readonly #byStage = new Map<Stage, OpenModel[]>();
+  readonly #byStage = new Map<Stage, readonly OpenModel[]>();
 
   constructor(pool: RunsModels, models: readonly CheckedModel[]) {
     for (const model of models) {
       const { stage } = model.contract;
       this.#byStage.set(stage, [...this.all(stage), openModel(pool, model)]);
     }
+  }
+
+  /**
+   * Returns these models with others in their place.
+   * @param change returns the other one; undefined: none
+   */
+  changed(change: (model: OpenModel, stage: Stage) => OpenModel | undefined): Models {
+    const models = new Models({ run: () => Promise.reject(new Error('no model of its own')) }, []);
+    for (const [stage, all] of this.#byStage)
+      models.#byStage.set(
+        stage,
+        all.flatMap((model) => change(model, stage) ?? []),
+      );
+    return models;
   }
 
   /** Returns the model for a stage, the first if there are several. */

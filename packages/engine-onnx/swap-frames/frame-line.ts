@@ -1,4 +1,5 @@
 import { raceAbort } from '@semblance/common/async/abort';
+import type { RenderOptions } from '@semblance/engine-api/option';
 import type { PlacedFace } from '@semblance/engine-builtin/video-swap/track';
 import type { VideoFrame, VideoWriter } from '@semblance/media/types';
 import type { Point } from '@semblance/vision/picture';
@@ -28,7 +29,7 @@ export class FrameLine {
 
   constructor(parts: FrameLineParts, identity: Identity, colors: Colors) {
     this.#parts = parts;
-    this.#video = parts.threads.beginVideo(identity, colors);
+    this.#video = parts.threads.beginVideo(identity, colors, parts.options);
   }
 
   /** Gives frames to the threads, and writes those that are done when there are too many. */
@@ -111,6 +112,8 @@ interface FrameLineParts {
   readonly writer: Pick<VideoWriter, 'write'>;
   readonly signal: AbortSignal;
   readonly log: StageLog;
+  /** Options of the render. */
+  readonly options: RenderOptions | undefined;
   /** Called after each frame with the number of those that are written. */
   readonly onWritten: (frames: number) => void;
 }

@@ -1,4 +1,5 @@
 import type { RenderErrorCode } from '@semblance/engine-api/engine';
+import type { RenderOptions } from '@semblance/engine-api/option';
 import type { ColorTags, VideoFrame } from '@semblance/media/types';
 import type { Face } from '@semblance/vision/face-mesh';
 import type { Point } from '@semblance/vision/picture';
@@ -12,6 +13,8 @@ export interface FrameSource {
   /** The source face; its forms by the names of the swappers. */
   readonly identity: Omit<Identity, 'sources'>;
   readonly sources: readonly (readonly [string, FloatTensor])[];
+  /** Options of the render. */
+  readonly options: RenderOptions | undefined;
 }
 
 /** A face in pixels of a frame, by its mesh and by five points. */

@@ -8,13 +8,16 @@ import { FaceMesher } from '@semblance/vision/face-mesh';
 import { openSession } from '@semblance/vision/models/session';
 import { placedAt } from '../face-places.ts';
 import { FaceSwap, type Identity } from '../face-swap.ts';
+import { withRenderOptions } from '../render-options.ts';
 import { type PooledModels, receivedModels } from '../sessions/pooled-models.ts';
-import { StageLog } from '../stages/models.ts';
+import { type Models, StageLog } from '../stages/models.ts';
 import { editAround, partAround } from '../vision/frame-edit.ts';
 import type { FrameAnswer, FrameDone, FrameSource, FrameWork } from './protocol.ts';
 
 interface State {
   readonly source: FrameSource;
+  /** The models as this render uses them. */
+  readonly models: Models;
   readonly identity: Identity;
   readonly ended: AbortController;
 }
@@ -24,10 +27,13 @@ const models = receivedModels(data);
 let loading: Promise<FaceSwap> | undefined;
 
 serveFrames<FrameSource, State, FrameWork, FrameAnswer>(
-  (source) => ({ source, identity: identityOf(source), ended: new AbortController() }),
+  (source) => {
+    const used = withRenderOptions(models, source.options);
+    return { source, models: used, identity: identityOf(source, used), ended: new AbortController() };
+  },
   async (state, work) => {
     try {
-      return { answer: await handle(await loaded(), state, work) };
+      return { answer: await handle((await loaded()).using(state.models), state, work) };
     } catch (error) {
       const code = error instanceof RenderError ? error.code : undefined;
       return { answer: { fault: describeError(error), code } };
@@ -56,9 +62,9 @@ async function load(): Promise<FaceSwap> {
 }
 
 /** Returns the identity with its forms for the swappers as they are open here. */
-function identityOf({ identity, sources }: FrameSource): Identity {
+function identityOf({ identity, sources }: FrameSource, used: Models): Identity {
   const byName = new Map(sources);
-  const forms = models.all('swapper').flatMap((swapper) => {
+  const forms = used.all('swapper').flatMap((swapper) => {
     const form = byName.get(swapper.model.name);
     return form ? [[swapper, form] as const] : [];
   });

@@ -20,10 +20,15 @@ export class SwapThreads extends FrameThreads<FrameSource, FrameWork, FrameAnswe
   }
 
   /** @returns the number by which the threads know this video */
-  beginVideo({ sources, ...identity }: Identity, colors: FrameSource['colors']): number {
+  beginVideo(
+    { sources, ...identity }: Identity,
+    colors: FrameSource['colors'],
+    options: FrameSource['options'],
+  ): number {
     const { picture } = identity;
     return this.begin({
       colors,
+      options,
       identity: { ...identity, picture: { ...picture, data: shared(picture.data) } },
       sources: [...sources].map(([{ model }, form]) => [model.name, form] as const),
     });

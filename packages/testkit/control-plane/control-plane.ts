@@ -196,6 +196,7 @@ export function photoSwap(
     capability: 'face-swap-image',
     inputs: { image, face },
     parameters: {},
+    engineOptions: {} as Record<string, string>,
     callbackUrl: undefined,
     idempotencyKey,
   };

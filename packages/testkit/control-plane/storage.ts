@@ -40,6 +40,7 @@ export async function testDatabase(schema?: number) {
         capability: 'face-swap-image',
         inputs: { image: files.image, face: files.image },
         parameters: {},
+        engineOptions: {},
         callbackUrl: undefined,
         idempotencyKey: undefined,
         ...more,

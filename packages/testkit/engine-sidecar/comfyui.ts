@@ -119,6 +119,16 @@ export async function writeComfySettings(
           mode: { node: 3, input: 'mode' },
           steps: { node: 3, input: 'steps', values: { few: 4, many: 101 } },
         },
+        options: {
+          sampler_steps: {
+            ...{ node: 3, input: 'steps', type: 'integer', minimum: 1, maximum: 50 },
+            description: 'Steps of the sampler.',
+          },
+          weights: {
+            ...{ node: 3, input: 'model', type: 'choice', description: 'Weights.' },
+            values: { plain: 'a.safetensors', film: 'b.safetensors' },
+          },
+        } as Record<string, Record<string, unknown>>,
         output: { node: 4 } as Record<string, unknown>,
         stages: { 3: 'swap' },
         refusals: [{ contains: 'no face detected', code: 'face_not_detected', message: 'There is no face.' }],

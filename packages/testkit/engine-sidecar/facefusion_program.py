@@ -24,6 +24,8 @@ def options():
     headless.add_argument("--source-paths", nargs="+", required=True)
     headless.add_argument("--processors", nargs="+", choices=["face_swapper", "face_enhancer", "lip_syncer"])
     headless.add_argument("--face-swapper-model", choices=["hyperswap_1a_256", "inswapper_128"])
+    headless.add_argument("--face-swapper-weight", type=float)
+    headless.add_argument("--output-image-quality", type=int)
     headless.add_argument("--execution-device-ids", type=int, nargs="+")
     headless.add_argument("--log-level", choices=["error", "warn", "info", "debug"])
     return program

@@ -6,14 +6,25 @@ import subprocess
 import sys
 import time
 
-from semblance_sidecar import Capability, Engine, Findings, Hint, Model, RenderError, RenderInterrupted, Result, serve
+from semblance_sidecar import Capability, Engine, Findings, Hint, Model, Option, RenderError, RenderInterrupted, Result, serve
 
 
 class RoughEngine(Engine):
     name = "rough"
     version = "1"
     concurrency = 2
-    capabilities = [Capability("face-swap-image", memory_mib=16)]
+    capabilities = [
+        Capability(
+            "face-swap-image",
+            memory_mib=16,
+            options=[
+                Option("strength", "number", "How much.", minimum=0, maximum=1, default=0.5),
+                Option("steps", "integer", "Steps.", minimum=1),
+                Option("sharp", "boolean", "Whether it is sharp.", default=True),
+                Option("look", "choice", "How it looks.", choices=("plain", "film")),
+            ],
+        )
+    ]
 
     def load(self):
         how = os.environ.get("ROUGH_LOAD")
@@ -30,6 +41,8 @@ class RoughEngine(Engine):
         job.progress(0.1, "begin")
         with open(job.output("out.png"), "wb") as file, open(job.inputs["image"], "rb") as image:
             file.write(image.read())
+        if mode == "options":
+            job.progress(0.2, repr(sorted(job.options.items())))
         if mode == "die":
             os.kill(os.getpid(), signal.SIGKILL)
         if mode == "full":

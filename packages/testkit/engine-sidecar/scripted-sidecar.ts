@@ -23,7 +23,17 @@ type Call = ServerWritableStream<RenderRequest, RenderResponse>;
 export const GOOD_INFO: GetInfoResponse = {
   name: 'scripted',
   version: '1.0',
-  capabilities: [{ capability: 'face-swap-image', slots: 1, memoryMib: 64, vramMib: 0, limits: undefined }],
+  capabilities: [
+    {
+      capability: 'face-swap-image',
+      slots: 1,
+      memoryMib: 64,
+      vramMib: 0,
+      limits: undefined,
+      options: [],
+      severalFaces: false,
+    },
+  ],
   concurrency: 2,
   vramMib: 0,
   inspects: false,
@@ -37,19 +47,25 @@ const FINDINGS = {
     { code: 'of_its_own', message: 'It is blue.', input: undefined },
   ],
   models: [{ name: 'their-model', sha256: 'ab'.repeat(32), licence: 'MIT' }],
+  // Only the agent knows what it gave.
+  options: { made_up: '1' },
 };
 /** Findings that break a rule, by the parameter `mode`. */
 const BAD_FINDINGS: Readonly<Record<string, object>> = {
   'bad-counts': { ...FINDINGS, faces: { found: 3, changed: 1, left: [] } },
   'bad-number': { ...FINDINGS, faces: { found: 0, changed: 1, left: [{ reason: 'bystander', count: -1 }] } },
   'bad-reason': { ...FINDINGS, faces: { found: 1, changed: 0, left: [{ reason: 'Far Away', count: 1 }] } },
-  'bad-code': { models: [], hints: [{ code: 'a-b', message: 'It is blue.' }] },
-  'bad-message': { models: [], hints: [{ code: 'face_small', message: 'x'.repeat(301) }] },
-  'bad-input': { models: [], hints: [{ code: 'face_small', message: 'It is blue.', input: 'video' }] },
+  'bad-code': { models: [], options: {}, hints: [{ code: 'a-b', message: 'It is blue.' }] },
+  'bad-message': { models: [], options: {}, hints: [{ code: 'face_small', message: 'x'.repeat(301) }] },
+  'bad-input': {
+    models: [],
+    options: {},
+    hints: [{ code: 'face_small', message: 'It is blue.', input: 'video' }],
+  },
   'bad-hash': { ...FINDINGS, models: [{ name: 'm', sha256: 'AB', licence: 'MIT' }] },
   'bad-licence': { ...FINDINGS, models: [{ name: 'm', sha256: 'ab'.repeat(32), licence: ' ' }] },
   'too-many-models': { ...FINDINGS, models: Array(17).fill(FINDINGS.models[0]) },
-  'too-many-hints': { models: [], hints: Array(9).fill(FINDINGS.hints[0]) },
+  'too-many-hints': { models: [], options: {}, hints: Array(9).fill(FINDINGS.hints[0]) },
 };
 
 export interface ScriptedOptions {
@@ -72,6 +88,8 @@ export async function startScriptedSidecar(socket: string, options: ScriptedOpti
     cancelled: 0,
     infos: 0,
     inspected: [] as string[],
+    /** Options of each render. */
+    options: [] as Readonly<Record<string, string>>[],
   };
   const server = new Server();
   const never = () => new Promise<never>(() => {});
@@ -97,7 +115,8 @@ export async function startScriptedSidecar(socket: string, options: ScriptedOpti
     );
 
   async function perform(call: Call): Promise<void> {
-    const { parameters, outputDir, inputs } = call.request;
+    const { parameters, options, outputDir, inputs } = call.request;
+    state.options.push(options);
     const out = join(root, outputDir);
     const file = join(out, 'out.png');
     const mode = parameters.mode ?? 'ok';

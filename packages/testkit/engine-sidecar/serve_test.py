@@ -17,7 +17,7 @@ import rough_engine
 from rough_engine import RoughEngine
 from semblance.engine.v1 import engine_pb2 as pb
 from semblance.engine.v1 import engine_pb2_grpc
-from semblance_sidecar import Capability, Limits, serve
+from semblance_sidecar import Capability, Limits, Option, serve
 
 LONG_S = 30
 
@@ -196,6 +196,11 @@ class Processes(Served):
         self.assertEqual(self.end(engine), f"the model cannot be loaded: {told}\n")
 
 
+def optioned(**changes):
+    option = {"name": "steps", "type": "integer", "description": "Steps.", **changes}
+    return Capability("avatar", 1, options=[Option(**option)])
+
+
 class Words(Served):
     def test_say_that_a_render_returned_nothing(self):
         engine, client = self.listening(), self.client()
@@ -224,6 +229,18 @@ class Words(Served):
                 {"capabilities": [Capability("x", 1, limits=Limits(max_pixels=1.5))]},
                 "Own.capabilities[0].limits.max_pixels is 1.5, not a whole number from 0",
             ),
+            ({"capabilities": [Capability("x", 1, options=3)]}, "Own.capabilities[0].options is 3, not a list"),
+            ({"capabilities": [Capability("x", 1, options=["s"])]}, "Own.capabilities[0].options[0] is 's', not an Option("),
+            ({"capabilities": [optioned(name="S")]}, "Own.capabilities[0].options[0].name is 'S', not lower-case"),
+            ({"capabilities": [optioned(type="colour")]}, "options[0].type is 'colour', not one of integer,"),
+            ({"capabilities": [optioned(description=" ")]}, "options[0].description is ' ', not a sentence"),
+            ({"capabilities": [optioned(minimum="1")]}, "options[0].minimum is '1': only an integer"),
+            ({"capabilities": [optioned(minimum=2, maximum=1)]}, "options[0].minimum is 2, above maximum"),
+            ({"capabilities": [optioned(type="choice")]}, "options[0].choices is (), not a list of texts"),
+            ({"capabilities": [optioned(choices=["a"])]}, "options[0].choices is ['a'], but the type is integer"),
+            ({"capabilities": [optioned(default=1.5)]}, "options[0].default is 1.5, which is no value of it"),
+            ({"capabilities": [optioned(default=True)]}, "options[0].default is True, which is no value of it"),
+            ({"capabilities": [optioned(max_length=2001)]}, "options[0].max_length is 2001, not a whole number"),
             ({"capabilities": [good, good]}, "Own.capabilities[1].name is 'avatar' once more"),
         ]:
             own = type("Own", (RoughEngine,), changes)

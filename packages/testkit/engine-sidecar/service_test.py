@@ -44,7 +44,7 @@ def no_more_files():
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-class LostWorkers(unittest.TestCase):
+class Serviced(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -82,6 +82,8 @@ class LostWorkers(unittest.TestCase):
             self.assertLess(time.monotonic(), end, "not in time")
             time.sleep(0.05)
 
+
+class LostWorkers(Serviced):
     def test_renders_although_workers_died_while_they_were_idle(self):
         self.warm_up()
         self.kill_workers()
@@ -128,6 +130,43 @@ class LostWorkers(unittest.TestCase):
         self.assertEqual(caught.exception.args[0], grpc.StatusCode.FAILED_PRECONDITION)
         self.warm_up()
         self.assertEqual(self.render(), "out.png")
+
+
+class Options(Serviced):
+
+    def asked(self, **options):
+        request = pb.RenderRequest(
+            render_id="one",
+            capability="face-swap-image",
+            inputs={"image": "image"},
+            parameters={"mode": "options"},
+            options=options,
+            output_dir="out",
+        )
+        answers = list(self.service.Render(request, Context()))
+        return [answer.progress.stage for answer in answers if answer.progress.stage.startswith("[")]
+
+    def test_are_told_with_their_bounds(self):
+        info = self.service.GetInfo(pb.GetInfoRequest(), Context())
+        strength, steps, sharp, look = info.capabilities[0].options
+        self.assertEqual((strength.minimum, strength.maximum, strength.default), (0, 1, "0.5"))
+        self.assertFalse(steps.HasField("maximum") or steps.HasField("default"))
+        self.assertEqual((sharp.type, sharp.default), ("boolean", "true"))
+        self.assertEqual(list(look.choices), ["plain", "film"])
+
+    def test_come_to_a_render_as_values(self):
+        self.warm_up()
+        self.assertEqual(
+            self.asked(steps="3", strength="0.25", sharp="false", look="film")[:1],
+            ["[('look', 'film'), ('sharp', False), ('steps', 3), ('strength', 0.25)]"[:64]],
+        )
+        self.assertEqual(self.asked()[:1], ["[]"])
+
+    def test_that_it_has_not_are_refused(self):
+        self.warm_up()
+        with self.assertRaises(Aborted) as caught:
+            self.asked(seed="1")
+        self.assertEqual(caught.exception.args, (grpc.StatusCode.INVALID_ARGUMENT, "no such option: seed"))
 
 
 if __name__ == "__main__":

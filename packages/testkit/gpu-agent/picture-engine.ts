@@ -1,7 +1,7 @@
 import { copyFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Engine } from '@semblance/engine-api/engine';
-import type { EngineOptions } from '@semblance/engine-api/engine-options';
+import type { FactoryOptions } from '@semblance/engine-api/factory-options';
 import type { EngineSource } from '@semblance/gpu-agent/engines/registry';
 import sharp from 'sharp';
 
@@ -12,7 +12,7 @@ export const PICTURE_ENGINE: EngineSource = {
   factory: 'createPictureEngine',
 };
 
-export function createPictureEngine(_options: EngineOptions): Engine {
+export function createPictureEngine(_options: FactoryOptions): Engine {
   return {
     name: 'picture',
     version: '1',

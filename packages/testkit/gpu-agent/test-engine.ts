@@ -10,8 +10,9 @@ import {
   type RenderRequest,
   type RenderResult,
 } from '@semblance/engine-api/engine';
-import type { EngineOptions } from '@semblance/engine-api/engine-options';
+import type { FactoryOptions } from '@semblance/engine-api/factory-options';
 import type { Findings } from '@semblance/engine-api/findings';
+import type { EngineOption } from '@semblance/engine-api/option';
 import type { EngineSource } from '@semblance/gpu-agent/engines/registry';
 import sharp from 'sharp';
 
@@ -25,12 +26,16 @@ export const NO_WARM_UP: EngineSource = { ...TEST_ENGINE, factory: 'createColdEn
 export const HANGING_WARM_UP: EngineSource = { ...TEST_ENGINE, factory: 'createHangingEngine' };
 /** Looks at no pictures before a render. */
 export const BLIND: EngineSource = { ...TEST_ENGINE, factory: 'createBlindEngine' };
+/** Has options: a number `strength`, a text `note`, and a choice `look`. */
+export const OPTIONED: EngineSource = { ...TEST_ENGINE, factory: 'createOptionedEngine' };
+/** Takes several pictures of a face. */
+export const SEVERAL_FACES: EngineSource = { ...TEST_ENGINE, factory: 'createFacesEngine' };
 /** Warms up successfully only from the second process on; a file in the cache directory counts the processes. */
 export const SECOND_TIME: EngineSource = { ...TEST_ENGINE, factory: 'createSecondTimeEngine' };
 /** Appends a line to the file `starts` of the cache directory for each process that warms up. */
 export const COUNTED_STARTS: EngineSource = { ...TEST_ENGINE, factory: 'createCountedEngine' };
 
-export function createTestEngine(_options: EngineOptions): Engine {
+export function createTestEngine(_options: FactoryOptions): Engine {
   let closed = false;
   return {
     name: 'test',
@@ -72,30 +77,51 @@ async function inspect({ inputs, parameters, signal }: InspectRequest): Promise<
   return { hints: [{ code: 'face_small', message: `The face has ${size} bytes.`, input: 'face' }] };
 }
 
-export function createBlindEngine(options: EngineOptions): Engine {
+export function createBlindEngine(options: FactoryOptions): Engine {
   const { inspect: _, ...blind } = createTestEngine(options);
   return blind;
 }
 
-export function createColdEngine(options: EngineOptions): Engine {
+export function createOptionedEngine(options: FactoryOptions): Engine {
+  const engine = createTestEngine(options);
+  const announced: readonly EngineOption[] = [
+    { name: 'strength', type: 'number', minimum: 0, maximum: 1, default: '0.5', description: 'How much.' },
+    { name: 'note', type: 'text', maxLength: 40, description: 'What is said.' },
+    {
+      name: 'look',
+      type: 'choice',
+      choices: ['plain', 'film'],
+      default: 'plain',
+      description: 'How it looks.',
+    },
+  ];
+  return { ...engine, capabilities: engine.capabilities.map((one) => ({ ...one, options: announced })) };
+}
+
+export function createFacesEngine(options: FactoryOptions): Engine {
+  const engine = createTestEngine(options);
+  return { ...engine, capabilities: engine.capabilities.map((one) => ({ ...one, severalFaces: true })) };
+}
+
+export function createColdEngine(options: FactoryOptions): Engine {
   return {
     ...createTestEngine(options),
     warmUp: () => Promise.reject(new Error('the model is damaged')),
   };
 }
 
-export function createHangingEngine(options: EngineOptions): Engine {
+export function createHangingEngine(options: FactoryOptions): Engine {
   return { ...createTestEngine(options), warmUp: () => delay(60_000) };
 }
 
-export function createSecondTimeEngine(options: EngineOptions): Engine {
+export function createSecondTimeEngine(options: FactoryOptions): Engine {
   const mark = join(options.settings?.folder ?? '', 'mark');
   const before = existsSync(mark);
   writeFileSync(mark, '');
   return before ? createTestEngine(options) : createColdEngine(options);
 }
 
-export function createCountedEngine(options: EngineOptions): Engine {
+export function createCountedEngine(options: FactoryOptions): Engine {
   const starts = join(options.settings?.folder ?? '', 'starts');
   return { ...createTestEngine(options), warmUp: () => appendFile(starts, `${process.pid}\n`) };
 }
@@ -150,6 +176,16 @@ async function render(request: RenderRequest): Promise<RenderResult> {
       break;
     case 'block':
       for (;;) JSON.stringify(process.memoryUsage());
+    case 'options': {
+      await writeFile(outputPath, 'x');
+      const message = JSON.stringify(request.options);
+      return { ...result(outputPath, 'image/png'), findings: { hints: [{ code: 'face_small', message }] } };
+    }
+    case 'roles': {
+      await writeFile(outputPath, 'x');
+      const message = Object.keys(request.inputs).sort().join(' ');
+      return { ...result(outputPath, 'image/png'), findings: { hints: [{ code: 'face_small', message }] } };
+    }
     case 'chatter':
       for (let step = 0; step <= 100_000; step++) onProgress(step / 100_000, 'chatter');
       break;

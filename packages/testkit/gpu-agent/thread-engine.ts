@@ -1,5 +1,5 @@
 import type { Engine } from '@semblance/engine-api/engine';
-import type { EngineOptions } from '@semblance/engine-api/engine-options';
+import type { FactoryOptions } from '@semblance/engine-api/factory-options';
 import { WorkerPool } from '@semblance/engine-builtin/internal/pool/worker-pool';
 import type { EngineSource } from '@semblance/gpu-agent/engines/registry';
 
@@ -29,7 +29,7 @@ parentPort.on('message', ({ type, id, work }) => {
 });
 `;
 
-export function createThreadEngine({ threads }: EngineOptions): Engine {
+export function createThreadEngine({ threads }: FactoryOptions): Engine {
   const pool = new WorkerPool({
     threads,
     onCrash: () => {},

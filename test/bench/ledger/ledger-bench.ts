@@ -116,6 +116,7 @@ async function measureOurs(url: string, accounts: number) {
           capability: 'face-swap-image',
           inputs: { image: `api/image-${a}`, face: `api/face-${a}` },
           parameters: {},
+          engineOptions: {},
           callbackUrl: undefined,
           idempotencyKey: undefined,
         });

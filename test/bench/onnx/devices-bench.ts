@@ -82,6 +82,7 @@ async function feed(
       writer: { write: async () => undefined },
       signal: new AbortController().signal,
       log: new StageLog(),
+      options: undefined,
       onWritten(frames: number) {
         if (frames === WARM) [began, used] = [performance.now(), threadTime()];
       },

@@ -51,6 +51,10 @@
 - name: SEMBLANCE_SWAP_LIKENESS
   value: {{ $pool.swapLikeness | quote }}
 {{- end }}
+{{- with $pool.engineOptions }}
+- name: SEMBLANCE_ENGINE_OPTIONS
+  value: {{ toJson . | quote }}
+{{- end }}
 {{- with $pool.onnxProviders }}
 - name: SEMBLANCE_ONNX_PROVIDERS
   value: {{ join "," . }}

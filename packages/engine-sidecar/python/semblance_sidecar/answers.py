@@ -6,6 +6,8 @@ import grpc
 from semblance.engine.v1 import engine_pb2 as pb
 from semblance.engine.v1 import findings_pb2
 
+from .contract import Option, text_of_value
+
 
 def text_of(error: object) -> str:
     """Returns the text of a call's end: HTTP/2 drops one that begins or ends with a space."""
@@ -22,6 +24,20 @@ def abort(answer, context) -> None:
 def failure(answer) -> pb.RenderFailure:
     _, code, message, findings = answer
     return pb.RenderFailure(code=code, message=message, findings=findings_of(findings))
+
+
+def option_of(said: Option) -> pb.EngineOption:
+    default = None if said.default is None else text_of_value(said.default)
+    return pb.EngineOption(
+        name=said.name,
+        type=said.type,
+        minimum=said.minimum,
+        maximum=said.maximum,
+        choices=said.choices,
+        max_length=said.max_length if said.type == "text" else 0,
+        default=default,
+        description=said.description,
+    )
 
 
 def findings_of(said) -> Optional[findings_pb2.Findings]:

@@ -1,9 +1,12 @@
 """Checks an engine class before anything is started, because the agent would only report that GetInfo fails."""
 
+import re
 from numbers import Integral, Real
 from typing import Optional
 
-from .contract import Capability, Engine, Limits
+from .contract import OPTION_TYPES, Capability, Engine, Limits, Option
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
 def fault_of(engine_class) -> Optional[str]:
@@ -44,6 +47,9 @@ def _fault_of_offer(offer: Capability) -> Optional[str]:
             return f"{field} is {getattr(offer, field)!r}, not a whole number from 1"
     if not _is_size(offer.vram_mib):
         return f"vram_mib is {offer.vram_mib!r}, not a whole number from 0"
+    fault = _fault_of_options(offer.options)
+    if fault:
+        return f"options{fault}"
     limits = offer.limits
     if not isinstance(limits, Limits):
         return f"limits is {limits!r}, not Limits(…)"
@@ -52,6 +58,61 @@ def _fault_of_offer(offer: Capability) -> Optional[str]:
         if not (isinstance(value, kind) and value >= 0):
             return f"limits.{field} is {value!r}, not a {'whole ' if kind is Integral else ''}number from 0"
     return None
+
+
+def _fault_of_options(options) -> Optional[str]:
+    if not isinstance(options, (list, tuple)):
+        return f" is {options!r}, not a list of Option"
+    seen = set()
+    for index, option in enumerate(options):
+        if not isinstance(option, Option):
+            return f'[{index}] is {option!r}, not an Option("…", "integer", "…")'
+        fault = fault_of_option(option)
+        if fault:
+            return f"[{index}].{fault}"
+        if option.name in seen:
+            return f"[{index}].name is {option.name!r} once more: no option twice"
+        seen.add(option.name)
+    return None
+
+
+def fault_of_option(option: Option) -> Optional[str]:
+    """Returns the first fault of an option; None if it has none."""
+    if not (isinstance(option.name, str) and _NAME.fullmatch(option.name)):
+        return f"name is {option.name!r}, not lower-case letters, digits and _"
+    if option.type not in OPTION_TYPES:
+        return f"type is {option.type!r}, not one of {', '.join(OPTION_TYPES)}"
+    if not (isinstance(option.description, str) and option.description.strip() and len(option.description) <= 300):
+        return f"description is {option.description!r}, not a sentence of at most 300 characters"
+    for field in ("minimum", "maximum"):
+        bound = getattr(option, field)
+        if bound is not None and (option.type not in ("integer", "number") or not isinstance(bound, Real) or isinstance(bound, bool)):
+            return f"{field} is {bound!r}: only an integer or a number has one, and it is a number"
+    if option.minimum is not None and option.maximum is not None and option.minimum > option.maximum:
+        return f"minimum is {option.minimum!r}, above maximum"
+    choices = option.choices
+    if option.type == "choice" and not (choices and all(isinstance(each, str) and each for each in choices)):
+        return f"choices is {choices!r}, not a list of texts"
+    if option.type != "choice" and choices:
+        return f"choices is {choices!r}, but the type is {option.type}"
+    if not _is_count(option.max_length) or option.max_length > 2000:
+        return f"max_length is {option.max_length!r}, not a whole number from 1 to 2000"
+    if option.default is not None and not _holds(option, option.default):
+        return f"default is {option.default!r}, which is no value of it"
+    return None
+
+
+def _holds(option: Option, value: object) -> bool:
+    """Tells whether a value is one of an option."""
+    if option.type == "boolean":
+        return isinstance(value, bool)
+    if option.type == "choice":
+        return value in option.choices
+    if option.type == "text":
+        return isinstance(value, str) and len(value) <= option.max_length
+    if isinstance(value, bool) or not isinstance(value, Integral if option.type == "integer" else Real):
+        return False
+    return (option.minimum is None or value >= option.minimum) and (option.maximum is None or value <= option.maximum)
 
 
 def _is_size(value: object) -> bool:

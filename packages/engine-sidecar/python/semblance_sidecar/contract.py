@@ -87,6 +87,42 @@ class Limits:
     max_seconds: float = 0
 
 
+OPTION_TYPES = ("integer", "number", "boolean", "choice", "text")
+
+Value = Union[int, float, bool, str]
+
+
+@dataclass(frozen=True)
+class Option:
+    """What a render may be told beyond its parameters. The engine's owner sets it, or lets callers give it.
+
+    `minimum` and `maximum` bound an integer or a number, `choices` are the values of a choice, `max_length` the most
+    characters of a text. `default` is what a render without it does; None: that is no value of it.
+    """
+
+    name: str
+    type: str
+    description: str
+    minimum: Optional[float] = None
+    maximum: Optional[float] = None
+    choices: Sequence[str] = ()
+    max_length: int = 2000
+    default: Optional[Value] = None
+
+    def value_of(self, text: str) -> Value:
+        """Returns the value that the agent's text means. The agent has checked it."""
+        if self.type == "integer":
+            return int(text)
+        if self.type == "number":
+            return float(text)
+        return text == "true" if self.type == "boolean" else text
+
+
+def text_of_value(value: Value) -> str:
+    """Returns a value as it travels."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 @dataclass(frozen=True)
 class Capability:
     name: str
@@ -95,6 +131,9 @@ class Capability:
     limits: Limits = Limits()
     # Peak memory of one render on the card, beside what the engine holds there, in MiB.
     vram_mib: int = 0
+    options: Sequence[Option] = ()
+    # Whether a render may have several pictures of the person whose face is put in: face_2 to face_8 beside face.
+    several_faces: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,13 +159,26 @@ class Result:
 
 
 class Job:
-    """One render or inspection. `inputs` maps roles to paths of files to read; `parameters` maps names to text."""
+    """One render or inspection. `inputs` maps roles to paths of files to read; `parameters` maps names to text.
 
-    def __init__(self, capability: str, inputs: Dict[str, str], parameters: Dict[str, str], output_dir: Optional[str], tell, cancelled):
+    `options` maps names of the capability's options to values; those that are left out have their default.
+    """
+
+    def __init__(
+        self,
+        capability: str,
+        inputs: Dict[str, str],
+        parameters: Dict[str, str],
+        output_dir: Optional[str],
+        tell,
+        cancelled,
+        options: Optional[Dict[str, Value]] = None,
+    ):
         self.capability = capability
         self.inputs = inputs
         self.parameters = parameters
         self.output_dir = output_dir
+        self.options = options or {}
         self._tell = tell
         self._cancelled = cancelled
         self._fraction = 0.0

@@ -15,7 +15,7 @@ from semblance.engine.v1 import engine_pb2 as pb
 from semblance.engine.v1 import engine_pb2_grpc
 
 from . import listen
-from .answers import abort, failure, findings_of, text_of
+from .answers import abort, failure, findings_of, option_of, text_of
 from .check import fault_of
 from .contract import Engine
 from .worker import Worker
@@ -56,6 +56,8 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
                     max_pixels=offer.limits.max_pixels,
                     max_seconds=offer.limits.max_seconds,
                 ),
+                options=[option_of(each) for each in offer.options],
+                several_faces=offer.several_faces,
             )
             for offer in self._engine.capabilities
         ]
@@ -93,6 +95,11 @@ class _Service(engine_pb2_grpc.EngineServiceServicer):
 
     def Render(self, request, context):
         work = self._work(request, request.output_dir)
+        known = {each.name: each for offer in self._engine.capabilities if offer.name == request.capability for each in offer.options}
+        for name in request.options:
+            if name not in known:
+                context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"no such option: {name}")
+        work["options"] = {name: known[name].value_of(text) for name, text in request.options.items()}
         last, told = pb.RenderProgress(fraction=0, stage="start"), time.monotonic()
         with closing(self._answers(request.render_id, work, context)) as answers:
             for answer in answers:

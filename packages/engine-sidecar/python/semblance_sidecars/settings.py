@@ -1,10 +1,13 @@
 """Reads a settings file of a ready sidecar: YAML, of which JSON is a part. Every fault names the place."""
 
 import os
+from dataclasses import replace
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence
 
 import yaml
-from semblance_sidecar import Capability, Limits
+from semblance_sidecar import Capability, Limits, Option
+from semblance_sidecar.check import fault_of_option
+from semblance_sidecar.contract import OPTION_TYPES
 
 from .jobs import SHAPES
 
@@ -62,6 +65,12 @@ class Reader:
         whole = lambda it: isinstance(it, int) and not isinstance(it, bool) and it >= least  # noqa: E731
         return self._get(name, default, whole, f"a whole number from {least}")
 
+    def any_number(self, name: str) -> Optional[float]:
+        """Returns a number, or None where there is none."""
+        if name not in self._said:
+            return None
+        return self._get(name, None, lambda it: isinstance(it, (int, float)) and not isinstance(it, bool), "a number")
+
     def flag(self, name: str) -> bool:
         return self._get(name, False, lambda it: isinstance(it, bool), "true or false")
 
@@ -86,9 +95,11 @@ class Reader:
 
 # The settings that every capability of a ready sidecar has.
 OFFER = ("memory_mib", "slots", "limits")
+# The settings that every option has.
+OPTION = ("type", "description", "minimum", "maximum", "choices", "max_length", "default")
 
 
-def offer_of(name: str, reader: Reader, default_input_mib: int) -> Capability:
+def offer_of(name: str, reader: Reader, default_input_mib: int, options: Sequence[Option] = ()) -> Capability:
     """Returns what the agent is told of a capability. Raises SettingsFault."""
     if name not in SHAPES:
         raise SettingsFault(f"{reader.at} is no capability of jobs: these are {', '.join(SHAPES)}")
@@ -102,7 +113,32 @@ def offer_of(name: str, reader: Reader, default_input_mib: int) -> Capability:
             max_pixels=limits.count("pixels", 0, 0),
             max_seconds=limits.number("seconds", 0),
         ),
+        options=options,
     )
+
+
+def option_of(name: str, reader: Reader, choices: Sequence[str] = (), default: Any = None) -> Option:
+    """Returns an option of a capability. `choices` and `default` count where the settings have none. Raises SettingsFault."""
+    kind = reader.text("type")
+    if kind not in OPTION_TYPES:
+        raise SettingsFault(f"{reader.at}.type must be one of {', '.join(OPTION_TYPES)}")
+    own = reader.raw("default") if "default" in reader else None
+    option = Option(
+        name,
+        kind,
+        reader.text("description"),
+        minimum=reader.any_number("minimum"),
+        maximum=reader.any_number("maximum"),
+        choices=[str(each) for each in reader.items("choices", choices)] if kind == "choice" and "choices" in reader else choices,
+        max_length=reader.count("max_length", 2000),
+        default=own,
+    )
+    if own is None and default is not None and not fault_of_option(replace(option, default=default)):
+        option = replace(option, default=default)
+    fault = fault_of_option(option)
+    if fault:
+        raise SettingsFault(f"{reader.at}: {fault}")
+    return option
 
 
 def path_from(name: str) -> str:

@@ -93,7 +93,7 @@ class ComfyUi(Engine):
         print(f"rendering the sample of {name}", flush=True)
         run = Run(server, recipe, self.nodes, self.settings.patience_s)
         try:
-            await run.render(files, parameters, os.devnull, self.settings.output_bytes)
+            await run.render(files, parameters, {}, os.devnull, self.settings.output_bytes)
         finally:
             await run.clean()
 
@@ -126,7 +126,9 @@ class ComfyUi(Engine):
             await self._clean(server)
             run = Run(server, recipe, self.nodes, self.settings.patience_s)
             self.left.append(run)
-            work = asyncio.ensure_future(run.render(job.inputs, job.parameters, path, self.settings.output_bytes))
+            work = asyncio.ensure_future(
+                run.render(job.inputs, job.parameters, job.options, path, self.settings.output_bytes)
+            )
             try:
                 while not work.done():
                     job.progress(run.fraction, run.stage)

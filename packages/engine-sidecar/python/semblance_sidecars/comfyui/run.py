@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Mapping, Optional, Set, Tuple
 
 import aiohttp
 from semblance_sidecar import RenderInterrupted
+from semblance_sidecar.contract import Value
 
 from ..media import check_input
 from . import faults, workflow
@@ -41,7 +42,14 @@ class Run:
         self._done: Set[str] = set()
         self._node: Optional[str] = None
 
-    async def render(self, inputs: Mapping[str, str], parameters: Mapping[str, str], path: str, most: int) -> None:
+    async def render(
+        self,
+        inputs: Mapping[str, str],
+        parameters: Mapping[str, str],
+        options: Mapping[str, Value],
+        path: str,
+        most: int,
+    ) -> None:
         """Renders, and writes the output of at most `most` bytes to a path.
 
         Raises RenderError, RenderInterrupted, WorkflowFault, BadAnswer, or what aiohttp raises of a lost server.
@@ -53,7 +61,7 @@ class Run:
             name = f"{self.server.client_id}-{uuid.uuid4().hex}-{role}{found.suffix}"
             self.uploads.append(name)
             names[role] = await self.server.upload(inputs[role], name, role.replace("_", " "))
-        prompt = workflow.fill(recipe, self._nodes, names, parameters)
+        prompt = workflow.fill(recipe, self._nodes, names, parameters, options)
         connected = asyncio.Event()
         listening = asyncio.ensure_future(self.server.listen(self._hear, connected))
         try:

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 from urllib.parse import urlsplit
 
-from semblance_sidecar import Capability
+from semblance_sidecar import Capability, Option
 from semblance_sidecar.contract import ERROR_CODES
 
 from ..jobs import SHAPES, Shape
-from ..settings import OFFER, Reader, SettingsFault, load, offer_of, path_from
+from ..settings import OFFER, OPTION, Reader, SettingsFault, load, offer_of, option_of, path_from
 
 ENVIRONMENT = "SEMBLANCE_COMFYUI_SETTINGS"
 # ComfyUI's own limit of an upload (--max-upload-size), in MiB.
@@ -47,6 +47,7 @@ class Recipe:
     workflow: Mapping[str, Any]
     inputs: Mapping[str, Sequence[Slot]]
     parameters: Mapping[str, Sequence[Slot]]
+    options: Mapping[str, Slot]
     output_node: str
     output_key: Optional[str]
     stages: Mapping[str, str]
@@ -121,13 +122,14 @@ def _server(said: Any, at: str) -> Server:
 
 
 def _recipe(name: str, said: Any, at: str, path: str) -> Recipe:
-    known = ("workflow", "inputs", "parameters", "output", "stages", "refusals", "sample", *OFFER)
+    known = ("workflow", "inputs", "parameters", "options", "output", "stages", "refusals", "sample", *OFFER)
     reader = Reader(said, at, known)
-    offer = offer_of(name, reader, UPLOAD_MIB)
-    shape = SHAPES[name]
     folder = os.path.dirname(path)
     file = os.path.join(folder, reader.text("workflow"))
     workflow = _workflow(file)
+    options = _options(reader, workflow)
+    offer = offer_of(name, reader, UPLOAD_MIB, [option for option, _ in options])
+    shape = SHAPES[name]
     inputs = _slots(reader, "inputs", workflow)
     for role in shape.roles:
         if role not in inputs:
@@ -149,6 +151,7 @@ def _recipe(name: str, said: Any, at: str, path: str) -> Recipe:
         workflow=workflow,
         inputs=inputs,
         parameters=parameters,
+        options={option.name: slot for option, slot in options},
         output_node=node,
         output_key=output.text("key") if "key" in output else None,
         stages=reader.texts("stages"),
@@ -186,8 +189,24 @@ def _slots(reader: Reader, name: str, workflow: Mapping[str, Any]) -> Dict[str, 
     return found
 
 
+def _options(reader: Reader, workflow: Mapping[str, Any]) -> List[Tuple[Option, Slot]]:
+    """Returns the options, each with the input of a node that it fills; without it the workflow's value stays."""
+    found = []
+    for name, said in reader.mapping("options", {}).items():
+        one = Reader(said, f"{reader.at}.options.{name}", ("node", "input", "values", *OPTION))
+        slot = _slot_of(one, workflow)
+        own = workflow[slot.node]["inputs"].get(slot.input)
+        default = next((key for key, value in slot.values.items() if value == str(own)), None) if slot.values else own
+        found.append((option_of(str(name), one, list(slot.values), default), slot))
+    return found
+
+
 def _slot(said: Any, at: str, workflow: Mapping[str, Any]) -> Slot:
-    reader = Reader(said, at, ("node", "input", "values"))
+    return _slot_of(Reader(said, at, ("node", "input", "values")), workflow)
+
+
+def _slot_of(reader: Reader, workflow: Mapping[str, Any]) -> Slot:
+    at = reader.at
     slot = Slot(str(reader.raw("node")), reader.text("input"), reader.texts("values"))
     _assert_node(workflow, slot.node, at)
     if isinstance(workflow[slot.node]["inputs"].get(slot.input), list):

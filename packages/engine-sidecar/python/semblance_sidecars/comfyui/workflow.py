@@ -4,6 +4,7 @@ import copy
 from typing import Any, Dict, List, Mapping, Optional
 
 from semblance_sidecar import RenderError
+from semblance_sidecar.contract import Value
 
 from .faults import WorkflowFault
 from .settings import Recipe, Slot
@@ -26,7 +27,13 @@ def fault_of(recipe: Recipe, nodes: Nodes) -> Optional[str]:
             given = isinstance(value, list) or recipe.role_of(node, name) or recipe.parameter_of(node, name)
             if options is not None and not given and value not in options:
                 return f"{label}: ComfyUI has no {value!r} for {name}: is the file in its models folder?"
-    for slots in (*recipe.inputs.values(), *recipe.parameters.values()):
+    for option in recipe.offer.options:
+        slot = recipe.options[option.name]
+        choices = _options(_spec(nodes[recipe.workflow[slot.node]["class_type"]], slot.input))
+        for each in option.choices if choices is not None else ():
+            if slot.values.get(each, each) not in choices:
+                return f"workflow {recipe.name}, {recipe.label(slot.node)}: ComfyUI has no {slot.values.get(each, each)!r} for {slot.input}"
+    for slots in (*recipe.inputs.values(), *recipe.parameters.values(), *([slot] for slot in recipe.options.values())):
         for slot in slots:
             said = recipe.workflow[slot.node]
             if slot.input not in said["inputs"] and _spec(nodes[said["class_type"]], slot.input) is None:
@@ -36,8 +43,10 @@ def fault_of(recipe: Recipe, nodes: Nodes) -> Optional[str]:
     return None
 
 
-def fill(recipe: Recipe, nodes: Nodes, files: Mapping[str, str], parameters: Mapping[str, str]) -> Dict[str, Any]:
-    """Returns the workflow with the names of uploads and the parameters of a job. Raises RenderError."""
+def fill(
+    recipe: Recipe, nodes: Nodes, files: Mapping[str, str], parameters: Mapping[str, str], options: Mapping[str, Value]
+) -> Dict[str, Any]:
+    """Returns the workflow with the names of uploads, the parameters and the options of a job. Raises RenderError."""
     prompt = copy.deepcopy(dict(recipe.workflow))
     for role, slots in recipe.inputs.items():
         for slot in slots:
@@ -47,6 +56,9 @@ def fill(recipe: Recipe, nodes: Nodes, files: Mapping[str, str], parameters: Map
         for slot in slots if name in parameters else ():
             spec = _spec(nodes[prompt[slot.node]["class_type"]], slot.input)
             prompt[slot.node]["inputs"][slot.input] = _value(slot, name, parameters[name], spec)
+    for name, value in options.items():
+        slot = recipe.options[name]
+        prompt[slot.node]["inputs"][slot.input] = slot.values.get(value, value) if isinstance(value, str) else value
     return prompt
 
 

@@ -6,6 +6,7 @@ import tempfile
 from typing import Callable, Mapping, Optional
 
 from semblance_sidecar import Engine, Job, RenderError, RenderInterrupted, Result
+from semblance_sidecar.contract import Value
 
 from ..media import Media, check_input, check_output
 from ..momentary import MOMENTARY
@@ -37,14 +38,14 @@ class FaceFusion(Engine):
         status, said = run([*self.settings.program, "headless-run", "--help"], self.settings.folder, quiet, kept=10_000)
         known = set(said.replace(",", " ").split())
         for name, use in self.settings.uses.items():
-            for word in use.arguments:
+            for word in (*use.arguments, *(word for words in use.options.values() for word in words.all)):
                 if word.startswith("--") and word.split("=")[0] not in known:
                     raise FaceFusionFault(f"{name}: this FaceFusion has no option {word}")
         for name, use in self.settings.uses.items():
             if use.sample:
                 print(f"rendering the sample of {name}", flush=True)
                 with tempfile.TemporaryDirectory() as folder:
-                    self._run(use, use.sample, asyncio.run(self._look(use, use.sample)), folder, quiet)
+                    self._run(use, use.sample, asyncio.run(self._look(use, use.sample)), folder, quiet, {})
 
     def render(self, job: Job) -> Result:
         use = self.settings.uses[job.capability]
@@ -55,7 +56,7 @@ class FaceFusion(Engine):
         job.progress(0, "decode")
         found = asyncio.run(self._look(use, job.inputs))
         self._refuse_size(job, found[use.target])
-        path = self._run(use, job.inputs, found, job.output_dir, tell)
+        path = self._run(use, job.inputs, found, job.output_dir, tell, job.options)
         job.progress(0.98, "measure")
         output = asyncio.run(check_output(path, use.shape.unit))
         if output is None:
@@ -77,7 +78,15 @@ class FaceFusion(Engine):
         if wanted is not None and int(wanted) != min(target.width, target.height):
             raise RenderError("processing_failed", "This engine keeps the size of the video: leave output_resolution_p out.")
 
-    def _run(self, use: Use, inputs: Mapping[str, str], found: Mapping[str, Media], folder: str, tell: Tell) -> str:
+    def _run(
+        self,
+        use: Use,
+        inputs: Mapping[str, str],
+        found: Mapping[str, Media],
+        folder: str,
+        tell: Tell,
+        options: Mapping[str, Value],
+    ) -> str:
         """Renders, and returns the path of the output. Everything is written below the folder."""
         work = os.path.join(folder, "work")
         os.mkdir(work)
@@ -89,6 +98,8 @@ class FaceFusion(Engine):
             os.symlink(os.path.abspath(inputs[role]), paths[role])
         output = os.path.join(work, f"output{os.path.splitext(paths[use.target])[1]}")
         words = [*self.settings.program, "headless-run", *use.arguments]
+        # Of two of the same argument, the last counts.
+        words += [word for name, said in use.options.items() if name in options for word in said.of(options[name])]
         words += ["--source-paths", paths[use.source], "--target-path", paths[use.target], "--output-path", output]
         # Its jobs are named by the second, and its temporary files by the target.
         words += ["--jobs-path", os.path.join(work, "jobs"), "--temp-path", os.path.join(work, "temp")]
