@@ -211,6 +211,7 @@ async function startParts(
   const statement = (): AgentStatement => ({
     incarnation,
     address,
+    ...(tls && { certificate: tls.current.certificate.toString() }),
     node: settings.node,
     version: VERSION,
     memoryMib: settings.memoryMib,

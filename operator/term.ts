@@ -1,5 +1,12 @@
 import type { Tls } from '@semblance/common/grpc/tls/tls';
-import type { EventRecorder, Handlers, KubeClient, Lease, Reflector } from '@semblance/common/kube/index';
+import {
+  addressFault,
+  type EventRecorder,
+  type Handlers,
+  type KubeClient,
+  type Lease,
+  type Reflector,
+} from '@semblance/common/kube/index';
 import type { Logger } from '@semblance/common/logging';
 import type { AgentPool } from '@semblance/crds/gen/agentpools';
 import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
@@ -94,6 +101,11 @@ export function createTerm(options: TermOptions): Term {
     agents,
     leases: options.leaseTracker,
     disruptions: options.disruptions,
+    // Without the right to read Pods nobody can tell.
+    foreignAddress: (agent) =>
+      options.pods.denied === undefined
+        ? addressFault(agent, options.pods.get(agent.metadata.name ?? '', options.namespace))
+        : undefined,
     internalToken: options.internalToken,
     tls: options.tls,
     logger,

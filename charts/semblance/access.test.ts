@@ -27,7 +27,7 @@ describe('rights', () => {
     [
       'agent',
       [
-        'coordination.k8s.io/leases: get create update patch delete',
+        'coordination.k8s.io/leases: get create update',
         'core/namespaces: get of apps',
         'core/pods: get',
         'semblance.dev/gpuagents/status: get patch',
@@ -38,6 +38,7 @@ describe('rights', () => {
       'control-plane',
       [
         'coordination.k8s.io/leases: get list watch',
+        'core/pods: get',
         'semblance.dev/agentpools: get list watch',
         'semblance.dev/gpuagents: get list watch',
         'semblance.dev/livesessions/status: get list watch',
@@ -49,7 +50,8 @@ describe('rights', () => {
     [
       'operator',
       [
-        'coordination.k8s.io/leases: get list watch create update patch delete',
+        'coordination.k8s.io/leases: get list watch create delete',
+        'coordination.k8s.io/leases: update of semblance-operator',
         'core/namespaces: get of apps',
         'core/pods: get list watch create delete patch',
         'events.k8s.io/events: create patch',
@@ -90,6 +92,22 @@ describe('rights', () => {
     ]);
     expect(ofKind(nothing, 'ClusterRoleBinding')[0]?.subjects[0].name).toBe('rel-semblance-operator');
     expect(ofKind(await render('plain'), 'ClusterRole')).toEqual([]);
+  });
+
+  it('of agents hold no key that two of them share', async () => {
+    for (const file of [undefined, 'gpu'] as const) {
+      const pools = podsOf(await render(file)).filter(({ from }) => from.startsWith('AgentPool'));
+      expect(pools.length).toBeGreaterThan(0);
+      for (const { from, template } of pools) {
+        const secrets = template.spec.volumes.flatMap((each: { secret?: object }) => each.secret ?? []);
+        expect(secrets, from).toEqual([
+          expect.objectContaining({
+            secretName: 'rel-semblance-agent-tls',
+            items: [{ key: 'ca.crt', path: 'ca.crt' }],
+          }),
+        ]);
+      }
+    }
   });
 
   it('of the gateway and the evaluation are none', () => {

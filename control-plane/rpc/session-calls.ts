@@ -12,7 +12,7 @@ import type {
 } from '@semblance/proto/semblance/control/v1/control';
 import type { Gate } from '../accounts/gate.ts';
 import type { SignedLinks } from '../media/signed-links.ts';
-import { connectSession } from '../sessions/connect.ts';
+import { type CertificateOf, connectSession } from '../sessions/connect.ts';
 import type { Opener } from '../sessions/open.ts';
 import type { Reports } from '../sessions/reports.ts';
 import type { Database } from '../storage/database.ts';
@@ -26,11 +26,12 @@ export interface SessionCallsOptions {
   /** Voices from files, by id. */
   readonly voices: ReadonlyMap<string, Voice>;
   readonly links: SignedLinks;
+  readonly certificateOf: CertificateOf;
 }
 
 /** Creates the calls of the gateway about live sessions. */
 export function createSessionCalls(options: SessionCallsOptions) {
-  const { database, gate, opener, report, voices, links } = options;
+  const { database, gate, opener, report, voices, links, certificateOf } = options;
   return {
     async openSession(
       request: OpenSessionRequest,
@@ -51,7 +52,7 @@ export function createSessionCalls(options: SessionCallsOptions) {
     },
 
     connectSession: (request: ConnectSessionRequest): Promise<ConnectSessionResponse> =>
-      connectSession(database, request),
+      connectSession(database, request, certificateOf),
 
     reportSessions: async ({ reports }: ReportSessionsRequest): Promise<ReportSessionsResponse> => ({
       verdicts: await report(reports),

@@ -28,7 +28,8 @@ export type AgentStatement = Required<
     | 'contentCheck'
     | 'provenance'
   >
->;
+> &
+  Pick<GpuAgentStatus, 'certificate'>;
 
 export interface LeaseTimes {
   readonly durationSeconds: number;

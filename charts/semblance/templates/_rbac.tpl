@@ -9,6 +9,10 @@
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [get, list, watch]
+{{- /* It compares the address that an agent states with that of its Pod. */}}
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get]
 {{- end -}}
 
 {{- define "semblance.rules.operator" -}}
@@ -21,9 +25,14 @@
 - apiGroups: [semblance.dev]
   resources: [renderjobs/finalizers, livesessions/finalizers, gpuagents/finalizers, agentpools/finalizers]
   verbs: [update]
+{{- /* It removes the Leases of dead agents, and renews only the one for which operators compete. */}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [get, list, watch, create, update, patch, delete]
+  verbs: [get, list, watch, create, delete]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [semblance-operator]
+  verbs: [update]
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
@@ -37,6 +46,7 @@
   verbs: [get]
 {{- end -}}
 
+{{/* templates/admission/agents.yaml narrows what an agent writes to its own. */}}
 {{- define "semblance.rules.agent" -}}
 - apiGroups: [semblance.dev]
   resources: [gpuagents]
@@ -46,7 +56,7 @@
   verbs: [get, patch]
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [get, create, update, patch, delete]
+  verbs: [get, create, update]
 - apiGroups: [""]
   resources: [pods]
   verbs: [get]
