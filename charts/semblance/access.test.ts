@@ -45,6 +45,7 @@ describe('rights', () => {
         'semblance.dev/livesessions: get list watch create update patch delete',
         'semblance.dev/renderjobs/status: get list watch',
         'semblance.dev/renderjobs: get list watch create update patch delete',
+        'semblance.dev/renderjobs: prioritise useuploads',
       ],
     ],
     [
@@ -84,9 +85,11 @@ describe('rights', () => {
   });
 
   it('beyond the namespace are Nodes and PriorityClasses alone, for the operator, if it may', async () => {
-    const [role, ...others] = ofKind(nothing, 'ClusterRole');
-    expect(others).toEqual([]);
-    expect(grants(role as Manifest)).toEqual([
+    // Others are for people (people.test.ts).
+    const bound = ofKind(nothing, 'ClusterRoleBinding').map(({ roleRef }) => roleRef.name);
+    expect(bound).toEqual(['apps-rel-semblance-operator']);
+    const role = find(nothing, 'ClusterRole', 'apps-rel-semblance-operator');
+    expect(grants(role)).toEqual([
       'core/nodes: get list watch',
       'scheduling.k8s.io/priorityclasses: get list watch',
     ]);

@@ -3,6 +3,10 @@
 - apiGroups: [semblance.dev]
   resources: [renderjobs, livesessions]
   verbs: [get, list, watch, create, update, patch, delete]
+{{- /* It acts for accounts. templates/admission/jobs.yaml asks for both. */}}
+- apiGroups: [semblance.dev]
+  resources: [renderjobs]
+  verbs: [prioritise, useuploads]
 - apiGroups: [semblance.dev]
   resources: [renderjobs/status, livesessions/status, gpuagents, agentpools]
   verbs: [get, list, watch]

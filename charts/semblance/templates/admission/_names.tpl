@@ -23,3 +23,17 @@ spec:
   policyName: {{ include "semblance.admissionName" . }}
   validationActions: [Deny]
 {{- end -}}
+
+{{/* Names of the Secrets of the release: those that it makes, and those that the values name. */}}
+{{- define "semblance.ourSecrets" -}}
+{{- $fullname := include "semblance.fullname" . -}}
+{{- $names := list -}}
+{{- range $part := list "internal" "postgres" "nats" "ca" "gateway-tls" "control-plane-tls" "operator-tls" "agent-tls" -}}
+{{- $names = append $names (printf "%s-%s" $fullname $part) -}}
+{{- end -}}
+{{- range $setting, $each := include "semblance.existingSecrets" . | fromYaml -}}
+{{- if ne $setting "caBundle.existingSecret" }}{{ $names = append $names $each.name }}{{ end -}}
+{{- end -}}
+{{- with .Values.test.existingSecret }}{{ $names = append $names . }}{{ end -}}
+{{- $names | uniq | toYaml -}}
+{{- end -}}
