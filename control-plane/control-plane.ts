@@ -103,6 +103,8 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     registry,
     now,
     sweepEveryMs: options.jobSweepMs,
+    // Created below, and asked only when a job is paid for.
+    operatorReadsTexts: () => sessions.operatorReadsTexts(),
   });
   const uploads = createUploads({ database, objects, logger });
   const removals = createRemovals({ database, objects, logger, onDeleted: metrics.mediaDeleted });

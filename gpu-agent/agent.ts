@@ -120,6 +120,7 @@ async function startParts(
     logger,
     started,
     incarnation,
+    certificate: options.tls?.current.certificate.toString(),
     registry,
     statement: () => statement(),
     onFenced(reason) {
@@ -211,7 +212,6 @@ async function startParts(
   const statement = (): AgentStatement => ({
     incarnation,
     address,
-    ...(tls && { certificate: tls.current.certificate.toString() }),
     node: settings.node,
     version: VERSION,
     memoryMib: settings.memoryMib,

@@ -29,6 +29,7 @@ import { createFactStore } from './renderjob/facts.ts';
 import { createJobHandlers } from './renderjob/handlers.ts';
 import { createOrphans } from './renderjob/orphans.ts';
 import { isActive, isWaiting, queuedAt, retryAt } from './renderjob/status.ts';
+import type { Texts } from './renderjob/texts.ts';
 import { createWaitingLane } from './renderjob/waiting-lane.ts';
 import { createJobWriter } from './renderjob/writer.ts';
 import type { Packing } from './scheduling/free-slots.ts';
@@ -60,6 +61,7 @@ export interface TermOptions {
   readonly leaseTracker: LeaseTracker;
   readonly disruptions: DisruptionWatch;
   readonly objects: ObjectStore;
+  readonly texts: Texts;
   readonly internalToken?: string | undefined;
   readonly tls?: Tls | undefined;
   readonly recorder: EventRecorder;

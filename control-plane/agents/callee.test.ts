@@ -1,3 +1,4 @@
+import { CERTIFICATE_ANNOTATION } from '@semblance/common/agent-certificate';
 import { createReflector } from '@semblance/common/kube/index';
 import { silentLogger } from '@semblance/common/logging';
 import { GPUAGENT_RESOURCE, type GpuAgent } from '@semblance/crds/gen/gpuagents';
@@ -90,8 +91,9 @@ describe('the address of an agent', () => {
 describe('the certificate of an agent', () => {
   it('is that of the process that was asked for, and of no other', async () => {
     const metadata = { name: 'agents-aaaaa', namespace: rights.namespace };
-    await rights.admin.apply(GPUAGENT_RESOURCE, { metadata, spec: {} });
-    const status = { incarnation: 'x', address: '10.1.2.3:9092', certificate: 'its own' };
+    const annotations = { [CERTIFICATE_ANNOTATION]: 'its own' };
+    await rights.admin.apply(GPUAGENT_RESOURCE, { metadata: { ...metadata, annotations }, spec: {} });
+    const status = { incarnation: 'x', address: '10.1.2.3:9092' };
     await rights.admin.apply(GPUAGENT_RESOURCE, { metadata, status }, { subresource: 'status' });
     expect(await callees.certificateOf('agents-aaaaa', 'x')).toBe('its own');
     expect(await callees.certificateOf('agents-aaaaa', 'y')).toBeUndefined();

@@ -1,3 +1,4 @@
+import { certificateOf } from '@semblance/common/agent-certificate';
 import {
   ADDRESSED_POD,
   addressFault,
@@ -22,14 +23,14 @@ export function createCallees(options: {
 }): Callees {
   const { kube, namespace, agents } = options;
   const certificateIn = (agent: GpuAgent | undefined, incarnation: string) =>
-    agent?.status?.incarnation === incarnation ? agent.status.certificate || undefined : undefined;
+    agent?.status?.incarnation === incarnation ? certificateOf(agent) : undefined;
   return {
     async checkAddress(agent, signal) {
       const pod = await kube.find(ADDRESSED_POD, { name: agent.metadata.name ?? '', namespace }, { signal });
       const fault = addressFault(agent, pod);
       if (fault !== undefined) throw new Error(fault);
     },
-    async certificateOf(name, incarnation) {
+    certificateOf: async (name, incarnation) => {
       const known = agents.get(name, namespace);
       if (known?.status?.incarnation === incarnation) return certificateIn(known, incarnation);
       // The local copy is behind, for the session was opened on this process.

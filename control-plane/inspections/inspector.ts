@@ -1,4 +1,5 @@
 import { type ServiceError, status } from '@grpc/grpc-js';
+import { certificateOf } from '@semblance/common/agent-certificate';
 import { raceAbort } from '@semblance/common/async/abort';
 import { describeError } from '@semblance/common/errors';
 import { cutFindings, inFields } from '@semblance/common/findings';
@@ -190,7 +191,7 @@ function askOverGrpc(options: InspectorOptions): AskForInspection {
   const { internalToken, tls, checkAddress } = options;
   return async (address, request, signal, agent) => {
     await checkAddress?.(agent, signal);
-    const secure = tls?.to('agent', agent.status?.certificate || undefined);
+    const secure = tls?.to('agent', certificateOf(agent));
     const client = createClient(InspectionServiceClient, address, internalToken, secure);
     try {
       return await call(client.inspect.bind(client), request, { timeoutMs: INSPECTION_MS, signal });

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { Readable } from 'node:stream';
+import { certificateOf } from '@semblance/common/agent-certificate';
 import { backoffMs } from '@semblance/common/async/backoff';
 import { describeError } from '@semblance/common/errors';
 import { call, createClient } from '@semblance/common/grpc/client';
@@ -184,7 +185,7 @@ function isWav(bytes: Uint8Array): boolean {
 function askOverGrpc({ internalToken, tls, checkAddress }: PreviewsOptions): AskForPreview {
   return async (address, voice, signal, agent) => {
     await checkAddress?.(agent, signal);
-    const secure = tls?.to('agent', agent.status?.certificate || undefined);
+    const secure = tls?.to('agent', certificateOf(agent));
     const client = createClient(VoiceServiceClient, address, internalToken, secure);
     try {
       const request = { voice };

@@ -1,3 +1,4 @@
+import { certificateOf } from '@semblance/common/agent-certificate';
 import { afterAbort } from '@semblance/common/async/abort';
 import type { Tls } from '@semblance/common/grpc/tls/tls';
 import type { Reflector } from '@semblance/common/kube/index';
@@ -77,7 +78,7 @@ export function createFleet(options: FleetOptions): Fleet {
 
   function connect(agent: GpuAgent, signal: AbortSignal): void {
     const name = agent.metadata.name ?? '';
-    const { incarnation, address, certificate } = agent.status ?? {};
+    const { incarnation, address } = agent.status ?? {};
     const { link } = connections.get(name) ?? {};
     const isForeign = options.foreignAddress(agent) !== undefined;
     if (isForeign) foreign.add(name);
@@ -90,7 +91,7 @@ export function createFleet(options: FleetOptions): Fleet {
       agent: name,
       incarnation,
       address,
-      certificate: certificate || undefined,
+      certificate: certificateOf(agent),
       token: options.internalToken,
       tls: options.tls,
       logger,

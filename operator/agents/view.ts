@@ -1,3 +1,4 @@
+import { certificateOf } from '@semblance/common/agent-certificate';
 import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
 import type { Disruption } from './disruption.ts';
 
@@ -100,7 +101,7 @@ export function viewOf(options: ViewOptions): AgentView {
     name: agent.metadata.name ?? '',
     incarnation,
     address: options.foreign === undefined ? address : '',
-    certificate: agent.status?.certificate || undefined,
+    certificate: certificateOf(agent),
     slots,
     costs,
     memory,

@@ -99,7 +99,12 @@ test('no port of the services speaks plainly, or with a component that has no bu
     client.close();
     return code;
   };
-  const read = ['get', 'gpuagents', '-o', 'jsonpath={.items[0].status.certificate}'];
+  const read = [
+    'get',
+    'gpuagents',
+    '-o',
+    'jsonpath={.items[0].metadata.annotations.semblance\\.dev/certificate}',
+  ];
   const own = await stack.kubectl(read);
   for (const component of ['control-plane', 'operator', 'agent'] as const) {
     const certificate = component === 'agent' ? own : undefined;
