@@ -61,6 +61,11 @@ export const baseShape = {
    * mounted. Set: gRPC between the services uses mutual TLS. Unset: gRPC is not encrypted.
    */
   SEMBLANCE_TLS_DIR: z.string().refine(isAbsolute, 'must be an absolute path').optional(),
+  /**
+   * `true`: the network encrypts by itself. SEMBLANCE_INTERNAL_TOKEN is then sent to other machines without
+   * SEMBLANCE_TLS_DIR; otherwise such calls fail.
+   */
+  SEMBLANCE_TLS_BY_NETWORK: z.enum(['true', 'false']).optional(),
   SEMBLANCE_LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   SEMBLANCE_HEALTH_LISTEN: listenAddress.default({ host: '127.0.0.1', port: 0 }),
 };

@@ -9,6 +9,7 @@ import type { EventBus } from '@semblance/events/bus';
 import type { ObjectStore } from '@semblance/objects/store';
 import type { Registry } from 'prom-client';
 import { createGate } from './accounts/gate.ts';
+import { createCallees } from './agents/callee.ts';
 import { createEnginesSeen } from './agents/engines-seen.ts';
 import { runChores } from './chores/chores.ts';
 import { keepHouse } from './chores/housekeeping.ts';
@@ -87,6 +88,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const metrics = createMetrics(registry, database);
   observeExpiry(registry, options.tls);
   const { reflector, agents, pools } = createReflectors({ kube, namespace, logger, registry });
+  const callees = createCallees({ kube, namespace, agents });
   const enginesSeen = createEnginesSeen({ database, reflector: agents, pools, logger });
 
   const jobs = createJobs({
@@ -101,6 +103,8 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     registry,
     now,
     sweepEveryMs: options.jobSweepMs,
+    // Created below, and asked only when a job is paid for.
+    operatorReadsTexts: () => sessions.operatorReadsTexts(),
   });
   const uploads = createUploads({ database, objects, logger });
   const removals = createRemovals({ database, objects, logger, onDeleted: metrics.mediaDeleted });
@@ -138,8 +142,10 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     gate,
     sessions,
     voices,
+    certificateOf: callees.certificateOf,
     inspect: createInspector({
       agents,
+      checkAddress: callees.checkAddress,
       objects,
       logger,
       internalToken: options.internalToken,
@@ -152,6 +158,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     objects,
     voices,
     agents,
+    checkAddress: callees.checkAddress,
     logger,
     internalToken: options.internalToken,
     tls: options.tls,

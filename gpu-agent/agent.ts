@@ -120,6 +120,7 @@ async function startParts(
     logger,
     started,
     incarnation,
+    certificate: options.tls?.current.certificate.toString(),
     registry,
     statement: () => statement(),
     onFenced(reason) {

@@ -1,4 +1,5 @@
 import { describeError } from '@semblance/common/errors';
+import { createOwnCertificate } from '@semblance/common/grpc/tls/own-certificate';
 import { openTls } from '@semblance/common/grpc/tls/tls';
 import { createLogger } from '@semblance/common/logging';
 import { runService } from '@semblance/common/service';
@@ -23,7 +24,9 @@ const logger = createLogger({ service: 'gpu-agent', level: settings.logLevel });
 runService(
   logger,
   async (signal) => {
-    const tls = await openTls({ dir: settings.tlsDir, component: 'agent', logger });
+    // A certificate for each process: callers read it from the GpuAgent, which no other agent may write.
+    const own = settings.tlsDir === undefined ? undefined : await createOwnCertificate('agent');
+    const tls = await openTls({ dir: settings.tlsDir, component: 'agent', own, logger });
     const agent = await startAgent({ settings, logger, signal, tls });
     agent.failed.catch(async (error: unknown) => {
       logger.fatal({ err: error }, `ending the agent: ${describeError(error)}`);

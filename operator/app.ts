@@ -14,6 +14,7 @@ import type { ObjectStore } from '@semblance/objects/store';
 import type { Registry } from 'prom-client';
 import { allocationService } from './livesession/allocation-service.ts';
 import { createLocalCopies } from './local-copies.ts';
+import { createTexts } from './renderjob/texts.ts';
 import type { Packing } from './scheduling/free-slots.ts';
 import { createTerm, type Term } from './term.ts';
 
@@ -23,6 +24,8 @@ export const FIELD_MANAGER = 'semblance-operator';
 export const ELECTION_LEASE = 'semblance-operator';
 /** Annotation of that Lease: host:port of the leader's gRPC service. */
 export const ADDRESS_ANNOTATION = 'semblance.dev/address';
+/** Annotation of that Lease: `true`, the leader asks the control plane for texts that RenderJobs name by digest. */
+const TEXTS_ANNOTATION = 'semblance.dev/reads-texts';
 
 export interface OperatorOptions {
   /** Default: the Pod's service account. */
@@ -31,7 +34,9 @@ export interface OperatorOptions {
   readonly objects: ObjectStore;
   /** Further checks for `/readyz`. */
   readonly ready?: Readonly<Record<string, () => void>>;
-  /** Token that the operator sends to agents. */
+  /** host:port of the control plane. Undefined: texts of RenderJobs are in clear only. */
+  readonly controlAddress?: string | undefined;
+  /** Token that the operator sends to agents and to the control plane. */
   readonly internalToken?: string | undefined;
   /** Undefined: gRPC is not encrypted. */
   readonly tls?: Tls | undefined;
@@ -110,6 +115,11 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   });
   const host = listen.host.includes(':') ? `[${listen.host}]` : listen.host;
   const address = options.advertise ?? `${host}:${grpc.port}`;
+  const texts = createTexts({
+    address: options.controlAddress,
+    token: options.internalToken,
+    tls: options.tls,
+  });
   const election = createLeaderElection({
     namespace,
     logger,
@@ -117,7 +127,10 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
     client: electionClient,
     name: ELECTION_LEASE,
     identity,
-    annotations: { [ADDRESS_ANNOTATION]: address },
+    annotations: {
+      [ADDRESS_ANNOTATION]: address,
+      ...(options.controlAddress !== undefined && { [TEXTS_ANNOTATION]: 'true' }),
+    },
     ...options.election,
   });
   const lead = async (leadership: AbortSignal) => {
@@ -132,6 +145,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
       registry,
       logger,
       objects: options.objects,
+      texts,
       internalToken: options.internalToken,
       tls: options.tls,
       concurrency: options.concurrency ?? 64,
@@ -191,6 +205,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
       await campaigning.catch(() => {});
       await watching;
       await Promise.all([health.close(), grpc.close()]);
+      texts.close();
       await Promise.all([client, electionClient, allocationClient].map((each) => each.close()));
     },
   };

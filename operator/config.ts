@@ -37,6 +37,14 @@ export const operatorShape = {
     .max(261)
     .regex(/^[^\s/]+:\d{1,5}$/, 'must be host:port')
     .optional(),
+  /**
+   * host:port of the control plane, of which texts are asked that RenderJobs name by digest. Unset: RenderJobs hold
+   * them in clear.
+   */
+  SEMBLANCE_CONTROL_ADDRESS: z
+    .string()
+    .regex(/^.+:\d{1,5}$/, 'must be host:port')
+    .optional(),
   /** RenderJobs that are processed at once. */
   SEMBLANCE_OPERATOR_CONCURRENCY: z.coerce.number().int().min(1).max(512).default(64),
   /** Weights of accounts that compete for slots; 1 for those not named. */

@@ -42,6 +42,7 @@ const main = async () => {
     namespace: config.SEMBLANCE_NAMESPACE,
     objects,
     ready: stored.ready,
+    controlAddress: config.SEMBLANCE_CONTROL_ADDRESS,
     internalToken: config.SEMBLANCE_INTERNAL_TOKEN,
     tls,
     logger,

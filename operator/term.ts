@@ -1,5 +1,12 @@
 import type { Tls } from '@semblance/common/grpc/tls/tls';
-import type { EventRecorder, Handlers, KubeClient, Lease, Reflector } from '@semblance/common/kube/index';
+import {
+  addressFault,
+  type EventRecorder,
+  type Handlers,
+  type KubeClient,
+  type Lease,
+  type Reflector,
+} from '@semblance/common/kube/index';
 import type { Logger } from '@semblance/common/logging';
 import type { AgentPool } from '@semblance/crds/gen/agentpools';
 import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
@@ -22,6 +29,7 @@ import { createFactStore } from './renderjob/facts.ts';
 import { createJobHandlers } from './renderjob/handlers.ts';
 import { createOrphans } from './renderjob/orphans.ts';
 import { isActive, isWaiting, queuedAt, retryAt } from './renderjob/status.ts';
+import type { Texts } from './renderjob/texts.ts';
 import { createWaitingLane } from './renderjob/waiting-lane.ts';
 import { createJobWriter } from './renderjob/writer.ts';
 import type { Packing } from './scheduling/free-slots.ts';
@@ -53,6 +61,7 @@ export interface TermOptions {
   readonly leaseTracker: LeaseTracker;
   readonly disruptions: DisruptionWatch;
   readonly objects: ObjectStore;
+  readonly texts: Texts;
   readonly internalToken?: string | undefined;
   readonly tls?: Tls | undefined;
   readonly recorder: EventRecorder;
@@ -94,6 +103,11 @@ export function createTerm(options: TermOptions): Term {
     agents,
     leases: options.leaseTracker,
     disruptions: options.disruptions,
+    // Without the right to read Pods nobody can tell.
+    foreignAddress: (agent) =>
+      options.pods.denied === undefined
+        ? addressFault(agent, options.pods.get(agent.metadata.name ?? '', options.namespace))
+        : undefined,
     internalToken: options.internalToken,
     tls: options.tls,
     logger,

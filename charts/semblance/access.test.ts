@@ -27,7 +27,7 @@ describe('rights', () => {
     [
       'agent',
       [
-        'coordination.k8s.io/leases: get create update patch delete',
+        'coordination.k8s.io/leases: get create update',
         'core/namespaces: get of apps',
         'core/pods: get',
         'semblance.dev/gpuagents/status: get patch',
@@ -38,18 +38,21 @@ describe('rights', () => {
       'control-plane',
       [
         'coordination.k8s.io/leases: get list watch',
+        'core/pods: get',
         'semblance.dev/agentpools: get list watch',
         'semblance.dev/gpuagents: get list watch',
         'semblance.dev/livesessions/status: get list watch',
         'semblance.dev/livesessions: get list watch create update patch delete',
         'semblance.dev/renderjobs/status: get list watch',
         'semblance.dev/renderjobs: get list watch create update patch delete',
+        'semblance.dev/renderjobs: prioritise useuploads',
       ],
     ],
     [
       'operator',
       [
-        'coordination.k8s.io/leases: get list watch create update patch delete',
+        'coordination.k8s.io/leases: get list watch create delete',
+        'coordination.k8s.io/leases: update of semblance-operator',
         'core/namespaces: get of apps',
         'core/pods: get list watch create delete patch',
         'events.k8s.io/events: create patch',
@@ -82,14 +85,32 @@ describe('rights', () => {
   });
 
   it('beyond the namespace are Nodes and PriorityClasses alone, for the operator, if it may', async () => {
-    const [role, ...others] = ofKind(nothing, 'ClusterRole');
-    expect(others).toEqual([]);
-    expect(grants(role as Manifest)).toEqual([
+    // Others are for people (people.test.ts).
+    const bound = ofKind(nothing, 'ClusterRoleBinding').map(({ roleRef }) => roleRef.name);
+    expect(bound).toEqual(['apps-rel-semblance-operator']);
+    const role = find(nothing, 'ClusterRole', 'apps-rel-semblance-operator');
+    expect(grants(role)).toEqual([
       'core/nodes: get list watch',
       'scheduling.k8s.io/priorityclasses: get list watch',
     ]);
     expect(ofKind(nothing, 'ClusterRoleBinding')[0]?.subjects[0].name).toBe('rel-semblance-operator');
     expect(ofKind(await render('plain'), 'ClusterRole')).toEqual([]);
+  });
+
+  it('of agents hold no key that two of them share', async () => {
+    for (const file of [undefined, 'gpu'] as const) {
+      const pools = podsOf(await render(file)).filter(({ from }) => from.startsWith('AgentPool'));
+      expect(pools.length).toBeGreaterThan(0);
+      for (const { from, template } of pools) {
+        const secrets = template.spec.volumes.flatMap((each: { secret?: object }) => each.secret ?? []);
+        expect(secrets, from).toEqual([
+          expect.objectContaining({
+            secretName: 'rel-semblance-agent-tls',
+            items: [{ key: 'ca.crt', path: 'ca.crt' }],
+          }),
+        ]);
+      }
+    }
   });
 
   it('of the gateway and the evaluation are none', () => {

@@ -8,7 +8,7 @@ import {
   type ServiceError,
 } from '@grpc/grpc-js';
 import { tracer } from '../tracing/tracing.ts';
-import { sendToken } from './internal-token.ts';
+import { mayGoPlain, sendNothing, sendToken } from './internal-token.ts';
 import { REQUEST_ID_KEY } from './status.ts';
 import type { SecureChannel } from './tls/tls.ts';
 import { traceCalls } from './trace-calls.ts';
@@ -32,7 +32,8 @@ type ClientConstructor<T> = new (
 ) => T;
 
 /**
- * @param token sent with every call; see internal-token
+ * @param token sent with every call; see internal-token. Without `secure` it goes no further than this machine: other
+ * calls fail with UNAUTHENTICATED, before anything is sent.
  * @param secure `tls.to(…)` of the component that is called. Undefined: the connection is not encrypted.
  */
 export function createClient<T>(
@@ -41,7 +42,9 @@ export function createClient<T>(
   token?: string,
   secure?: SecureChannel,
 ): T {
-  const interceptors = [...(token ? [sendToken(token)] : []), ...(tracer ? [traceCalls(tracer)] : [])];
+  const plain = token !== undefined && secure === undefined;
+  const sender = plain && !mayGoPlain(address) ? sendNothing(address) : token && sendToken(token);
+  const interceptors = [...(sender ? [sender] : []), ...(tracer ? [traceCalls(tracer)] : [])];
   return new Client(address, secure?.credentials ?? credentials.createInsecure(), {
     ...CHANNEL_OPTIONS,
     ...secure?.options,

@@ -18,6 +18,7 @@ import { pino } from 'pino';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ApiError } from '../errors.ts';
 import { call, createClient } from './client.ts';
+import { mayGoPlain, TLS_BY_NETWORK } from './internal-token.ts';
 import { GrpcError, type GrpcServer, startGrpcServer, type UnaryHandler, unary } from './server.ts';
 import { fromServiceError } from './status.ts';
 
@@ -214,6 +215,50 @@ describe('the token of an installation', () => {
       expect(failure.code).toBe(status.UNAUTHENTICATED);
     }
     expect(handled).toBe(0);
+  });
+
+  it('leaves this machine by TLS alone, unless the owner says that the network encrypts', async () => {
+    let handled = 0;
+    await serve(
+      async () => {
+        handled++;
+        return await answer();
+      },
+      { asked, sent: asked },
+    );
+    // Linux takes this address to the loopback interface; it stands for that of another machine.
+    const other = createClient(ControlServiceClient, `0.0.0.0:${server?.port}`, asked);
+    const stream = other.watchJobs();
+    const [failure, broken] = await Promise.all([
+      call(other.getJob.bind(other), request, settings).catch((error) => error as ServiceError),
+      new Promise<ServiceError>((resolve) => stream.once('error', resolve)),
+    ]);
+    for (const each of [failure, broken]) {
+      expect(each).toMatchObject({ code: status.UNAUTHENTICATED });
+      expect((each as ServiceError).details).toContain('is not sent to 0.0.0.0:');
+    }
+    expect(handled).toBe(0);
+    other.close();
+    process.env[TLS_BY_NETWORK] = 'true';
+    const told = createClient(ControlServiceClient, `0.0.0.0:${server?.port}`, asked);
+    delete process.env[TLS_BY_NETWORK];
+    expect((await call(told.getJob.bind(told), request, settings)).job?.id).toBe('job-1');
+    told.close();
+  });
+
+  it.each([
+    ['127.0.0.1:1', true],
+    ['127.9.9.9:1', true],
+    ['[::1]:1', true],
+    ['localhost:1', true],
+    ['10.1.2.3:9092', false],
+    ['127.evil.example:1', false],
+    ['localhost.example:1', false],
+    ['[::ffff:10.0.0.1]:1', false],
+    ['', false],
+  ])('may go to %j without TLS: %s', (address, may) => {
+    expect(mayGoPlain(address, {})).toBe(may);
+    expect(mayGoPlain(address, { [TLS_BY_NETWORK]: 'false' })).toBe(may);
   });
 
   it('is not asked of the health service', async () => {

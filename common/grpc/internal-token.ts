@@ -1,8 +1,9 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
+import { isIPv4 } from 'node:net';
 import {
   InterceptingCall,
   type Interceptor,
-  type Metadata,
+  Metadata,
   ServerInterceptingCall,
   type ServerInterceptor,
   status,
@@ -19,6 +20,30 @@ export function sendToken(token: string): Interceptor {
         metadata.set(TOKEN_KEY, token);
         next(metadata, listener);
       },
+    });
+}
+
+/** Setting: `true` says that the network encrypts by itself, so that the token may travel without TLS of our own. */
+export const TLS_BY_NETWORK = 'SEMBLANCE_TLS_BY_NETWORK';
+
+/** Returns whether the token may be sent to a host:port without TLS: on this machine, or as the owner says. */
+export function mayGoPlain(address: string, env: NodeJS.ProcessEnv = process.env): boolean {
+  const host = address.slice(0, address.lastIndexOf(':')).replace(/^\[|\]$/g, '');
+  const isLoopback = host === 'localhost' || host === '::1' || (isIPv4(host) && host.startsWith('127.'));
+  return isLoopback || env[TLS_BY_NETWORK] === 'true';
+}
+
+/** Creates an interceptor that ends every call before anything is sent. */
+export function sendNothing(address: string): Interceptor {
+  const details = `The token of the installation is not sent to ${address} without TLS: set SEMBLANCE_TLS_DIR, or ${TLS_BY_NETWORK} if the network encrypts by itself.`;
+  const refusal = () => ({ code: status.UNAUTHENTICATED, details, metadata: new Metadata() });
+  return (options, nextCall) =>
+    new InterceptingCall(nextCall(options), {
+      // The caller listens to its stream only once it has it.
+      start: (_metadata, listener) => process.nextTick(() => listener.onReceiveStatus(refusal())),
+      sendMessage() {},
+      halfClose() {},
+      cancel() {},
     });
 }
 

@@ -8,5 +8,6 @@ export { createLeaseKeeper } from './lease.ts';
 
 export { counter, gauge, histogram } from './metrics.ts';
 export { isNamespaceGoing } from './namespace.ts';
+export { ADDRESSED_POD, addressFault } from './pod-address.ts';
 export { createReflector, type Reflector } from './reflector.ts';
 export * from './resources.ts';

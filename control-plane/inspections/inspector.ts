@@ -1,4 +1,5 @@
 import { type ServiceError, status } from '@grpc/grpc-js';
+import { certificateOf } from '@semblance/common/agent-certificate';
 import { raceAbort } from '@semblance/common/async/abort';
 import { describeError } from '@semblance/common/errors';
 import { cutFindings, inFields } from '@semblance/common/findings';
@@ -18,6 +19,7 @@ import {
 } from '@semblance/proto/semblance/agent/v1/inspection';
 import type { Inspection } from '@semblance/proto/semblance/control/v1/control';
 import type { Findings } from '@semblance/proto/semblance/engine/v1/findings';
+import type { Callees } from '../agents/callee.ts';
 import { readyFor } from './ready-agents.ts';
 
 /** Longest time of an inspection with all its waits, in ms. */
@@ -53,6 +55,7 @@ export type AskForInspection = (
   address: string,
   request: InspectRequest,
   signal: AbortSignal,
+  agent: GpuAgent,
 ) => Promise<InspectResponse>;
 
 export interface InspectorOptions {
@@ -64,6 +67,7 @@ export interface InspectorOptions {
   /** Sent to agents with every call. */
   readonly internalToken?: string | undefined;
   readonly tls?: Tls | undefined;
+  readonly checkAddress?: Callees['checkAddress'] | undefined;
   /** Default {@link INSPECTION_MS}. */
   readonly limitMs?: number | undefined;
 }
@@ -78,16 +82,17 @@ export type Inspect = (job: InspectedJob, caller: AbortSignal) => Promise<Inspec
 
 export function createInspector(options: InspectorOptions): Inspect {
   const { agents, logger, limitMs = INSPECTION_MS } = options;
-  const ask = options.ask ?? askOverGrpc(options.internalToken, options.tls);
+  const ask = options.ask ?? askOverGrpc(options);
   const inTurn = createTurns();
 
   /** Returns the first answer of the agents. */
   async function askAgents(request: InspectRequest, job: InspectedJob, signal: AbortSignal) {
-    const addresses = readyFor(agents.list(), job.capability).slice(0, MAX_AGENTS);
+    const ready = readyFor(agents.list(), job.capability).slice(0, MAX_AGENTS);
     const reasons = new Set<NotInspectedReason>();
-    for (const address of addresses) {
+    for (const agent of ready) {
+      const address = agent.status?.address ?? '';
       try {
-        return answerOf(await ask(address, request, signal), job.capability);
+        return answerOf(await ask(address, request, signal, agent), job.capability);
       } catch (error) {
         signal.throwIfAborted();
         const reason = reasonOf(error);
@@ -95,7 +100,7 @@ export function createInspector(options: InspectorOptions): Inspect {
         if (reason === 'failed') logger.warn({ address }, `cannot inspect: ${describeError(error)}`);
       }
     }
-    if (addresses.length === 0) return notInspected('no_agent');
+    if (ready.length === 0) return notInspected('no_agent');
     const most = (['busy', 'timed_out', 'failed', 'unsupported'] as const).find((one) => reasons.has(one));
     return notInspected(most ?? 'failed');
   }
@@ -181,9 +186,12 @@ function reasonOf(error: unknown): NotInspectedReason {
   return code === status.DEADLINE_EXCEEDED ? 'timed_out' : 'failed';
 }
 
-function askOverGrpc(token: string | undefined, tls: Tls | undefined): AskForInspection {
-  return async (address, request, signal) => {
-    const client = createClient(InspectionServiceClient, address, token, tls?.to('agent'));
+function askOverGrpc(options: InspectorOptions): AskForInspection {
+  const { internalToken, tls, checkAddress } = options;
+  return async (address, request, signal, agent) => {
+    await checkAddress?.(agent, signal);
+    const secure = tls?.to('agent', certificateOf(agent));
+    const client = createClient(InspectionServiceClient, address, internalToken, secure);
     try {
       return await call(client.inspect.bind(client), request, { timeoutMs: INSPECTION_MS, signal });
     } finally {

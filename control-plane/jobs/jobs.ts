@@ -33,6 +33,8 @@ export interface JobsOptions {
   /** Date of charges. Default: the database's clock. */
   readonly now: (() => Date) | undefined;
   readonly sweepEveryMs: number | undefined;
+  /** Resolves with whether the leading operator asks for texts of jobs. */
+  readonly operatorReadsTexts: () => Promise<boolean>;
 }
 
 /** Jobs from their submit to their settlement. */
@@ -88,7 +90,10 @@ export function createJobs(options: JobsOptions): Jobs {
   const canceller: Canceller = createCanceller({ ...common, onSettled });
 
   const retractor = createRetractor({ database, canceller, logger });
-  const payRenderJob = createRenderJobPayer({ database, kube, canceller, settler, namespace, logger });
+  const payRenderJob = createRenderJobPayer({
+    ...{ database, kube, canceller, settler, namespace, logger },
+    operatorReadsTexts: options.operatorReadsTexts,
+  });
 
   const watcher = createJobWatcher({
     ...common,

@@ -1,5 +1,6 @@
-import { describeError } from '@semblance/common/errors';
+import { ApiError, describeError } from '@semblance/common/errors';
 import { AGENT_CLEANUP_FINALIZER, SETTLEMENT_FINALIZER } from '@semblance/common/finalizers';
+import { textsIn, withDigests } from '@semblance/common/job-texts';
 import { isKubeError, type KubeClient } from '@semblance/common/kube/index';
 import { RENDERJOB_RESOURCE, type RenderJob, type RenderJobSpec } from '@semblance/crds/gen/renderjobs';
 import type { Sql } from '../storage/sql.ts';
@@ -23,6 +24,12 @@ export interface RenderJobLimits {
   readonly ttlSeconds: number;
 }
 
+/** What was decided of the form of a RenderJob. */
+interface RenderJobForm {
+  /** Texts are named by digest alone, because the leading operator asks for them. */
+  readonly digests: boolean;
+}
+
 /** The Kubernetes API will never accept this RenderJob, so the job fails. */
 export class RenderJobRefusedError extends Error {
   override readonly name = 'RenderJobRefusedError';
@@ -30,8 +37,13 @@ export class RenderJobRefusedError extends Error {
   readonly retryable = false;
 }
 
-export function renderJobFor(order: RenderJobOrder, limits: RenderJobLimits, namespace: string): RenderJob {
-  const parameters = { ...order.parameters };
+export function renderJobFor(
+  order: RenderJobOrder,
+  limits: RenderJobLimits,
+  namespace: string,
+  { digests }: RenderJobForm,
+): RenderJob {
+  const parameters = digests ? withDigests(order.jobId, order.parameters) : { ...order.parameters };
   const engineOptions = { ...order.engineOptions };
   return {
     apiVersion: 'semblance.dev/v1alpha1',
@@ -113,6 +125,14 @@ export async function readOrder(sql: Sql, jobId: string): Promise<RenderJobOrder
       engineOptions: row.engine_options ?? {},
     }
   );
+}
+
+/** @throws ApiError not_found */
+export async function readJobTexts(sql: Sql, jobId: string): Promise<Record<string, string>> {
+  const [row] = await sql<{ parameters: Record<string, string> }[]>`
+    select parameters from jobs where id = ${jobId}`;
+  if (!row) throw new ApiError('not_found', 'There is no such job.');
+  return textsIn(row.parameters);
 }
 
 export async function readRenderJobLimits(sql: Sql): Promise<RenderJobLimits> {

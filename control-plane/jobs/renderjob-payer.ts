@@ -20,18 +20,21 @@ export interface RenderJobPayerOptions {
   readonly settler: Settler;
   readonly namespace: string;
   readonly logger: Logger;
+  /** Resolves with whether the leading operator asks for texts. */
+  readonly operatorReadsTexts: () => Promise<boolean>;
 }
 
 /** Creates the RenderJob that a submit owes. */
 export function createRenderJobPayer(options: RenderJobPayerOptions) {
-  const { database, kube, canceller, settler, namespace, logger } = options;
+  const { database, kube, canceller, settler, namespace, logger, operatorReadsTexts } = options;
   const limits = remember(() => readRenderJobLimits(database.fast), 1_000);
 
   return async function payRenderJob(jobId: string, handed: RenderJobOrder | undefined) {
     const order = handed ?? (await readOrder(database.sql, jobId));
     if (!order || canceller.wasCancelled(jobId)) return void (await canceller.withdraw(jobId));
     try {
-      const wanted = renderJobFor(order, await limits(), namespace);
+      const form = { digests: await operatorReadsTexts() };
+      const wanted = renderJobFor(order, await limits(), namespace, form);
       const uid = await createTraced(database.sql, wanted, (traced) => ensureRenderJob(kube, traced));
       // The job was cancelled during the creation.
       if (canceller.wasCancelled(jobId)) await canceller.withdraw(jobId);

@@ -41,7 +41,10 @@ export interface ControlServiceOptions {
   readonly now?: () => Date;
 }
 
-/** Creates the service of the gateway. Every method except pricing without a key begins at the gate. */
+/**
+ * Creates the service of the gateway and the operator. Every method of the gateway except pricing without a key begins
+ * at the gate.
+ */
 export function createControlService(options: ControlServiceOptions): GrpcService {
   const { logger, database, gate, uploads, submit, view, jobCalls, mediaCalls, sessionCalls, metrics, now } =
     options;
@@ -95,6 +98,7 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
     estimateJob: timed('EstimateJob', jobCalls.estimateJob),
     cancelJob: timed('CancelJob', jobCalls.cancelJob),
     getJob: timed('GetJob', getJob),
+    readJobTexts: timed('ReadJobTexts', jobCalls.readJobTexts),
     watchJobs: options.watchJobs,
     deleteJobMedia: timed('DeleteJobMedia', mediaCalls.deleteJobMedia),
     deleteUpload: timed('DeleteUpload', mediaCalls.deleteUpload),

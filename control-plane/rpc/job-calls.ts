@@ -8,6 +8,8 @@ import type {
   EstimateJobResponse,
   ListUsageRequest,
   ListUsageResponse,
+  ReadJobTextsRequest,
+  ReadJobTextsResponse,
   SummarizeUsageRequest,
   SummarizeUsageResponse,
 } from '@semblance/proto/semblance/control/v1/control';
@@ -17,6 +19,7 @@ import type { Canceller } from '../jobs/cancel.ts';
 import { estimate } from '../jobs/estimate.ts';
 import { JOB_COLUMNS, toJobRow } from '../jobs/job-row.ts';
 import type { JobView } from '../jobs/job-view.ts';
+import { readJobTexts } from '../jobs/render-jobs.ts';
 import type { Database } from '../storage/database.ts';
 import { readUsage, summarizeUsage } from '../usage/usage.ts';
 
@@ -46,6 +49,10 @@ export function createJobCalls(options: JobCallsOptions) {
       if (!row) throw new Error(`job ${jobId} vanished`);
       return { job: await view.show(toJobRow(row), linkSeconds) };
     },
+
+    readJobTexts: async ({ jobId }: ReadJobTextsRequest): Promise<ReadJobTextsResponse> => ({
+      texts: await readJobTexts(database.fast, jobId),
+    }),
 
     async estimateJob(
       request: EstimateJobRequest,

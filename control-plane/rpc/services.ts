@@ -10,6 +10,7 @@ import type { Jobs } from '../jobs/jobs.ts';
 import type { createRemovals } from '../media/removals.ts';
 import { createSignedLinks } from '../media/signed-links.ts';
 import type { Metrics } from '../metrics.ts';
+import type { CertificateOf } from '../sessions/connect.ts';
 import type { createSessions } from '../sessions/sessions.ts';
 import type { Database } from '../storage/database.ts';
 import type { createUploads } from '../uploads/uploads.ts';
@@ -42,6 +43,7 @@ export interface ServicesOptions {
   readonly sessions: ReturnType<typeof createSessions>;
   readonly voices: ReadonlyMap<string, Voice>;
   readonly inspect: Inspect;
+  readonly certificateOf: CertificateOf;
 }
 
 /** Starts the gRPC services. `close` ends their streams first. */
@@ -56,6 +58,7 @@ export async function startServices({
   sessions,
   voices,
   inspect,
+  certificateOf,
 }: ServicesOptions): Promise<{ readonly port: number; close(): Promise<void> }> {
   const { logger, objects, now } = options;
   const watchStreams = createWatchStreams({ gate, database, hub: watchHub, logger });
@@ -83,6 +86,7 @@ export async function startServices({
       voices,
       links: createSignedLinks({ objects }),
       endSession: sessions.nudge,
+      certificateOf,
     }),
     metrics,
     watchJobs: watchStreams.handle,

@@ -17,7 +17,7 @@ import type {
 } from '@semblance/proto/semblance/control/v1/control';
 import type { Gate } from '../accounts/gate.ts';
 import type { SignedLinks } from '../media/signed-links.ts';
-import { connectSession } from '../sessions/connect.ts';
+import { type CertificateOf, connectSession } from '../sessions/connect.ts';
 import { listSessions, requestOwnEnd, type SessionRow } from '../sessions/list-sessions.ts';
 import type { Opener } from '../sessions/open.ts';
 import type { Reports } from '../sessions/reports.ts';
@@ -34,11 +34,12 @@ export interface SessionCallsOptions {
   readonly links: SignedLinks;
   /** Deletes the LiveSession of a session whose end was requested. */
   readonly endSession: (sessionId: string) => void;
+  readonly certificateOf: CertificateOf;
 }
 
 /** Creates the calls of the gateway about live sessions. */
 export function createSessionCalls(options: SessionCallsOptions) {
-  const { database, gate, opener, report, voices, links, endSession } = options;
+  const { database, gate, opener, report, voices, links, endSession, certificateOf } = options;
   return {
     async openSession(
       request: OpenSessionRequest,
@@ -59,7 +60,7 @@ export function createSessionCalls(options: SessionCallsOptions) {
     },
 
     connectSession: (request: ConnectSessionRequest): Promise<ConnectSessionResponse> =>
-      connectSession(database, request),
+      connectSession(database, request, certificateOf),
 
     reportSessions: async ({ reports }: ReportSessionsRequest): Promise<ReportSessionsResponse> => ({
       verdicts: await report(reports),

@@ -15,6 +15,8 @@ import {
 /** Lease for which the operators compete; its annotation has the address of the leader. */
 export const OPERATOR_LEASE = 'semblance-operator';
 export const ADDRESS_ANNOTATION = 'semblance.dev/address';
+/** Annotation of that Lease: `true`, the leader asks the control plane for texts of jobs. */
+export const TEXTS_ANNOTATION = 'semblance.dev/reads-texts';
 
 export interface AllocatorOptions {
   /** The operators' Lease, kept up to date. */

@@ -12,12 +12,16 @@ interface ConnectedRow {
   readonly capability: string;
   readonly account_id: string;
   readonly max_seconds: number;
+  readonly agent: string;
   readonly agent_address: string;
   readonly agent_incarnation: string;
   readonly ticket: Buffer;
   readonly report_seconds: number;
   readonly timeout_seconds: number;
 }
+
+/** Returns the certificate in PEM that this process of an agent states; undefined: it states none. */
+export type CertificateOf = (agent: string, incarnation: string) => Promise<string | undefined>;
 
 /** Compared when there is no session, so that the answer takes equally long. */
 const NOBODYS_TOKEN = Buffer.alloc(32);
@@ -36,6 +40,7 @@ const NOBODYS_TOKEN = Buffer.alloc(32);
 export async function connectSession(
   { sql, fast }: Database,
   { sessionId, tokenSha256, connectionId }: ConnectSessionRequest,
+  certificateOf: CertificateOf,
 ): Promise<ConnectSessionResponse> {
   if (!isConnectionId(connectionId))
     throw new ApiError('invalid_input', 'A connection has an id of 1 to 128 characters.');
@@ -53,7 +58,7 @@ export async function connectSession(
     from settings t
     where s.id = ${sessionId} and s.end_requested_at is null
       and (s.state = 'open' or (s.state = 'connected' and s.connection_id = ${connectionId}))
-    returning s.capability, s.account_id, s.max_seconds, s.agent_address, s.agent_incarnation, s.ticket,
+    returning s.capability, s.account_id, s.max_seconds, s.agent, s.agent_address, s.agent_incarnation, s.ticket,
               t.session_report_seconds as report_seconds, t.session_report_timeout_seconds as timeout_seconds`;
   if (!row)
     throw new ApiError(
@@ -66,6 +71,7 @@ export async function connectSession(
     maxDurationSeconds: row.max_seconds,
     agentAddress: row.agent_address,
     agentIncarnation: row.agent_incarnation,
+    agentCertificate: await certificateOf(row.agent, row.agent_incarnation),
     ticket: row.ticket,
     reportIntervalMs: row.report_seconds * 1000,
     reportTimeoutMs: row.timeout_seconds * 1000,

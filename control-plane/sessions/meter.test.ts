@@ -147,7 +147,7 @@ test('a connection needs the token, in time', async () => {
   const { accountId } = await db.account(10);
   const id = await openSession(db.sql, accountId);
   const ask = (sessionId: string, token: Buffer, connectionId = 'one') =>
-    connectSession(db.database, { sessionId, tokenSha256: token, connectionId });
+    connectSession(db.database, { sessionId, tokenSha256: token, connectionId }, async () => undefined);
   for (const [sessionId, token] of [
     [id, sha256('another')],
     [id, Buffer.alloc(32)],

@@ -4,6 +4,7 @@ import type { Logger } from '@semblance/common/logging';
 import type { Voice } from '@semblance/common/voices/voice';
 import { LIVESESSION_RESOURCE, type LiveSession } from '@semblance/crds/gen/livesessions';
 import type { Registry } from 'prom-client';
+import { createOperatorTexts } from '../jobs/operator-texts.ts';
 import type { Database } from '../storage/database.ts';
 import { createAllocator, OPERATOR_LEASE } from './allocator.ts';
 import { createExpiry } from './expiry.ts';
@@ -87,6 +88,7 @@ export function createSessions(options: SessionsOptions) {
     }),
     report: createReports({ database, now, onEnded }),
     nudge: watcher.nudge,
+    operatorReadsTexts: createOperatorTexts({ leases, namespace }),
     /** Works until aborted. */
     async run(signal: AbortSignal): Promise<void> {
       await Promise.all([leases.run(signal), reflector.run(signal), watcher.run(signal), expiry.run(signal)]);

@@ -68,9 +68,9 @@ function chore(
     logger,
     agents: { list: () => agents, hasSynced: true },
     pace: { retryMs },
-    ask: async (address, definition, signal) => {
+    ask: async (address, definition, ...rest) => {
       asked.push(`${address} ${readVoice(JSON.parse(definition), '').id}`);
-      return answer(address, definition, signal);
+      return answer(address, definition, ...rest);
     },
   });
 }

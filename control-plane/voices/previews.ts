@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { Readable } from 'node:stream';
+import { certificateOf } from '@semblance/common/agent-certificate';
 import { backoffMs } from '@semblance/common/async/backoff';
 import { describeError } from '@semblance/common/errors';
 import { call, createClient } from '@semblance/common/grpc/client';
@@ -10,6 +11,7 @@ import { type Voice, voiceDefinition } from '@semblance/common/voices/voice';
 import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
 import type { ObjectStore } from '@semblance/objects/store';
 import { VoiceServiceClient } from '@semblance/proto/semblance/live/v1/live';
+import type { Callees } from '../agents/callee.ts';
 import type { Chore } from '../chores/chores.ts';
 import type { Database } from '../storage/database.ts';
 import { offeredVoices, soundOf } from './catalogue.ts';
@@ -30,7 +32,12 @@ const ROUND_MS = 120_000;
 const UNWANTED_SECONDS = 3_600;
 
 /** Asks one agent for a preview; returns the file. */
-export type AskForPreview = (address: string, definition: string, signal: AbortSignal) => Promise<Uint8Array>;
+export type AskForPreview = (
+  address: string,
+  definition: string,
+  signal: AbortSignal,
+  agent: GpuAgent,
+) => Promise<Uint8Array>;
 
 export interface PreviewsOptions {
   readonly database: Database;
@@ -44,6 +51,7 @@ export interface PreviewsOptions {
   /** Sent to agents with every call. */
   readonly internalToken?: string | undefined;
   readonly tls?: Tls | undefined;
+  readonly checkAddress?: Callees['checkAddress'] | undefined;
   readonly pace?: PreviewPace | undefined;
 }
 
@@ -66,7 +74,7 @@ export function createPreviewChore(options: PreviewsOptions): Chore {
   const { database, objects, voices, agents, logger } = options;
   const { retryMs = 30_000, everyMs = PREVIEW_LOOK_MS } = options.pace ?? {};
   const { sql } = database;
-  const ask = options.ask ?? askOverGrpc(options.internalToken, options.tls);
+  const ask = options.ask ?? askOverGrpc(options);
 
   /** Returns voices by their sound. Records what is wanted, and forgets what was not for long. */
   async function wanted(): Promise<ReadonlyMap<string, Voice>> {
@@ -84,9 +92,10 @@ export function createPreviewChore(options: PreviewsOptions): Chore {
   async function askAgents(voice: Voice, signal: AbortSignal): Promise<Uint8Array> {
     const definition = JSON.stringify(voiceDefinition(voice));
     let failure: unknown = new Error('no agent is ready to carry voices');
-    for (const address of shuffled(readyForVoice(agents.list())).slice(0, MAX_AGENTS)) {
+    for (const agent of shuffled(readyForVoice(agents.list())).slice(0, MAX_AGENTS)) {
+      const address = agent.status?.address ?? '';
       try {
-        const wav = await ask(address, definition, signal);
+        const wav = await ask(address, definition, signal, agent);
         if (isWav(wav)) return wav;
         throw new Error(`what the agent at ${address} sent is no WAV file of ${MAX_BYTES} bytes at most`);
       } catch (error) {
@@ -152,12 +161,12 @@ export function createPreviewChore(options: PreviewsOptions): Chore {
   };
 }
 
-/** Returns the addresses of agents that can carry a voice session. */
-function readyForVoice(all: readonly GpuAgent[]): string[] {
-  return all.flatMap(({ status }) => {
+/** Returns the agents that can carry a voice session. */
+function readyForVoice(all: readonly GpuAgent[]): GpuAgent[] {
+  return all.filter(({ status }) => {
     const ready = status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True');
     const carries = status?.live?.some(({ name, slots }) => name === 'voice' && slots > 0);
-    return status?.address && ready && carries && !status.draining ? [status.address] : [];
+    return Boolean(status?.address && ready && carries && !status.draining);
   });
 }
 
@@ -173,9 +182,11 @@ function isWav(bytes: Uint8Array): boolean {
   return bytes.length > 44 && bytes.length <= MAX_BYTES && name(0) === 'RIFF' && name(8) === 'WAVE';
 }
 
-function askOverGrpc(token: string | undefined, tls: Tls | undefined): AskForPreview {
-  return async (address, voice, signal) => {
-    const client = createClient(VoiceServiceClient, address, token, tls?.to('agent'));
+function askOverGrpc({ internalToken, tls, checkAddress }: PreviewsOptions): AskForPreview {
+  return async (address, voice, signal, agent) => {
+    await checkAddress?.(agent, signal);
+    const secure = tls?.to('agent', certificateOf(agent));
+    const client = createClient(VoiceServiceClient, address, internalToken, secure);
     try {
       const request = { voice };
       return (await call(client.previewVoice.bind(client), request, { timeoutMs: CALL_MS, signal })).wav;

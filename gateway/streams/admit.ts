@@ -59,7 +59,7 @@ export async function admit(options: AdmitOptions): Promise<Admitted | undefined
     return refuse(handshake, error);
   }
 
-  const { client, release } = agents.acquire(grant.agentAddress);
+  const { client, release } = agents.acquire(grant.agentAddress, grant.agentCertificate);
   const open = {
     sessionId,
     incarnation: grant.agentIncarnation,

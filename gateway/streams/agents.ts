@@ -2,10 +2,13 @@ import { createClient } from '@semblance/common/grpc/client';
 import type { Tls } from '@semblance/common/grpc/tls/tls';
 import { LiveServiceClient } from '@semblance/proto/semblance/live/v1/live';
 
-/** The clients of the agents, one for each address in use. */
+/** The clients of the agents, one for each process in use. */
 export interface Agents {
-  /** Must be released once, when the relay is over. */
-  acquire(address: string): { readonly client: LiveServiceClient; release(): void };
+  /**
+   * Must be released once, when the relay is over.
+   * @param certificate of the agent in PEM; undefined: it has one of the authority
+   */
+  acquire(address: string, certificate?: string): { readonly client: LiveServiceClient; release(): void };
   readonly size: number;
   close(): void;
 }
@@ -31,19 +34,22 @@ export function createAgents({
 }): Agents {
   const entries = new Map<string, Entry>();
 
-  function drop(address: string): void {
-    const entry = entries.get(address);
+  function drop(key: string): void {
+    const entry = entries.get(key);
     clearTimeout(entry?.idle);
     entry?.client.close();
-    entries.delete(address);
+    entries.delete(key);
   }
 
   return {
-    acquire(address) {
-      let entry = entries.get(address);
+    acquire(address, certificate) {
+      // Another process may have the address by now.
+      const key = `${address} ${certificate ?? ''}`;
+      let entry = entries.get(key);
       if (!entry) {
-        entry = { client: createClient(LiveServiceClient, address, token, tls?.to('agent')), users: 0 };
-        entries.set(address, entry);
+        const secure = tls?.to('agent', certificate);
+        entry = { client: createClient(LiveServiceClient, address, token, secure), users: 0 };
+        entries.set(key, entry);
       }
       const used = entry;
       clearTimeout(used.idle);
@@ -51,8 +57,8 @@ export function createAgents({
       return {
         client: used.client,
         release() {
-          if (--used.users > 0 || entries.get(address) !== used) return;
-          used.idle = setTimeout(() => drop(address), idleMs);
+          if (--used.users > 0 || entries.get(key) !== used) return;
+          used.idle = setTimeout(() => drop(key), idleMs);
           used.idle.unref();
         },
       };
@@ -61,7 +67,7 @@ export function createAgents({
       return entries.size;
     },
     close() {
-      for (const address of [...entries.keys()]) drop(address);
+      for (const key of [...entries.keys()]) drop(key);
     },
   };
 }

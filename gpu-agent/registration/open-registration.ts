@@ -12,7 +12,7 @@ import {
 export interface OpenRegistrationOptions
   extends Pick<
     RegistrationOptions,
-    'incarnation' | 'registry' | 'statement' | 'onFenced' | 'onRestored' | 'onDrain'
+    'incarnation' | 'certificate' | 'registry' | 'statement' | 'onFenced' | 'onRestored' | 'onDrain'
   > {
   readonly settings: AgentSettings;
   readonly leaseTimes?: LeaseTimes | undefined;

@@ -1,4 +1,5 @@
 import type { V1OwnerReference } from '@kubernetes/client-node';
+import { CERTIFICATE_ANNOTATION } from '@semblance/common/agent-certificate';
 import { describeError } from '@semblance/common/errors';
 import { createLeaseKeeper, createReflector, type KubeClient } from '@semblance/common/kube/index';
 import type { Logger } from '@semblance/common/logging';
@@ -66,6 +67,8 @@ export interface RegistrationOptions {
   /** Pod that owns both resources, so that they are deleted together with it. */
   readonly pod?: { readonly name: string; readonly uid: string };
   readonly leaseTimes: LeaseTimes;
+  /** Certificate of the gRPC service in PEM, which this process made for itself. */
+  readonly certificate?: string | undefined;
   readonly logger: Logger;
   readonly registry: Registry;
   readonly statement: () => AgentStatement;
@@ -127,11 +130,16 @@ export function createRegistration(options: RegistrationOptions): Registration {
 
   async function publish(signal: AbortSignal): Promise<void> {
     const status = options.statement();
+    const { certificate } = options;
     // `spec.drain` is left out, because it belongs to people and to the operator.
     await kube.apply(
       GPUAGENT_RESOURCE,
       {
-        metadata: { ...metadata, ...(ownerReferences ? { ownerReferences } : {}) },
+        metadata: {
+          ...metadata,
+          ...(ownerReferences ? { ownerReferences } : {}),
+          ...(certificate ? { annotations: { [CERTIFICATE_ANNOTATION]: certificate } } : {}),
+        },
         spec: {},
       } as GpuAgent,
       { fieldManager: FIELD_MANAGER, signal },

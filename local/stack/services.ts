@@ -100,6 +100,7 @@ export function ownServices(
       // the Lease to expire.
       SEMBLANCE_OPERATOR_IDENTITY: settings.agentName,
       SEMBLANCE_OPERATOR_LISTEN: listen.operator,
+      SEMBLANCE_CONTROL_ADDRESS: reachable(listen.control),
     })),
     service('gateway', gatewayShape, ['control-plane'], async () => ({
       ...objects,

@@ -36,6 +36,7 @@ function world(names: readonly string[]) {
   };
   const leases = new Map<string, LeaseState>();
   const disruptions = new Map<string, Disruption>();
+  const foreign = new Map<string, string>();
   const changed: string[] = [];
   const fleet = createFleet({
     agents: { get: (name) => agents.get(name), list: () => [...agents.values()] },
@@ -48,6 +49,7 @@ function world(names: readonly string[]) {
       },
       endOf: () => undefined,
     },
+    foreignAddress: ({ metadata: { name = '' } }) => foreign.get(name),
     logger: silentLogger(),
     events: { onChanged: (name) => changed.push(name), onSnapshot() {}, onReport() {} },
   });
@@ -59,7 +61,7 @@ function world(names: readonly string[]) {
     vi.advanceTimersByTime(times * TICK_MS);
     return changed.splice(0);
   };
-  return { fleet, agents, set, leases, disruptions, reads, tick };
+  return { fleet, agents, set, leases, disruptions, foreign, reads, tick };
 }
 
 describe('the fleet', () => {
@@ -81,6 +83,25 @@ describe('the fleet', () => {
     agents.delete('b');
     fleet.touch('b');
     expect([tick(), fleet.view('b')]).toEqual([['b'], undefined]);
+  });
+
+  it('calls no agent at an address that is not its own, and calls it once it is', () => {
+    const { fleet, foreign, tick } = world(['a']);
+    foreign.set('a', 'it states the address 10.9.9.9:1, and its Pod a has 10.0.0.1');
+    fleet.touch('a');
+    expect(fleet.linkTo('a', 'a-1')).toBeUndefined();
+    expect(fleet.view('a')).toMatchObject({
+      address: '',
+      readiness: { ready: false, reason: 'Unreachable', message: expect.stringContaining('10.9.9.9:1') },
+    });
+    tick();
+    foreign.delete('a');
+    expect(tick()).toEqual(['a']);
+    expect(fleet.linkTo('a', 'a-1')).toMatchObject({ address: '127.0.0.1:1' });
+    // It moves to an address that is not its own.
+    foreign.set('a', 'it states the address 10.9.9.9:1, and its Pod a has 10.0.0.1');
+    fleet.touch('a');
+    expect(fleet.linkTo('a', 'a-1')).toBeUndefined();
   });
 
   it('makes nothing anew of an agent of which nothing has changed', () => {

@@ -1,3 +1,4 @@
+import { certificateOf } from '@semblance/common/agent-certificate';
 import { afterAbort } from '@semblance/common/async/abort';
 import type { Tls } from '@semblance/common/grpc/tls/tls';
 import type { Reflector } from '@semblance/common/kube/index';
@@ -24,6 +25,8 @@ export interface FleetOptions {
   readonly agents: Pick<Reflector<GpuAgent>, 'get' | 'list'>;
   readonly leases: Pick<LeaseTracker, 'stateOf'>;
   readonly disruptions: Pick<DisruptionWatch, 'of' | 'endOf'>;
+  /** Returns why the address that the agent states is not its own; undefined: it is, or nobody can tell. */
+  readonly foreignAddress: (agent: GpuAgent) => string | undefined;
   readonly internalToken?: string | undefined;
   readonly tls?: Tls | undefined;
   readonly logger: Logger;
@@ -65,6 +68,8 @@ export function createFleet(options: FleetOptions): Fleet {
   const { agents, leases, logger, events } = options;
   const connections = new Map<string, Connection>();
   const paused = new Map<string, number>();
+  /** Agents that are not called, because their addresses are not their own. */
+  const foreign = new Set<string>();
   /** Cache that makes a look at an unchanged agent nearly free; nearly every agent is unchanged. */
   const looked = new Map<string, Looked>();
   /** Last report of each agent, so that only changes are reported. */
@@ -75,14 +80,18 @@ export function createFleet(options: FleetOptions): Fleet {
     const name = agent.metadata.name ?? '';
     const { incarnation, address } = agent.status ?? {};
     const { link } = connections.get(name) ?? {};
-    if (link?.incarnation === incarnation && link?.address === address) return;
+    const isForeign = options.foreignAddress(agent) !== undefined;
+    if (isForeign) foreign.add(name);
+    else foreign.delete(name);
+    if (!isForeign && link?.incarnation === incarnation && link?.address === address) return;
     disconnect(name);
-    if (!incarnation || !address) return;
+    if (!incarnation || !address || isForeign) return;
     const stop = new AbortController();
     const made = createAgentLink({
       agent: name,
       incarnation,
       address,
+      certificate: certificateOf(agent),
       token: options.internalToken,
       tls: options.tls,
       logger,
@@ -105,6 +114,7 @@ export function createFleet(options: FleetOptions): Fleet {
   /** Drops an agent that is gone. Another of its name starts afresh. */
   function forget(name: string): void {
     disconnect(name);
+    foreign.delete(name);
     paused.delete(name);
     looked.delete(name);
   }
@@ -138,6 +148,7 @@ export function createFleet(options: FleetOptions): Fleet {
       lease: leases.stateOf(name, incarnation),
       connected: link?.incarnation === incarnation && link.connected,
       fault: link?.fault,
+      foreign: options.foreignAddress(agent),
       disruption: options.disruptions.of(agent),
     };
     const before = looked.get(name);
@@ -160,7 +171,11 @@ export function createFleet(options: FleetOptions): Fleet {
       running = signal;
       for (const agent of agents.list()) connect(agent, signal);
       const ticking = setInterval(() => {
-        for (const agent of agents.list()) judge(agent.metadata.name ?? '', agent);
+        for (const agent of agents.list()) {
+          const { name = '' } = agent.metadata;
+          if (foreign.has(name)) connect(agent, signal);
+          judge(name, agent);
+        }
       }, TICK_MS);
       await afterAbort(signal);
       clearInterval(ticking);
@@ -209,6 +224,7 @@ function isSame(a: ViewOptions, b: ViewOptions): boolean {
     a.lease === b.lease &&
     a.connected === b.connected &&
     a.fault === b.fault &&
+    a.foreign === b.foreign &&
     a.disruption?.reason === b.disruption?.reason &&
     a.disruption?.message === b.disruption?.message
   );

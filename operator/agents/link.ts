@@ -21,6 +21,8 @@ export interface LinkOptions {
   readonly agent: string;
   readonly incarnation: string;
   readonly address: string;
+  /** Certificate that the agent states, in PEM. */
+  readonly certificate?: string | undefined;
   /** Internal token of the installation. */
   readonly token?: string | undefined;
   readonly tls?: Tls | undefined;
@@ -59,7 +61,8 @@ export interface AgentLink {
 
 export function createAgentLink(options: LinkOptions): AgentLink {
   const { agent, incarnation, address, logger } = options;
-  const client = createClient(AgentServiceClient, address, options.token, options.tls?.to('agent'));
+  const secure = options.tls?.to('agent', options.certificate);
+  const client = createClient(AgentServiceClient, address, options.token, secure);
   const stream = createSnapshotStream<WatchAttemptsResponse>({
     open: () => client.watchAttempts({ incarnation }),
     of: 'its attempts',

@@ -1,3 +1,4 @@
+import { certificateOf } from '@semblance/common/agent-certificate';
 import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
 import type { Disruption } from './disruption.ts';
 
@@ -28,8 +29,10 @@ export interface AgentView {
   readonly vram?: ReadonlyMap<string, number>;
   /** Live sessions that the agent can hold at once, by capability. */
   readonly live: ReadonlyMap<string, LiveSlots>;
-  /** host:port of its gRPC service. */
+  /** host:port of its gRPC service. Empty: it has none, or states one that is not its own. */
   readonly address: string;
+  /** Certificate of that service, in PEM. */
+  readonly certificate?: string | undefined;
   readonly readiness: Readiness;
 }
 
@@ -60,6 +63,8 @@ export interface ViewOptions {
   readonly connected: boolean;
   /** Why the stream is not open. */
   readonly fault?: string | undefined;
+  /** Why the stated address is not its own; it is not called then. */
+  readonly foreign?: string | undefined;
   /** Disruption of its Pod or node. */
   readonly disruption?: Disruption | undefined;
 }
@@ -95,7 +100,8 @@ export function viewOf(options: ViewOptions): AgentView {
   return {
     name: agent.metadata.name ?? '',
     incarnation,
-    address,
+    address: options.foreign === undefined ? address : '',
+    certificate: certificateOf(agent),
     slots,
     costs,
     memory,
@@ -109,7 +115,7 @@ export function viewOf(options: ViewOptions): AgentView {
 }
 
 /** Decides whether the agent may get work; if not, with a one-line reason. */
-function readinessOf({ agent, lease, connected, fault, disruption }: ViewOptions): Readiness {
+function readinessOf({ agent, lease, connected, fault, foreign, disruption }: ViewOptions): Readiness {
   const { status, spec } = agent;
   const no = (reason: Readiness['reason'], message: string) => ({ ready: false, reason, message });
   if (!status?.incarnation || !status.address) {
@@ -124,6 +130,7 @@ function readinessOf({ agent, lease, connected, fault, disruption }: ViewOptions
   if (spec.drain) return no('Draining', 'spec.drain is set: running work is finished, none is added.');
   if (status.draining)
     return no('Draining', 'The process is ending: running work is finished, none is added.');
+  if (foreign !== undefined) return no('Unreachable', `The operator does not call it: ${foreign}.`);
   if (!connected) {
     const cannot = `The operator cannot reach it at ${status.address}`;
     if (fault !== undefined) return no('Unreachable', `${cannot}: ${fault}.`);

@@ -20,6 +20,8 @@ export interface LiveLinkOptions {
   readonly agent: string;
   readonly incarnation: string;
   readonly address: string;
+  /** Certificate that the agent states, in PEM. */
+  readonly certificate?: string | undefined;
   /** Internal token of the installation. */
   readonly token?: string | undefined;
   readonly tls?: Tls | undefined;
@@ -63,7 +65,8 @@ export interface LiveLink {
 
 export function createLiveLink(options: LiveLinkOptions): LiveLink {
   const { agent, incarnation, address, logger, claimTimeoutMs = CLAIM_TIMEOUT_MS } = options;
-  const client = createClient(LiveServiceClient, address, options.token, options.tls?.to('agent'));
+  const secure = options.tls?.to('agent', options.certificate);
+  const client = createClient(LiveServiceClient, address, options.token, secure);
   const stream = createSnapshotStream<WatchSessionsResponse>({
     open: () => client.watchSessions({ incarnation }),
     of: 'its live sessions',

@@ -40,7 +40,8 @@ export function createLiveLinks(options: LiveLinksOptions): LiveLinks {
   const connections = new Map<string, Connection>();
   let running: AbortSignal | undefined;
 
-  function connect(agent: string, { incarnation, address }: AgentView, signal: AbortSignal): void {
+  function connect(agent: string, view: AgentView, signal: AbortSignal): void {
+    const { incarnation, address, certificate } = view;
     const place = { agent, incarnation };
     const stop = new AbortController();
     const over = AbortSignal.any([signal, stop.signal]);
@@ -48,6 +49,7 @@ export function createLiveLinks(options: LiveLinksOptions): LiveLinks {
       agent,
       incarnation,
       address,
+      certificate,
       logger,
       token: options.internalToken,
       tls: options.tls,

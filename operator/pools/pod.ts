@@ -30,6 +30,8 @@ export interface Pod extends KubeObject {
   readonly spec?: { readonly nodeName?: string; readonly [field: string]: unknown };
   readonly status?: {
     readonly phase?: string;
+    readonly podIP?: string;
+    readonly podIPs?: readonly { readonly ip?: string }[];
     readonly reason?: string;
     readonly message?: string;
     readonly conditions?: readonly {

@@ -1,5 +1,6 @@
 import { jittered, pause } from '@semblance/common/async/backoff';
 import { describeError } from '@semblance/common/errors';
+import { TextMissingError } from '@semblance/common/job-texts';
 import type { Logger } from '@semblance/common/logging';
 import { annotatedTrace } from '@semblance/common/tracing/traceparent';
 import { inSpan } from '@semblance/common/tracing/tracing';
@@ -11,6 +12,7 @@ import type { OperatorMetrics } from '../metrics.ts';
 import type { FactStore } from './facts.ts';
 import { signLinks } from './outputs.ts';
 import { attemptOf } from './status.ts';
+import type { Texts } from './texts.ts';
 
 /** Most tries at an agent whose slot is free in the operator's books; its own may lag a moment behind. */
 const BUSY_TRIES = 20;
@@ -22,6 +24,7 @@ export interface AttemptsOptions {
   readonly fleet: Fleet;
   readonly facts: FactStore;
   readonly objects: ObjectStore;
+  readonly texts: Pick<Texts, 'parametersOf'>;
   readonly metrics: OperatorMetrics;
   readonly logger: Logger;
 }
@@ -59,15 +62,22 @@ export function createAttempts(options: AttemptsOptions): Attempts {
   ): Promise<void> {
     const { inputs, sinks } = await signLinks(objects, job, ref.attempt);
     const { name = '', namespace = '' } = job.metadata;
-    const { capability, parameters = {}, engineOptions = {} } = job.spec;
-    const { activeDeadlineSeconds: deadlineSeconds = 3_600 } = job.spec;
+    const { capability, engineOptions = {}, activeDeadlineSeconds: deadlineSeconds = 3_600 } = job.spec;
+    let parameters: Readonly<Record<string, string>>;
+    try {
+      parameters = await options.texts.parametersOf(job, signal);
+    } catch (error) {
+      if (!(error instanceof TextMissingError)) throw error;
+      logger.warn({ job: name, ...ref }, `cannot start an attempt: ${error.message}`);
+      return learn({ startRefused: { kind: 'unable', message: error.message } });
+    }
     const request = {
       ref,
       jobName: name,
       namespace,
       incarnation: needed(link, job).incarnation,
       capability,
-      parameters,
+      parameters: { ...parameters },
       engineOptions,
       inputs,
       sinks,

@@ -15,6 +15,7 @@ import type { JobSnapshot } from './job-snapshot.ts';
 import { outputKeys } from './outputs.ts';
 import { reconcile } from './reconcile.ts';
 import { attemptOf, isWaiting } from './status.ts';
+import type { Texts } from './texts.ts';
 import type { Action, AgentFate } from './types.ts';
 import type { WaitingLane } from './waiting-lane.ts';
 import type { JobWriter } from './writer.ts';
@@ -33,6 +34,7 @@ export interface JobControllerOptions {
   readonly scheduler: Scheduler;
   readonly lane: WaitingLane;
   readonly objects: ObjectStore;
+  readonly texts: Pick<Texts, 'parametersOf'>;
   readonly recorder: EventRecorder;
   readonly metrics: OperatorMetrics;
   readonly registry: Registry;

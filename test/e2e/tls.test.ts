@@ -99,10 +99,23 @@ test('no port of the services speaks plainly, or with a component that has no bu
     client.close();
     return code;
   };
+  const read = [
+    'get',
+    'gpuagents',
+    '-o',
+    'jsonpath={.items[0].metadata.annotations.semblance\\.dev/certificate}',
+  ];
+  const own = await stack.kubectl(read);
   for (const component of ['control-plane', 'operator', 'agent'] as const) {
+    const certificate = component === 'agent' ? own : undefined;
     expect(await codeOf(component), component).toBe(status.UNAVAILABLE);
-    expect(await codeOf(component, agent.to(component)), component).toBe(status.PERMISSION_DENIED);
+    expect(await codeOf(component, agent.to(component, certificate)), component).toBe(
+      status.PERMISSION_DENIED,
+    );
   }
+  // The agent has the certificate that it states, and none of the authority.
+  expect(await codeOf('agent', gateway.to('agent', own))).toBe(status.UNAUTHENTICATED);
+  expect(await codeOf('agent', gateway.to('agent'))).toBe(status.UNAVAILABLE);
   // With the right certificate, the call is refused only for its missing token.
   expect(await codeOf('control-plane', gateway.to('control-plane'))).toBe(status.UNAUTHENTICATED);
   gateway.close();

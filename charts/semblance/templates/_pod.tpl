@@ -92,6 +92,9 @@ replace entries of the same name. Each name occurs once, because server-side app
 {{- if ne .Values.tls.mode "off" }}
 - name: SEMBLANCE_TLS_DIR
   value: /etc/semblance/tls
+{{- else }}
+- name: SEMBLANCE_TLS_BY_NETWORK
+  value: "true"
 {{- end }}
 {{ include "semblance.caEnv" . }}
 {{- end -}}
@@ -158,6 +161,10 @@ replace entries of the same name. Each name occurs once, because server-side app
   secret:
     secretName: {{ include "semblance.fullname" .root }}-{{ .component }}-tls
     defaultMode: 288 # 0440
+    {{- if eq .component "agent" }}
+    # An agent makes its key and certificate itself; no two agents share one.
+    items: [{ key: ca.crt, path: ca.crt }]
+    {{- end }}
 {{- end }}
 {{- with .root.Values.caBundle }}
 {{- if .existingSecret }}

@@ -3,12 +3,20 @@
 - apiGroups: [semblance.dev]
   resources: [renderjobs, livesessions]
   verbs: [get, list, watch, create, update, patch, delete]
+{{- /* It acts for accounts. templates/admission/jobs.yaml asks for both. */}}
+- apiGroups: [semblance.dev]
+  resources: [renderjobs]
+  verbs: [prioritise, useuploads]
 - apiGroups: [semblance.dev]
   resources: [renderjobs/status, livesessions/status, gpuagents, agentpools]
   verbs: [get, list, watch]
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [get, list, watch]
+{{- /* It compares the address that an agent states with that of its Pod. */}}
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get]
 {{- end -}}
 
 {{- define "semblance.rules.operator" -}}
@@ -21,9 +29,14 @@
 - apiGroups: [semblance.dev]
   resources: [renderjobs/finalizers, livesessions/finalizers, gpuagents/finalizers, agentpools/finalizers]
   verbs: [update]
+{{- /* It removes the Leases of dead agents, and renews only the one for which operators compete. */}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [get, list, watch, create, update, patch, delete]
+  verbs: [get, list, watch, create, delete]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [semblance-operator]
+  verbs: [update]
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
@@ -37,6 +50,7 @@
   verbs: [get]
 {{- end -}}
 
+{{/* templates/admission/agents.yaml narrows what an agent writes to its own. */}}
 {{- define "semblance.rules.agent" -}}
 - apiGroups: [semblance.dev]
   resources: [gpuagents]
@@ -46,7 +60,7 @@
   verbs: [get, patch]
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [get, create, update, patch, delete]
+  verbs: [get, create, update]
 - apiGroups: [""]
   resources: [pods]
   verbs: [get]

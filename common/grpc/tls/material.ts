@@ -54,6 +54,20 @@ export function checkMaterial(files: MaterialFiles, name: string, now = new Date
   return { ...files, notAfter: leaf.validToDate, authorityNotAfter: authority.validToDate };
 }
 
+/**
+ * Checks the authorities of a process that made its certificate itself.
+ * @throws MaterialError when none of them is valid at `now`
+ */
+export function checkAuthorities(files: MaterialFiles, now = new Date()): Material {
+  const authorities = certificatesIn('ca.crt', files.authority);
+  const [first] = authorities;
+  if (!first) throw new MaterialError('ca.crt holds no certificate');
+  const valid = authorities.find((each) => now >= each.validFromDate && now <= each.validToDate);
+  if (!valid) checkTime('ca.crt', first, now);
+  const own = new X509Certificate(files.certificate);
+  return { ...files, notAfter: own.validToDate, authorityNotAfter: (valid ?? first).validToDate };
+}
+
 function keyIn(pem: Buffer): KeyObject {
   try {
     return createPrivateKey(pem);

@@ -5,7 +5,14 @@ import { ConfigError } from '../../config.ts';
 import { describeError } from '../../errors.ts';
 import type { Logger } from '../../logging.ts';
 import { type Component, nameOf } from './components.ts';
-import { checkMaterial, type Material, MaterialError, type MaterialFiles } from './material.ts';
+import {
+  checkAuthorities,
+  checkMaterial,
+  type Material,
+  MaterialError,
+  type MaterialFiles,
+} from './material.ts';
+import type { OwnCertificate } from './own-certificate.ts';
 
 const { createCertificateProviderChannelCredentials } = experimental;
 type Provider = experimental.CertificateProvider;
@@ -23,6 +30,8 @@ export interface TlsOptions<Dir extends string | undefined> {
   readonly dir: Dir;
   /** This service. Its certificate must name it. */
   readonly component: Component;
+  /** Certificate that this process made for itself. Of the files only `ca.crt` is read then. */
+  readonly own?: OwnCertificate | undefined;
   readonly logger: Logger;
   /** Interval between two reads of the files, in ms. Default 5,000. */
   readonly pollMs?: number;
@@ -39,8 +48,11 @@ export interface Tls {
   readonly component: Component;
   readonly logger: Logger;
   readonly current: Material;
-  /** Returns the settings of a client of `component`. The server must prove to be that component. */
-  to(component: Component): SecureChannel;
+  /**
+   * Returns the settings of a client of `component`. The server must prove to be that component: by a certificate of
+   * an authority, or by exactly the given one, in PEM, which it made for itself.
+   */
+  to(component: Component, certificate?: string): SecureChannel;
   /** Registers a listener for renewed material. @returns a function that removes the listener */
   onChange(listener: (material: Material) => void): () => void;
   close(): void;
@@ -59,10 +71,12 @@ export async function openTls(options: TlsOptions<string | undefined>): Promise<
 }
 
 async function follow(options: TlsOptions<string>): Promise<Tls> {
-  const { dir, component, logger } = options;
+  const { dir, component, own, logger } = options;
+  const check = (files: MaterialFiles) =>
+    own ? checkAuthorities(files) : checkMaterial(files, nameOf(component));
   let current: Material;
   try {
-    current = checkMaterial(await readFiles(dir), nameOf(component));
+    current = check(await readFiles(dir, own));
   } catch (error) {
     const message = `The environment is not usable:\n  SEMBLANCE_TLS_DIR: ${dir}: ${describeError(error)}`;
     throw new ConfigError(message, { cause: error });
@@ -73,10 +87,10 @@ async function follow(options: TlsOptions<string>): Promise<Tls> {
 
   async function look(): Promise<void> {
     try {
-      const files = await readFiles(dir);
+      const files = await readFiles(dir, own);
       if (closed) return;
       if (!isSame(files, current)) {
-        current = checkMaterial(files, nameOf(component));
+        current = check(files);
         logger.info({ notAfter: current.notAfter }, 'renewed the certificate: new connections use it');
         for (const listener of listeners) listener(current);
       }
@@ -103,13 +117,18 @@ async function follow(options: TlsOptions<string>): Promise<Tls> {
   };
   const provider = createProvider(() => current, onChange);
   const credentials = createCertificateProviderChannelCredentials(provider, provider);
+  const only = (certificate: string) =>
+    createCertificateProviderChannelCredentials(providerOf(Buffer.from(certificate)), provider);
   return {
     component,
     logger,
     get current() {
       return current;
     },
-    to: (server) => ({ credentials, options: { 'grpc.ssl_target_name_override': nameOf(server) } }),
+    to: (server, certificate) => ({
+      credentials: certificate === undefined ? credentials : only(certificate),
+      options: { 'grpc.ssl_target_name_override': nameOf(server) },
+    }),
     onChange,
     close() {
       closed = true;
@@ -118,18 +137,29 @@ async function follow(options: TlsOptions<string>): Promise<Tls> {
   };
 }
 
-async function readFiles(dir: string): Promise<MaterialFiles> {
+async function readFiles(dir: string, own?: OwnCertificate): Promise<MaterialFiles> {
   const read = (name: string) =>
     readFile(join(dir, name)).catch((cause: NodeJS.ErrnoException) => {
       const why = cause.code === 'ENOENT' ? 'is missing' : `cannot be read (${cause.code})`;
       throw new MaterialError(`${name} ${why}`, { cause });
     });
+  if (own) return { ...own, authority: await read('ca.crt') };
   const [certificate, key, authority] = await Promise.all([read('tls.crt'), read('tls.key'), read('ca.crt')]);
   return { certificate, key, authority };
 }
 
 function isSame(files: MaterialFiles, other: MaterialFiles): boolean {
   return (['certificate', 'key', 'authority'] as const).every((name) => files[name].equals(other[name]));
+}
+
+/** Creates a provider that trusts one certificate alone. */
+function providerOf(caCertificate: Buffer): Provider {
+  return {
+    addCaCertificateListener: (listener) => process.nextTick(() => listener({ caCertificate })),
+    removeCaCertificateListener() {},
+    addIdentityCertificateListener() {},
+    removeIdentityCertificateListener() {},
+  };
 }
 
 /**

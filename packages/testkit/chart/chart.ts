@@ -50,13 +50,14 @@ const fileArgs = (file: ValueFile | undefined) =>
 const setArgs = (sets: Json) =>
   Object.entries(sets).map(([name, value]) => `--set-json=${name}=${JSON.stringify(value)}`);
 
-/** Renders the chart in the namespace `apps` with the values of a file and further values by path. */
+/** Renders the chart with the values of a file and further values by path. */
 export async function render(
   file?: ValueFile,
   sets: Json = {},
   kubeVersion = KUBE_VERSION,
+  namespace = 'apps',
 ): Promise<Manifest[]> {
-  const where = ['--namespace', 'apps', '--kube-version', kubeVersion];
+  const where = ['--namespace', namespace, '--kube-version', kubeVersion];
   const text = await helm(['template', 'rel', CHART, ...where, ...fileArgs(file), ...setArgs(sets)]);
   return manifestsOf(text);
 }

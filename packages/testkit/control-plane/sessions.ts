@@ -63,7 +63,7 @@ export async function sessionRig(brought?: TestDatabase) {
   await sql`update settings set live_sessions = 1000`;
   const ended: EndedFacts[] = [];
   const connect = (id: string, connectionId = 'one') =>
-    connectSession(database, { sessionId: id, tokenSha256: sha256(id), connectionId });
+    connectSession(database, { sessionId: id, tokenSha256: sha256(id), connectionId }, async () => undefined);
   return {
     db,
     /** Settlements that the reports caused. */

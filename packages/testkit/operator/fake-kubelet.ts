@@ -65,7 +65,8 @@ export async function startFakeKubelet(harness: Harness, agent: AgentOfPod): Pro
 
   async function run(name: string): Promise<void> {
     agents.set(name, await harness.agent({ ...agent, name }));
-    await say(name, { phase: 'Running', conditions: [scheduled, condition('Ready', 'True')] });
+    const conditions = [scheduled, condition('Ready', 'True')];
+    await say(name, { phase: 'Running', podIP: '127.0.0.1', podIPs: [{ ip: '127.0.0.1' }], conditions });
   }
 
   async function meet(name: string, fate: Fate): Promise<void> {

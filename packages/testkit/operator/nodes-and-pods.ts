@@ -47,6 +47,13 @@ export function createNodesAndPods(of: {
       await account;
       const spec = { nodeName: node, containers: [{ name: 'agent', image: 'localhost/none' }] };
       const pod = await client.create(POD_RESOURCE, { metadata: { name: agent, namespace }, spec });
+      const status = { podIP: '127.0.0.1', podIPs: [{ ip: '127.0.0.1' }] };
+      await client.mergePatch(
+        POD_RESOURCE,
+        { name: agent, namespace },
+        { status },
+        { subresource: 'status' },
+      );
       const owner = { apiVersion: 'v1', kind: 'Pod', name: agent, uid: pod.metadata.uid };
       const patch = { metadata: { ownerReferences: [owner] } };
       await client.mergePatch(GPUAGENT_RESOURCE, { name: agent, namespace }, patch);

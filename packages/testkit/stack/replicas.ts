@@ -89,6 +89,7 @@ export async function startReplicas() {
       ...cluster,
       SEMBLANCE_OBJECTS_URL: origin,
       SEMBLANCE_OPERATOR_LISTEN: `127.0.0.1:${port}`,
+      SEMBLANCE_CONTROL_ADDRESS: `127.0.0.1:${control.port}`,
       SEMBLANCE_OPERATOR_IDENTITY: name,
     }),
     gateway: (port) => ({

@@ -99,7 +99,11 @@ test('gateway and operator reach those that they call', async () => {
   const { gateway: _gateway, ...fromGateway } = services;
   expect(await reachable({ pod: await nameOf('gateway') }, fromGateway)).toEqual(['control plane', 'agent']);
   const { operator: _operator, ...fromOperator } = services;
-  expect(await reachable({ pod: await nameOf('operator') }, fromOperator)).toEqual(['gateway', 'agent']);
+  expect(await reachable({ pod: await nameOf('operator') }, fromOperator)).toEqual([
+    'gateway',
+    'control plane',
+    'agent',
+  ]);
 });
 
 const ours = () => {

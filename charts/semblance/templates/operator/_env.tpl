@@ -9,6 +9,8 @@
   value: 0.0.0.0:9091
 - name: SEMBLANCE_OPERATOR_ADVERTISE
   value: $(POD_IP):9091
+- name: SEMBLANCE_CONTROL_ADDRESS
+  value: {{ include "semblance.controlAddress" . }}
 - name: SEMBLANCE_OPERATOR_IDENTITY
   valueFrom:
     fieldRef: { fieldPath: metadata.name }
