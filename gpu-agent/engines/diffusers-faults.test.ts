@@ -49,9 +49,9 @@ describe('the sidecar for diffusers, when something is wrong', () => {
     await rm(dir, { recursive: true, force: true });
   });
 
-  async function render(parameters: Record<string, string>, on = subject) {
+  async function render(parameters: Record<string, string>, on = subject, files = inputs) {
     const outputDir = await mkdtemp(join(dir, 'out-'));
-    const work = { capability: 'face-swap-image' as const, inputs, parameters, outputDir };
+    const work = { capability: 'face-swap-image' as const, inputs: files, parameters, outputDir };
     await on.render(work, { signal: idle, onProgress: () => {} });
     return join(outputDir, 'output.png');
   }
@@ -119,6 +119,11 @@ describe('the sidecar for diffusers, when something is wrong', () => {
         [path, inputs.image ?? ''].map((file) => sharp(file).removeAlpha().raw().toBuffer()),
       );
       expect(made).toEqual(base);
+      const grey = join(dir, 'grey');
+      const half = { create: { width: 64, height: 48, channels: 3, background: '#808080' } } as const;
+      await sharp(half).toColourspace('grey16').png().toFile(grey);
+      const { channels } = await sharp(await render({}, mine, { ...inputs, image: grey })).stats();
+      expect(channels.map(({ mean }) => Math.round(mean))).toEqual([128, 128, 128]);
     } finally {
       await mine.close();
     }
@@ -237,6 +242,11 @@ describe('the sidecar for diffusers, when something is wrong', () => {
       'an offload from the CPU',
       /memory\.cpu_offload needs devices other than the CPU/,
       photoWith({ memory: { cpu_offload: 'model' } }),
+    ],
+    [
+      'an image encoder that is pickled',
+      /ip_adapter\.encoder must have a \.safetensors file/,
+      photoWith({ ip_adapter: { file: 'swap.safetensors', encoder: 'pickled', licence: 'x' } }),
     ],
     [
       'attention slices beside an IP-Adapter',

@@ -19,8 +19,14 @@ Tick = Callable[[], None]
 def size_for(width: int, height: int, bounds: Bounds) -> Tuple[int, int]:
     """Returns the size at which a picture goes in: no larger than it is and than the bounds, with sides of the multiple."""
     shrink = min(1.0, (bounds.pixels / (width * height)) ** 0.5)
-    # Rounding down keeps it within the bounds.
-    return tuple(max(bounds.multiple, int(side * shrink + 1e-6) // bounds.multiple * bounds.multiple) for side in (width, height))
+    sides = [max(bounds.multiple, _down(int(side * shrink + 1e-6), bounds.multiple)) for side in (width, height)]
+    # A side that was too short for the multiple has grown.
+    longest = max(bounds.multiple, _down(bounds.pixels // min(sides), bounds.multiple))
+    return min(sides[0], longest), min(sides[1], longest)
+
+
+def _down(side: int, multiple: int) -> int:
+    return side // multiple * multiple
 
 
 def picture_of(path: str, what: str, bounds: Bounds) -> Image.Image:
@@ -30,6 +36,9 @@ def picture_of(path: str, what: str, bounds: Bounds) -> Image.Image:
             picture = ImageOps.exif_transpose(opened)
             if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
                 picture = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture.convert("RGBA"))
+            if picture.mode.startswith("I"):
+                # Pillow cuts grey of 16 bits where it should scale it.
+                picture = Image.fromarray((np.asarray(picture).astype(np.uint32) >> 8).astype(np.uint8))
             picture = picture.convert("RGB")
     except Image.DecompressionBombError:
         raise RenderError("input_too_large", f"The {what} has too many pixels.") from None

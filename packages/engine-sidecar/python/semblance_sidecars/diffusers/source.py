@@ -88,6 +88,8 @@ def _adapter(said: Any, at: str, folder: str, pickle: bool) -> Adapter:
     encoder = os.path.join(folder, reader.text("encoder")) if "encoder" in reader else None
     if encoder is not None and not os.path.isdir(encoder):
         raise SettingsFault(f"{at}.encoder: there is no folder {encoder}")
+    if encoder is not None and not pickle and not any(name.endswith(SAFE) for name in os.listdir(encoder)):
+        raise SettingsFault(f"{at}.encoder must have a {SAFE} file, unless weights.allow_pickle is true")
     name = reader.text("name", os.path.splitext(os.path.basename(file))[0])
     return Adapter(at, file, name, reader.text("licence"), reader.number("scale", 1), encoder)
 

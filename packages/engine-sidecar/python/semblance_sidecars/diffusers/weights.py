@@ -14,6 +14,8 @@ def models_of(source: Source) -> List[Model]:
     models = [Model(source.name, hash_of_folder(source.folder), source.licence)]
     for adapter in (*source.loras, *([source.ip_adapter] if source.ip_adapter else ())):
         models.append(Model(adapter.name, hash_of_file(adapter.file), adapter.licence))
+        if adapter.encoder is not None:
+            models.append(Model(f"{adapter.name} encoder", hash_of_folder(adapter.encoder), adapter.licence))
     return models
 
 
@@ -23,7 +25,14 @@ def hash_of_folder(folder: str) -> str:
     In the folder, `find -L . -type f -not -path '*/.*' | LC_ALL=C sort | xargs sha256sum | sha256sum` gives the same.
     """
     files = []
+    seen = set()
     for place, folders, names in os.walk(folder, followlinks=True):
+        real = os.path.realpath(place)
+        if real in seen:
+            # A link that leads back would never end.
+            folders.clear()
+            continue
+        seen.add(real)
         folders[:] = [name for name in folders if not name.startswith(".")]
         files += [os.path.relpath(os.path.join(place, name), folder) for name in names if not name.startswith(".")]
     lines = [f"{hash_of_file(os.path.join(folder, file))}  ./{file}\n" for file in sorted(files, key=os.fsencode)]
