@@ -3,7 +3,7 @@
  * @module-tag ffmpeg
  */
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -55,7 +55,7 @@ describe('the sidecar for diffusers', () => {
   let inputs: Record<string, string>;
   let opened = 0;
 
-  async function open(change?: (settings: DiffusersSettings) => void, cards = 0): Promise<Subject> {
+  async function open(change?: (settings: DiffusersSettings) => void, cards = 0) {
     const own = join(dir, `s${++opened}`);
     settings = await writeDiffusersSettings(join(own, 'settings'), change);
     const start = sidecar(join(own, 'engine.sock'), await diffusersCommand(settings, cards));
@@ -238,6 +238,25 @@ describe('the sidecar for diffusers', () => {
     ).rejects.toMatchObject({
       code: 'input_too_large',
       message: 'The video would have 62 frames, more than 61.',
+    });
+  });
+
+  it('keeps the sound where it was when the picture begins late, and refuses a video that is broken', async () => {
+    const face = inputs.face ?? '';
+    const video = await clip(join(dir, 'early'));
+    const late = join(dir, 'late');
+    const both = ['-itsoffset', '0.4', '-i', video, '-i', video, '-map', '0:v', '-map', '1:a'];
+    await ffmpeg(...both, '-c', 'copy', '-f', 'mp4', late);
+    const rendered = await render({}, { capability: 'face-swap', files: { video: late, face } });
+    expect(rendered.units).toEqual({ unit: 'second', quantity: 1.6 });
+    const broken = join(dir, 'broken');
+    await ffmpeg('-i', video, '-c', 'copy', '-movflags', '+faststart', '-f', 'mp4', broken);
+    const bytes = await readFile(broken);
+    await writeFile(broken, bytes.fill(0, bytes.indexOf('mdat') + 4_000));
+    await expect(
+      render({}, { capability: 'face-swap', files: { video: broken, face } }),
+    ).rejects.toMatchObject({
+      code: 'unsupported_format',
     });
   });
 

@@ -74,10 +74,13 @@ class _Reader:
             # A spoken video lasts as long as what is spoken.
             lasts = found["audio" if "audio" in found else role].seconds
             self.count = max(1, round(Fraction(self.rate) * Fraction(lasts)))
-            most, step = use.bounds.frames, use.bounds.frame_step
-            if self.count > most:
-                raise RenderError("input_too_large", f"The video would have {self.count} frames, more than {most}.")
-            self.padded = -(-(self.count - 1) // step) * step + 1
+            self._bound()
+
+    def _bound(self) -> None:
+        most, step = self._use.bounds.frames, self._use.bounds.frame_step
+        if self.count > most:
+            raise RenderError("input_too_large", f"The video would have {self.count} frames, more than {most}.")
+        self.padded = -(-(self.count - 1) // step) * step + 1
 
     def value(self, role: str, given: Given) -> Any:
         path, what, bounds = self._inputs[role], role.replace("_", " "), self._use.bounds
@@ -89,8 +92,7 @@ class _Reader:
             if self._use.shape.roles[role] == "image":
                 self._made[role] = [picture_of(path, what, bounds)]
             else:
-                frames = frames_of(path, what, self.rate, bounds, self.count, self._tick)
-                self._made[role] = self._all_of(role, frames)
+                self._made[role] = self._all_of(path, what)
         return list(self._made[role]) if given.form == "frames" else self._made[role][0]
 
     def size(self) -> Any:
@@ -98,8 +100,16 @@ class _Reader:
         base = self._use.base
         return self.value(base, Given("", "picture", 0)).size
 
-    def _all_of(self, role: str, frames: List[Any]) -> List[Any]:
-        """A last frame more or less is of the container's doing, and a spoken video may be short."""
-        if self._use.offer.name == "lip-sync":
+    def _all_of(self, path: str, what: str) -> List[Any]:
+        """Returns the frames that go in. Sets how many there are, unless the sound says that."""
+        bounds = self._use.bounds
+        spoken = self._use.offer.name == "lip-sync"
+        frames = frames_of(path, what, self.rate, bounds, self.count if spoken else bounds.frames + 1, self._tick)
+        if spoken:
             frames = fitted(frames, self.count)
-        return [*frames, *[frames[-1]] * (self.padded - len(frames))][: self.padded]
+        elif len(frames) < self.count - 2:
+            # A frame more or less is of the container's doing.
+            raise RenderError("unsupported_format", f"The {what} cannot be read to its end.")
+        self.count = len(frames)
+        self._bound()
+        return [*frames, *[frames[-1]] * (self.padded - len(frames))]
