@@ -171,7 +171,7 @@ describe('the sidecar for diffusers, with diffusers itself', () => {
       /lacks a \.safetensors file; .*face-swap-image\.weights\.allow_pickle/,
     );
     expect(await pictureBy(pickled(true))).toEqual(await pictureBy({}));
-  });
+  }, START_MS);
 
   it.each([
     [{ arguments: { prompt: 'x', guidance: 2 } }, /no argument guidance; did you mean guidance_scale\?/],
