@@ -5,7 +5,7 @@
  * - `npm test`: the checks, each of which counts as a test, the unit tests, the contract and one run of each
  *   capability.
  * - `npm run test:rest`: everything else; with NIGHTLY=1 also tests of protection against a machine that stands
- *   still.
+ *   still, and of the sidecar `diffusers` with torch.
  * - `npm test -- WORD…`: files of all suites whose paths contain one of the words, without checks. Options go to
  *   vitest.
  *

@@ -7,7 +7,7 @@ import { ROOT } from './structure/workspaces.ts';
  * The suites; every test file is in one of them:
  * - unit: reaches no server, network or program, so nothing has to be prepared
  * - main: the contract against one stack, and each capability from end to end
- * - nightly: tests only the protection against a machine that stands still for seconds
+ * - nightly: tests the protection against a machine that stands still for seconds, and what needs torch
  * - rest: everything else
  */
 export const SUITES = ['unit', 'main', 'rest', 'nightly'] as const;

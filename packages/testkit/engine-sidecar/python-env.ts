@@ -30,12 +30,19 @@ export async function hasPython(): Promise<boolean> {
  * environments in the user's cache, each created once: a large one with pinned packages, and on top of it a small
  * one with our package in its present state.
  */
-export async function pythonEnv(): Promise<string> {
+export const pythonEnv = (): Promise<string> => environment('requirements.txt');
+
+/** Returns the same with torch and diffusers: 6 GB, because torch from PyPI brings CUDA with it. */
+export const diffusersEnv = (): Promise<string> =>
+  environment('requirements.txt', 'requirements-diffusers.txt');
+
+async function environment(...files: string[]): Promise<string> {
   const { stdout: version } = await run('python3', ['-VV']);
-  const requirements = readFileSync(join(PACKAGE, 'requirements.txt'), 'utf8');
+  const paths = files.map((file) => join(PACKAGE, file));
+  const requirements = paths.map((path) => readFileSync(path, 'utf8')).join('');
   const packages = await madeOnce('packages', [version, BUILD.join(), requirements], async (dir) => {
     await run('python3', ['-m', 'venv', dir]);
-    await pip(dir, '-r', join(PACKAGE, 'requirements.txt'), ...BUILD);
+    await pip(dir, ...paths.flatMap((path) => ['-r', path]), ...BUILD);
   });
   const own = sources().flatMap((file) => [file, readFileSync(file, 'utf8')]);
   const env = await madeOnce('sidecar', [packages, ...own], async (dir) => {

@@ -1,1 +1,1 @@
-"""Ready engines that drive a program of the owner's: `comfyui` and `facefusion`. Each is run with `python -m`."""
+"""Ready engines that drive what the owner has: `comfyui`, `diffusers` and `facefusion`. Each is run with `python -m`."""

@@ -37,13 +37,17 @@ class NoMedia(Exception):
 
 @dataclass(frozen=True)
 class Media:
-    """What a file holds. `seconds` is the length of its picture, or of its sound where it has none; 0 for a still."""
+    """What a file holds. `seconds` is the length of its picture, or of its sound where it has none; 0 for a still.
+
+    `rate` is the mean number of frames in a second, as a fraction such as 30000/1001; 0/0 where it is not known.
+    """
 
     suffix: str
     width: int = 0
     height: int = 0
     seconds: float = 0
     sound: bool = False
+    rate: str = "0/0"
 
     @property
     def content_type(self) -> str:
@@ -58,7 +62,7 @@ class Media:
 
 async def look(path: str) -> Media:
     """Returns what a file holds. A picture is decoded, so that one that is cut off is refused. Raises NoMedia."""
-    show = "format=format_name:stream=codec_type,codec_name,width,height,duration:packet=pts_time,duration_time"
+    show = "format=format_name:stream=codec_type,codec_name,width,height,duration,avg_frame_rate:packet=pts_time,duration_time"
     said = await _probe(path, "-select_streams", "V:0", "-show_packets", "-show_entries", show)
     sounds = await _probe(path, "-select_streams", "a:0", "-show_entries", "format=format_name,duration:stream=duration")
     names = said.get("format", {}).get("format_name", "").split(",")
@@ -75,7 +79,8 @@ async def look(path: str) -> Media:
     if suffix in PICTURES:
         await _run("ffmpeg", *READER, "-xerror", "-i", f"file:{path}", "-frames:v", "1", "-f", "null", "-")
     seconds = 0 if suffix in PICTURES else _length(said.get("packets", []))
-    return Media(suffix, int(stream.get("width", 0)), int(stream.get("height", 0)), seconds, sound)
+    rate = stream.get("avg_frame_rate", "0/0")
+    return Media(suffix, int(stream.get("width", 0)), int(stream.get("height", 0)), seconds, sound, rate)
 
 
 async def _probe(path: str, *words: str) -> Mapping[str, Any]:

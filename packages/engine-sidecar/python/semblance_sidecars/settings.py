@@ -1,15 +1,15 @@
 """Reads a settings file of a ready sidecar: YAML, of which JSON is a part. Every fault names the place."""
 
 import os
-from dataclasses import replace
-from typing import Any, Callable, Dict, Mapping, Optional, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple
 
 import yaml
 from semblance_sidecar import Capability, Limits, Option
 from semblance_sidecar.check import fault_of_option
-from semblance_sidecar.contract import OPTION_TYPES
+from semblance_sidecar.contract import ERROR_CODES, OPTION_TYPES
 
-from .jobs import SHAPES
+from .jobs import SHAPES, Shape
 
 MIB = 1 << 20
 
@@ -139,6 +139,39 @@ def option_of(name: str, reader: Reader, choices: Sequence[str] = (), default: A
     if fault:
         raise SettingsFault(f"{reader.at}: {fault}")
     return option
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A text in an error that means that an input was not right, and what the job's owner is told."""
+
+    contains: str
+    code: str
+    message: str
+
+
+def refusals_of(reader: Reader) -> Sequence[Refusal]:
+    """Returns the setting `refusals`. Raises SettingsFault."""
+    found = []
+    for index, said in enumerate(reader.items("refusals") if "refusals" in reader else ()):
+        one = Reader(said, f"{reader.at}.refusals[{index}]", ("contains", "code", "message"))
+        refusal = Refusal(one.text("contains"), one.text("code"), one.text("message"))
+        if refusal.code not in ERROR_CODES:
+            raise SettingsFault(f"{one.at}.code must be one of {', '.join(ERROR_CODES)}")
+        found.append(refusal)
+    return found
+
+
+def sample_of(reader: Reader, shape: Shape, folder: str) -> Optional[Tuple[Mapping[str, str], Mapping[str, str]]]:
+    """Returns the files and parameters of the setting `sample`; None if there is none. Raises SettingsFault."""
+    if "sample" not in reader:
+        return None
+    said = reader.texts("sample")
+    files = {role: os.path.join(folder, path) for role, path in said.items() if role in shape.roles}
+    for role in shape.roles:
+        if not os.path.isfile(files.get(role, "")):
+            raise SettingsFault(f"{reader.at}.sample.{role} must be the path of a file")
+    return files, {name: value for name, value in said.items() if name not in shape.roles}
 
 
 def path_from(name: str) -> str:

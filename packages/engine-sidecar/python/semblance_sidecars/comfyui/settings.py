@@ -7,10 +7,21 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 from urllib.parse import urlsplit
 
 from semblance_sidecar import Capability, Option
-from semblance_sidecar.contract import ERROR_CODES
 
 from ..jobs import SHAPES, Shape
-from ..settings import OFFER, OPTION, Reader, SettingsFault, load, offer_of, option_of, path_from
+from ..settings import (
+    OFFER,
+    OPTION,
+    Reader,
+    Refusal,
+    SettingsFault,
+    load,
+    offer_of,
+    option_of,
+    path_from,
+    refusals_of,
+    sample_of,
+)
 
 ENVIRONMENT = "SEMBLANCE_COMFYUI_SETTINGS"
 # ComfyUI's own limit of an upload (--max-upload-size), in MiB.
@@ -26,15 +37,6 @@ class Slot:
     node: str
     input: str
     values: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """A text in a workflow's error that means that an input was not right, and what the job's owner is told."""
-
-    contains: str
-    code: str
-    message: str
 
 
 @dataclass(frozen=True)
@@ -155,8 +157,8 @@ def _recipe(name: str, said: Any, at: str, path: str) -> Recipe:
         output_node=node,
         output_key=output.text("key") if "key" in output else None,
         stages=reader.texts("stages"),
-        refusals=_refusals(reader) if "refusals" in reader else [],
-        sample=_sample(reader, shape, folder) if "sample" in reader else None,
+        refusals=refusals_of(reader),
+        sample=sample_of(reader, shape, folder),
     )
 
 
@@ -217,26 +219,6 @@ def _slot_of(reader: Reader, workflow: Mapping[str, Any]) -> Slot:
 def _assert_node(workflow: Mapping[str, Any], node: str, at: str) -> None:
     if node not in workflow:
         raise SettingsFault(f"{at}: the workflow has no node {node}; it has {', '.join(list(workflow)[:40])}")
-
-
-def _refusals(reader: Reader) -> List[Refusal]:
-    found = []
-    for index, said in enumerate(reader.items("refusals")):
-        one = Reader(said, f"{reader.at}.refusals[{index}]", ("contains", "code", "message"))
-        refusal = Refusal(one.text("contains"), one.text("code"), one.text("message"))
-        if refusal.code not in ERROR_CODES:
-            raise SettingsFault(f"{one.at}.code must be one of {', '.join(ERROR_CODES)}")
-        found.append(refusal)
-    return found
-
-
-def _sample(reader: Reader, shape: Shape, folder: str) -> Tuple[Mapping[str, str], Mapping[str, str]]:
-    said = reader.texts("sample")
-    files = {role: os.path.join(folder, path) for role, path in said.items() if role in shape.roles}
-    for role in shape.roles:
-        if not os.path.isfile(files.get(role, "")):
-            raise SettingsFault(f"{reader.at}.sample.{role} must be the path of a file")
-    return files, {name: value for name, value in said.items() if name not in shape.roles}
 
 
 def _holder(slots: Mapping[str, Sequence[Slot]], node: str, name: Optional[str]) -> Optional[str]:
