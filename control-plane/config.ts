@@ -22,6 +22,17 @@ function namesReadableFiles(url: string): boolean {
   });
 }
 
+const addressRanges = z
+  .string()
+  .default('')
+  .transform((text) =>
+    text
+      .split(',')
+      .map((range) => range.trim())
+      .filter(Boolean),
+  )
+  .refine((ranges) => ranges.every(isRange), 'must be address ranges, separated by commas');
+
 /** The control plane's settings; common/config has the shared ones. */
 export const controlPlaneShape = {
   ...baseShape,
@@ -38,15 +49,8 @@ export const controlPlaneShape = {
   SEMBLANCE_NATS_CA: z.string().refine(isReadable, 'is no file that can be read').optional(),
   SEMBLANCE_CONTROL_LISTEN: listenAddress.default({ host: '127.0.0.1', port: 0 }),
   /** Non-public addresses to which webhooks may go: ranges such as `127.0.0.0/8,::1/128`. */
-  SEMBLANCE_WEBHOOK_ALLOW: z
-    .string()
-    .default('')
-    .transform((text) =>
-      text
-        .split(',')
-        .map((range) => range.trim())
-        .filter(Boolean),
-    )
-    .refine((ranges) => ranges.every(isRange), 'must be address ranges, separated by commas'),
+  SEMBLANCE_WEBHOOK_ALLOW: addressRanges,
+  /** Addresses to which no webhook may go, such as the ranges of the cluster's Pods and Services. */
+  SEMBLANCE_WEBHOOK_DENY: addressRanges,
   SEMBLANCE_ADMIN_TOKEN: z.string().min(16, 'must have at least 16 characters'),
 };

@@ -25,7 +25,7 @@ import { migrateWhenReachable, readMigrations } from './storage/migrate.ts';
 import { createUploads } from './uploads/uploads.ts';
 import { createPreviewChore, PREVIEW_LOOK_MS, type PreviewPace } from './voices/previews.ts';
 import { createReflectors } from './watch/reflectors.ts';
-import { createAddressGuard } from './webhooks/addresses.ts';
+import { createAddressGuard, type OwnRanges } from './webhooks/addresses.ts';
 import { createSender } from './webhooks/sender.ts';
 import { createWebhookWorker } from './webhooks/worker.ts';
 
@@ -57,9 +57,7 @@ export interface ControlPlaneOptions {
   readonly sessions?: SessionTiming | undefined;
 }
 
-export interface WebhookSettings {
-  /** Non-public ranges to which webhooks may go, such as `10.1.0.0/16`. */
-  readonly allow?: readonly string[];
+export interface WebhookSettings extends OwnRanges {
   readonly timeoutMs?: number;
   readonly pollMs?: number;
   readonly backoffMs?: (attempt: number) => number;
@@ -105,11 +103,14 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const uploads = createUploads({ database, objects, logger });
   const removals = createRemovals({ database, objects, logger, onDeleted: metrics.mediaDeleted });
   const gate = createGate(database);
-  const { allow = [], timeoutMs, ...pace } = options.webhooks ?? {};
+  const { allow, deny, timeoutMs, ...pace } = options.webhooks ?? {};
   const webhooks = createWebhookWorker({
     database,
     events,
-    sender: traceSender(createSender({ guard: createAddressGuard(allow), timeoutMs }), database.sql),
+    sender: traceSender(
+      createSender({ guard: createAddressGuard({ allow, deny }), timeoutMs }),
+      database.sql,
+    ),
     view: jobs.view,
     logger,
     onAttempt: metrics.webhook,

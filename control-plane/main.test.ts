@@ -142,9 +142,11 @@ test('settings that are not usable are named, without their values', async () =>
   const { exited, output } = await start({
     SEMBLANCE_ADMIN_TOKEN: 'short',
     SEMBLANCE_WEBHOOK_ALLOW: 'everything',
+    SEMBLANCE_WEBHOOK_DENY: '10.0.0.0/8,10.1.0.0',
   });
   expect(await exited).toBe(1);
   expect(output()).toContain('SEMBLANCE_ADMIN_TOKEN');
   expect(output()).toContain('SEMBLANCE_WEBHOOK_ALLOW');
+  expect(output()).toContain('SEMBLANCE_WEBHOOK_DENY');
   expect(output()).not.toContain('short');
 });

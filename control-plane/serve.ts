@@ -55,7 +55,7 @@ runService(logger, async () => {
     logger,
     registry,
     voices,
-    webhooks: { allow: config.SEMBLANCE_WEBHOOK_ALLOW },
+    webhooks: { allow: config.SEMBLANCE_WEBHOOK_ALLOW, deny: config.SEMBLANCE_WEBHOOK_DENY },
   });
   const health = await startHealthServer({
     listen: config.SEMBLANCE_HEALTH_LISTEN,

@@ -74,7 +74,7 @@ function bytesOfV6(address: string): Buffer {
 /** Sends as the control plane does, except for the name server. */
 function sender(servers: readonly string[], allow = ['127.0.0.1/32']) {
   const made = createSender({
-    guard: createAddressGuard(allow),
+    guard: createAddressGuard({ allow }),
     timeoutMs: 20_000,
     lookup: (name, signal) => resolve(name, signal, servers),
   });
@@ -185,7 +185,7 @@ test('a proxy of the environment is not used', async () => {
   const script = `
     import { createAddressGuard } from ${JSON.stringify(join(import.meta.dirname, 'addresses.ts'))};
     import { createSender } from ${JSON.stringify(join(import.meta.dirname, 'sender.ts'))};
-    const sender = createSender({ guard: createAddressGuard(['127.0.0.1/32']) });
+    const sender = createSender({ guard: createAddressGuard({ allow: ['127.0.0.1/32'] }) });
     const { status } = await sender.send('http://127.0.0.1:${port}/', '{}', {});
     await sender.close();
     process.exitCode = status === 200 ? 0 : 1;`;
@@ -218,7 +218,7 @@ describe('receivers that take their time', () => {
     return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
   }
   const patient = (timeoutMs = 20_000) => {
-    const made = createSender({ guard: createAddressGuard(['127.0.0.1/32']), timeoutMs });
+    const made = createSender({ guard: createAddressGuard({ allow: ['127.0.0.1/32'] }), timeoutMs });
     closing.push(() => made.close());
     return made;
   };

@@ -12,6 +12,8 @@
   value: 0.0.0.0:9090
 - name: SEMBLANCE_WEBHOOK_ALLOW
   value: {{ join "," .Values.controlPlane.webhookAllow | quote }}
+- name: SEMBLANCE_WEBHOOK_DENY
+  value: {{ include "semblance.webhookDeny" . | quote }}
 - name: SEMBLANCE_ADMIN_TOKEN
   valueFrom:
     secretKeyRef: { name: {{ include "semblance.internalSecret" . }}, key: admin-token }
