@@ -26,7 +26,8 @@ import { createUploads } from './uploads/uploads.ts';
 import { createPreviewChore, PREVIEW_LOOK_MS, type PreviewPace } from './voices/previews.ts';
 import { createReflectors } from './watch/reflectors.ts';
 import { createAddressGuard, type OwnRanges } from './webhooks/addresses.ts';
-import { createSender } from './webhooks/sender.ts';
+import { createCallbackHosts } from './webhooks/callback-hosts.ts';
+import { createSender, type SenderOptions } from './webhooks/sender.ts';
 import { createWebhookWorker } from './webhooks/worker.ts';
 
 export interface ControlPlaneOptions {
@@ -59,6 +60,8 @@ export interface ControlPlaneOptions {
 
 export interface WebhookSettings extends OwnRanges {
   readonly timeoutMs?: number;
+  /** Resolves the names of receivers. Default: DNS. */
+  readonly lookup?: SenderOptions['lookup'];
   readonly pollMs?: number;
   readonly backoffMs?: (attempt: number) => number;
 }
@@ -87,6 +90,8 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const { reflector, agents, pools } = createReflectors({ kube, namespace, logger, registry });
   const enginesSeen = createEnginesSeen({ database, reflector: agents, pools, logger });
 
+  const { allow = [], deny, timeoutMs, lookup, ...pace } = options.webhooks ?? {};
+  const guard = createAddressGuard({ allow, deny });
   const jobs = createJobs({
     database,
     kube,
@@ -99,18 +104,15 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     registry,
     now,
     sweepEveryMs: options.jobSweepMs,
+    callbackHosts: createCallbackHosts({ guard, lookup, allowsPrivate: allow.length > 0 }),
   });
   const uploads = createUploads({ database, objects, logger });
   const removals = createRemovals({ database, objects, logger, onDeleted: metrics.mediaDeleted });
   const gate = createGate(database);
-  const { allow, deny, timeoutMs, ...pace } = options.webhooks ?? {};
   const webhooks = createWebhookWorker({
     database,
     events,
-    sender: traceSender(
-      createSender({ guard: createAddressGuard({ allow, deny }), timeoutMs }),
-      database.sql,
-    ),
+    sender: traceSender(createSender({ guard, timeoutMs, lookup }), database.sql),
     view: jobs.view,
     logger,
     onAttempt: metrics.webhook,

@@ -49,7 +49,7 @@ export async function startServices({
   options,
   database,
   metrics,
-  jobs: { submit, canceller, view, watchHub },
+  jobs: { submit, submitTogether: submitOneOfMany, callbackCheck, canceller, view, watchHub },
   uploads,
   removals,
   gate,
@@ -64,7 +64,7 @@ export async function startServices({
     answer: MessageStreamsOptions<Request, Result>['answer'],
   ) => createMessageStreams({ method, answer, logger, onAnswered: metrics.answered(method) });
   const readStreams = streamsOf('ReadJobs', readTogether(gate, view));
-  const submitStreams = streamsOf('SubmitJobs', submitTogether({ gate, submit: submit, logger }));
+  const submitStreams = streamsOf('SubmitJobs', submitTogether({ gate, submit: submitOneOfMany, logger }));
   const control = createControlService({
     logger,
     database,
@@ -72,9 +72,9 @@ export async function startServices({
     readJobs: readStreams.handle,
     submitJobs: submitStreams.handle,
     uploads,
-    submit: submit,
+    submit,
     view,
-    jobCalls: createJobCalls({ database, gate, view, canceller, inspect, webhooks: true }),
+    jobCalls: createJobCalls({ database, gate, view, canceller, inspect, callbackCheck, webhooks: true }),
     mediaCalls: createMediaCalls({ database, gate, removals }),
     sessionCalls: createSessionCalls({
       database,
