@@ -61,7 +61,7 @@ async function requests() {
   const { control, ask } = system.client;
   const { id: jobId } = await ask(control.submitJob.bind(control), {
     ...photoSwap(account.caller, fileKey),
-    callbackUrl: 'http://127.0.0.1:9/hook',
+    callbackUrl: 'https://hook.invalid/',
   });
   await succeed(system, await untilRenderJob(system, jobId));
   await untilJob(system, account.caller, jobId, ({ status }) => status === 'succeeded');
@@ -89,7 +89,8 @@ async function requests() {
     LimitKey: () => invoke(admin.limitKey.bind(admin), { keyId, perMinute: 7 }),
     RevokeKey: () => invoke(admin.revokeKey.bind(admin), { keyId }),
     ShowSecret: () => invoke(admin.showSecret.bind(admin), { accountId }),
-    RotateSecret: () => invoke(admin.rotateSecret.bind(admin), { accountId }),
+    RotateSecret: () => invoke(admin.rotateSecret.bind(admin), { accountId, now: false }),
+    PromoteSecret: () => invoke(admin.promoteSecret.bind(admin), { accountId }),
     ReplayDelivery: () =>
       invoke(admin.replayDelivery.bind(admin), { deliveryId: jobId.replace('job-', 'dlv-') }),
     SwitchCapability: () => invoke(admin.switchCapability.bind(admin), { capability: 'voice', on: true }),
@@ -135,7 +136,7 @@ test('every method of the admin service that changes anything leaves one row, an
     expect(row?.subject, method).not.toBe('');
     expect(row?.after, method).not.toBeNull();
   }
-  expect(secrets.length).toBe(4);
+  expect(secrets.length).toBe(5);
   const written = JSON.stringify(await system.database.sql`select before, after, subject from audit`);
   for (const secret of secrets) expect(written).not.toContain(secret);
   expect(written).not.toContain(system.adminToken);

@@ -110,6 +110,7 @@ export function createAdminService(options: AdminServiceOptions): GrpcService {
     listKeys: guarded('ListKeys', async ({ accountId }) => ({ keys: await listKeys(sql, accountId) })),
     showSecret: changing('ShowSecret', changes.secretShown),
     rotateSecret: changing('RotateSecret', changes.secretRotated),
+    promoteSecret: changing('PromoteSecret', changes.secretPromoted),
     listDeliveries: guarded('ListDeliveries', async ({ accountId }) => {
       await requireAccount(sql, accountId);
       return { deliveries: (await listDeliveries(sql, { accountId })).map(deliveryView) };

@@ -141,7 +141,7 @@ describe('nothing secret is written down', () => {
     note('key', apiKey);
     note('second key', (await stack.admin('key', 'create', { account: accountId })).api_key);
     note('secret', (await stack.admin('secret', 'show', { account: accountId })).secret);
-    note('rotated secret', (await stack.admin('secret', 'rotate', { account: accountId })).secret);
+    note('next secret', (await stack.admin('secret', 'rotate', { account: accountId })).next);
     await stack.admin('account', 'show', { account: 'acct-none' }).catch(() => {});
 
     const uploaded = await api.multipart([{ name: 'file', filename: 'a.png', body: ASTRONAUT.bytes }]);
