@@ -9,6 +9,7 @@ import type { EventBus } from '@semblance/events/bus';
 import type { ObjectStore } from '@semblance/objects/store';
 import type { Registry } from 'prom-client';
 import { createGate } from './accounts/gate.ts';
+import type { OidcSettings } from './admin-tokens/oidc.ts';
 import { createEnginesSeen } from './agents/engines-seen.ts';
 import { runChores } from './chores/chores.ts';
 import { keepHouse } from './chores/housekeeping.ts';
@@ -39,7 +40,10 @@ export interface ControlPlaneOptions {
   readonly kube: KubeClient;
   readonly namespace: string;
   readonly objects: ObjectStore;
+  /** The bootstrap token of the admin service. */
   readonly adminToken: string;
+  /** Issuer whose tokens the admin service takes, too. */
+  readonly oidc?: OidcSettings | undefined;
   /** Required from callers of ControlService; the admin service has a token of its own. */
   readonly internalToken?: string | undefined;
   /** Undefined: gRPC is not encrypted. */

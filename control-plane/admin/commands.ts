@@ -1,9 +1,11 @@
 import { microsToUsd } from '@semblance/common/money';
 import { CAPABILITY_NAMES } from '@semblance/engine-api/capabilities';
 import { ACCOUNT_COMMANDS } from './account-commands.ts';
+import { AUDIT_COMMANDS } from './audit-commands.ts';
 import type { Command } from './command.ts';
 import { RECORD_COMMANDS } from './record-commands.ts';
 import { SESSION_COMMANDS } from './session-commands.ts';
+import { TOKEN_COMMANDS } from './token-commands.ts';
 import { type FlagSpec, usdFlag, wholeFlag, yesFlag } from './usage.ts';
 import { USAGE_COMMANDS } from './usage-commands.ts';
 import { VOICE_COMMANDS } from './voice-commands.ts';
@@ -136,6 +138,8 @@ export const COMMANDS: readonly Command[] = [
   ...USAGE_COMMANDS,
   ...VOICE_COMMANDS,
   ...RECORD_COMMANDS,
+  ...AUDIT_COMMANDS,
+  ...TOKEN_COMMANDS,
 ];
 
 function deliveryAnswer(view: Record<string, unknown>): Record<string, unknown> {

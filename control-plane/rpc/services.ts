@@ -5,6 +5,7 @@ import type { Logger } from '@semblance/common/logging';
 import type { Voice } from '@semblance/common/voices/voice';
 import type { ObjectStore } from '@semblance/objects/store';
 import type { createGate } from '../accounts/gate.ts';
+import { createOidc, type OidcSettings } from '../admin-tokens/oidc.ts';
 import type { Inspect } from '../inspections/inspector.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import type { createRemovals } from '../media/removals.ts';
@@ -26,6 +27,7 @@ export interface ServicesOptions {
   readonly options: {
     readonly listen: ListenAddress;
     readonly adminToken: string;
+    readonly oidc?: OidcSettings | undefined;
     /** Required from callers of ControlService; the admin service has a token of its own. */
     readonly internalToken?: string | undefined;
     readonly tls?: Tls | undefined;
@@ -94,6 +96,7 @@ export async function startServices({
     removals,
     voices,
     token: options.adminToken,
+    oidc: options.oidc && createOidc(options.oidc),
     endSession: sessions.nudge,
   });
   const server = await startGrpcServer({

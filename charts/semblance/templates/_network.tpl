@@ -121,7 +121,7 @@ Ranges to which no webhook goes: those of the values, and of the cluster's Servi
 them. They are read by whoever may grant the right to read Nodes, since to read without the right ends the rendering.
 */}}
 {{- define "semblance.webhookDeny" -}}
-{{- $cidrs := .Values.controlPlane.webhookDeny -}}
+{{- $cidrs := .Values.controlPlane.webhookDeny | default list -}}
 {{- if .Values.operator.clusterRole -}}
 {{- if .Capabilities.APIVersions.Has "networking.k8s.io/v1/ServiceCIDR" -}}
 {{- range (lookup "networking.k8s.io/v1" "ServiceCIDR" "" "").items -}}
