@@ -7,7 +7,7 @@
 const KNOWN = ['speak', 'p', 's', 'emphasis', 'break', 'sub', 'say-as'];
 
 const MARKUP =
-  /<!--[^]*?-->|<\?[^]*?\?>|<(\/?)([A-Za-z][\w:.-]*)((?:\s+[\w:.-]+\s*=\s*(?:"[^"]*"|'[^']*'))*)\s*(\/?)>/g;
+  /<!--[\s\S]*?-->|<\?[\s\S]*?\?>|<(\/?)([A-Za-z][\w:.-]*)((?:\s+[\w:.-]+\s*=\s*(?:"[^"]*"|'[^']*'))*)\s*(\/?)>/g;
 const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
 /** Kinds of `say-as` whose content is read letter by letter or digit by digit. */
 const SPELLED = ['characters', 'spell-out', 'verbatim', 'digits', 'telephone'];

@@ -1,7 +1,9 @@
 import { accessSync, constants } from 'node:fs';
-import { baseShape, kubeShape, listenAddress, objectsShape } from '@semblance/common/config';
+import { baseShape, ConfigError, kubeShape, listenAddress, objectsShape } from '@semblance/common/config';
 import { voiceShape } from '@semblance/common/voices/load-voices';
 import { z } from 'zod';
+import { isSafe, type OidcSettings } from './admin-tokens/oidc.ts';
+import { isRole, ROLES } from './admin-tokens/roles.ts';
 import { isRange } from './webhooks/addresses.ts';
 
 function isReadable(file: string): boolean {
@@ -22,6 +24,17 @@ function namesReadableFiles(url: string): boolean {
   });
 }
 
+const addressRanges = z
+  .string()
+  .default('')
+  .transform((text) =>
+    text
+      .split(',')
+      .map((range) => range.trim())
+      .filter(Boolean),
+  )
+  .refine((ranges) => ranges.every(isRange), 'must be address ranges, separated by commas');
+
 /** The control plane's settings; common/config has the shared ones. */
 export const controlPlaneShape = {
   ...baseShape,
@@ -38,15 +51,52 @@ export const controlPlaneShape = {
   SEMBLANCE_NATS_CA: z.string().refine(isReadable, 'is no file that can be read').optional(),
   SEMBLANCE_CONTROL_LISTEN: listenAddress.default({ host: '127.0.0.1', port: 0 }),
   /** Non-public addresses to which webhooks may go: ranges such as `127.0.0.0/8,::1/128`. */
-  SEMBLANCE_WEBHOOK_ALLOW: z
+  SEMBLANCE_WEBHOOK_ALLOW: addressRanges,
+  /** Addresses to which no webhook may go, such as the ranges of the cluster's Pods and Services. */
+  SEMBLANCE_WEBHOOK_DENY: addressRanges,
+  /** Issuer whose ID and access tokens the admin service takes, exactly as they name it. */
+  SEMBLANCE_OIDC_ISSUER: z
+    .url()
+    .refine((text) => isSafe(new URL(text)), 'must be an https URL')
+    .optional(),
+  /** Audience that these tokens must have: the client's id, or that of an API. */
+  SEMBLANCE_OIDC_AUDIENCE: z.string().optional(),
+  SEMBLANCE_OIDC_NAME_CLAIM: z.string().default('sub'),
+  SEMBLANCE_OIDC_ROLE_CLAIM: z.string().default('groups'),
+  /** Values of the role claim, such as `owner=platform-team,read-only=auditors,read-only=finance`. */
+  SEMBLANCE_OIDC_ROLES: z
     .string()
     .default('')
     .transform((text) =>
       text
         .split(',')
-        .map((range) => range.trim())
-        .filter(Boolean),
+        .map((pair) => pair.trim())
+        .filter(Boolean)
+        .map((pair) => /^([a-z-]+)=(.+)$/.exec(pair)?.slice(1) ?? ['', '']),
     )
-    .refine((ranges) => ranges.every(isRange), 'must be address ranges, separated by commas'),
+    .refine(
+      (pairs) => pairs.every(([role = '']) => isRole(role)),
+      `must be pairs such as owner=VALUE, separated by commas, with the roles ${ROLES.join(', ')}`,
+    ),
+  /** The bootstrap token of the admin service. */
   SEMBLANCE_ADMIN_TOKEN: z.string().min(16, 'must have at least 16 characters'),
 };
+
+type Config = z.infer<z.ZodObject<typeof controlPlaneShape>>;
+
+/** Returns the settings of the issuer, if there is one. @throws ConfigError when they are not complete */
+export function oidcOf(config: Config): OidcSettings | undefined {
+  const { SEMBLANCE_OIDC_ISSUER: issuer, SEMBLANCE_OIDC_AUDIENCE: audience } = config;
+  if (issuer === undefined) return undefined;
+  const pairs = config.SEMBLANCE_OIDC_ROLES;
+  if (audience === undefined || pairs.length === 0)
+    throw new ConfigError('SEMBLANCE_OIDC_ISSUER needs SEMBLANCE_OIDC_AUDIENCE and SEMBLANCE_OIDC_ROLES.');
+  const valuesOf = (role: string) => pairs.flatMap(([of, value = '']) => (of === role ? [value] : []));
+  return {
+    issuer,
+    audience,
+    nameClaim: config.SEMBLANCE_OIDC_NAME_CLAIM,
+    roleClaim: config.SEMBLANCE_OIDC_ROLE_CLAIM,
+    roles: Object.fromEntries(ROLES.map((role) => [role, valuesOf(role)])),
+  };
+}

@@ -9,6 +9,7 @@ import type { EventBus } from '@semblance/events/bus';
 import type { ObjectStore } from '@semblance/objects/store';
 import type { Registry } from 'prom-client';
 import { createGate } from './accounts/gate.ts';
+import type { OidcSettings } from './admin-tokens/oidc.ts';
 import { createCallees } from './agents/callee.ts';
 import { createEnginesSeen } from './agents/engines-seen.ts';
 import { runChores } from './chores/chores.ts';
@@ -26,8 +27,9 @@ import { migrateWhenReachable, readMigrations } from './storage/migrate.ts';
 import { createUploads } from './uploads/uploads.ts';
 import { createPreviewChore, PREVIEW_LOOK_MS, type PreviewPace } from './voices/previews.ts';
 import { createReflectors } from './watch/reflectors.ts';
-import { createAddressGuard } from './webhooks/addresses.ts';
-import { createSender } from './webhooks/sender.ts';
+import { createAddressGuard, type OwnRanges } from './webhooks/addresses.ts';
+import { createCallbackHosts } from './webhooks/callback-hosts.ts';
+import { createSender, type SenderOptions } from './webhooks/sender.ts';
 import { createWebhookWorker } from './webhooks/worker.ts';
 
 export interface ControlPlaneOptions {
@@ -39,7 +41,10 @@ export interface ControlPlaneOptions {
   readonly kube: KubeClient;
   readonly namespace: string;
   readonly objects: ObjectStore;
+  /** The bootstrap token of the admin service. */
   readonly adminToken: string;
+  /** Issuer whose tokens the admin service takes, too. */
+  readonly oidc?: OidcSettings | undefined;
   /** Required from callers of ControlService; the admin service has a token of its own. */
   readonly internalToken?: string | undefined;
   /** Undefined: gRPC is not encrypted. */
@@ -58,10 +63,10 @@ export interface ControlPlaneOptions {
   readonly sessions?: SessionTiming | undefined;
 }
 
-export interface WebhookSettings {
-  /** Non-public ranges to which webhooks may go, such as `10.1.0.0/16`. */
-  readonly allow?: readonly string[];
+export interface WebhookSettings extends OwnRanges {
   readonly timeoutMs?: number;
+  /** Resolves the names of receivers. Default: DNS. */
+  readonly lookup?: SenderOptions['lookup'];
   readonly pollMs?: number;
   readonly backoffMs?: (attempt: number) => number;
 }
@@ -91,6 +96,8 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const callees = createCallees({ kube, namespace, agents });
   const enginesSeen = createEnginesSeen({ database, reflector: agents, pools, logger });
 
+  const { allow = [], deny, timeoutMs, lookup, ...pace } = options.webhooks ?? {};
+  const guard = createAddressGuard({ allow, deny });
   const jobs = createJobs({
     database,
     kube,
@@ -105,15 +112,15 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     sweepEveryMs: options.jobSweepMs,
     // Created below, and asked only when a job is paid for.
     operatorReadsTexts: () => sessions.operatorReadsTexts(),
+    callbackHosts: createCallbackHosts({ guard, lookup, allowsPrivate: allow.length > 0 }),
   });
   const uploads = createUploads({ database, objects, logger });
   const removals = createRemovals({ database, objects, logger, onDeleted: metrics.mediaDeleted });
   const gate = createGate(database);
-  const { allow = [], timeoutMs, ...pace } = options.webhooks ?? {};
   const webhooks = createWebhookWorker({
     database,
     events,
-    sender: traceSender(createSender({ guard: createAddressGuard(allow), timeoutMs }), database.sql),
+    sender: traceSender(createSender({ guard, timeoutMs, lookup }), database.sql),
     view: jobs.view,
     logger,
     onAttempt: metrics.webhook,

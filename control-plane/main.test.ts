@@ -138,13 +138,25 @@ test('a voice that is not usable ends it, with the file and the fault', async ()
   expect(output()).toContain(`${join(voices, 'loud.json')}: description: `);
 });
 
+test('an issuer without an audience or roles ends it', async () => {
+  const { exited, output } = await start({ SEMBLANCE_OIDC_ISSUER: 'https://login.example.com' });
+  expect(await exited).toBe(1);
+  expect(output()).toContain('SEMBLANCE_OIDC_ISSUER needs SEMBLANCE_OIDC_AUDIENCE and SEMBLANCE_OIDC_ROLES');
+});
+
 test('settings that are not usable are named, without their values', async () => {
   const { exited, output } = await start({
     SEMBLANCE_ADMIN_TOKEN: 'short',
     SEMBLANCE_WEBHOOK_ALLOW: 'everything',
+    SEMBLANCE_WEBHOOK_DENY: '10.0.0.0/8,10.1.0.0',
+    SEMBLANCE_OIDC_ISSUER: 'http://login.example.com',
+    SEMBLANCE_OIDC_ROLES: 'admin=everybody',
   });
   expect(await exited).toBe(1);
   expect(output()).toContain('SEMBLANCE_ADMIN_TOKEN');
   expect(output()).toContain('SEMBLANCE_WEBHOOK_ALLOW');
+  expect(output()).toContain('SEMBLANCE_WEBHOOK_DENY');
+  expect(output()).toContain('SEMBLANCE_OIDC_ISSUER');
+  expect(output()).toContain('SEMBLANCE_OIDC_ROLES');
   expect(output()).not.toContain('short');
 });

@@ -17,6 +17,8 @@ export interface Metrics {
   settled(facts: SettledFacts): void;
   readonly sessions: SessionMetrics;
   paid(kind: string, seconds: number): void;
+  /** Counts an admin call that was refused, by the reason. */
+  adminRefused(reason: string): void;
   mediaDeleted(deleted: { kind: string; removedBy: string; bytes: bigint }): void;
   webhook(event: string, answer: { status: number | undefined; error: string | undefined }): void;
 }
@@ -98,6 +100,12 @@ export function createMetrics(registry: Registry, database: Database): Metrics {
     labelNames: ['kind', 'by'],
     registers,
   });
+  const adminRefusals = new Counter({
+    name: 'semblance_admin_calls_refused_total',
+    help: 'Refused calls of the admin service by reason (missing, unknown, expired, revoked, oidc, role, throttled).',
+    labelNames: ['reason'],
+    registers,
+  });
   storedFigures(registers, database);
   const sessions = createSessionMetrics(registers, (capability, micros) =>
     revenue.inc({ capability }, Number(micros)),
@@ -131,6 +139,7 @@ export function createMetrics(registry: Registry, database: Database): Metrics {
       shortfall.inc(Number(shortfallMicros));
       revenue.inc({ capability }, Number(chargedMicros));
     },
+    adminRefused: (reason) => adminRefusals.inc({ reason }),
     mediaDeleted({ kind, removedBy: by, bytes }) {
       media.inc({ kind, by });
       mediaBytes.inc({ kind, by }, Number(bytes));

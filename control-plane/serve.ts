@@ -8,7 +8,7 @@ import { loadVoices, voiceDirectories } from '@semblance/common/voices/load-voic
 import { createNatsBus } from '@semblance/events/nats-bus';
 import { openObjectStore } from '@semblance/objects/open';
 import { checkAtStart } from '@semblance/objects/start-check';
-import { controlPlaneShape } from './config.ts';
+import { controlPlaneShape, oidcOf } from './config.ts';
 import { startControlPlane } from './control-plane.ts';
 
 const logger = createLogger({
@@ -18,6 +18,7 @@ const logger = createLogger({
 
 runService(logger, async () => {
   const config = loadConfig(controlPlaneShape);
+  const oidc = oidcOf(config);
   const voices = await loadVoices(voiceDirectories(config));
   const registry = createRegistry('control-plane');
   if (!config.SEMBLANCE_INTERNAL_TOKEN && !config.SEMBLANCE_TLS_DIR) {
@@ -50,12 +51,13 @@ runService(logger, async () => {
     namespace: config.SEMBLANCE_NAMESPACE,
     objects,
     adminToken: config.SEMBLANCE_ADMIN_TOKEN,
+    oidc,
     internalToken: config.SEMBLANCE_INTERNAL_TOKEN,
     tls,
     logger,
     registry,
     voices,
-    webhooks: { allow: config.SEMBLANCE_WEBHOOK_ALLOW },
+    webhooks: { allow: config.SEMBLANCE_WEBHOOK_ALLOW, deny: config.SEMBLANCE_WEBHOOK_DENY },
   });
   const health = await startHealthServer({
     listen: config.SEMBLANCE_HEALTH_LISTEN,

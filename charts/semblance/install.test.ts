@@ -27,6 +27,13 @@ import { testKube } from '@semblance/testkit/servers/shared';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 const SECRETS = { group: '', version: 'v1', plural: 'secrets', kind: 'Secret' };
+const NODES = { group: '', version: 'v1', plural: 'nodes', kind: 'Node' };
+const SERVICE_CIDRS = {
+  group: 'networking.k8s.io',
+  version: 'v1',
+  plural: 'servicecidrs',
+  kind: 'ServiceCIDR',
+};
 
 let kube: Awaited<ReturnType<typeof testKube>>;
 let client: KubeClient;
@@ -124,6 +131,26 @@ describe('a Kubernetes API of the version that is built', () => {
       }));
     expect(made.length).toBeGreaterThan(12);
     expect(await dryRun(made)).toHaveLength(made.length);
+
+    // Webhooks go to none of the cluster's Services and Pods.
+    const denied = (all: readonly Manifest[]): string =>
+      find(all, 'Deployment', 'rel-semblance-control-plane').spec.template.spec.containers[0].env.find(
+        ({ name }: { name: string }) => name === 'SEMBLANCE_WEBHOOK_DENY',
+      ).value;
+    const { spec } = (await client.list(SERVICE_CIDRS)).items[0] as KubeObject & {
+      spec: { cidrs: string[] };
+    };
+    expect(denied(manifests).split(',')).toEqual(expect.arrayContaining(spec.cidrs));
+    const node = { apiVersion: 'v1', kind: 'Node', metadata: { name: `node-of-${kube.namespace}` } };
+    const podCIDRs = ['198.18.77.0/24', 'fd77::/64'];
+    await client.apply(NODES, { ...node, spec: { podCIDR: podCIDRs[0], podCIDRs } } as KubeObject);
+    try {
+      await install('upgrade', '--set=controlPlane.webhookDeny={198.18.66.0/24}');
+      const ranges = denied(manifestsOf(await helm(['get', 'manifest', 'rel', ...where()]))).split(',');
+      expect(ranges).toEqual(expect.arrayContaining([...podCIDRs, '198.18.66.0/24', ...spec.cidrs]));
+    } finally {
+      await client.delete(NODES, node.metadata);
+    }
 
     await helm(['uninstall', 'rel', ...where(), '--no-hooks']);
     expect(await secrets()).toEqual({});

@@ -204,6 +204,20 @@ describe('what a service is told', () => {
     expect(CHECK_NAMES).toContain(settings.agents?.contentCheck.names[0]);
   });
 
+  it('has the issuer of admin tokens where there is one', () => {
+    const of = (file: (typeof NAMES)[number]) =>
+      environment(find(manifests(file), 'Deployment', 'rel-semblance-control-plane').spec.template);
+    expect(of('external')).toMatchObject({
+      SEMBLANCE_OIDC_ISSUER: 'https://login.example.com/realms/main',
+      SEMBLANCE_OIDC_AUDIENCE: 'semblance-admin',
+      SEMBLANCE_OIDC_NAME_CLAIM: 'sub',
+      SEMBLANCE_OIDC_ROLE_CLAIM: 'groups',
+      SEMBLANCE_OIDC_ROLES: 'owner=platform,read-only=finance,read-only=auditors',
+      SEMBLANCE_WEBHOOK_DENY: '10.244.0.0/16',
+    });
+    expect(of('plain')).not.toHaveProperty('SEMBLANCE_OIDC_ISSUER');
+  });
+
   it("is the owner's word where the owner sets one of the chart's variables", () => {
     const env = environment(
       find(manifests('external'), 'Deployment', 'rel-semblance-operator').spec.template,

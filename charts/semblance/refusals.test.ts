@@ -37,6 +37,9 @@ describe('what cannot work is refused', () => {
     [{ 'objects.s3.publicEndpoint': 'https://id:key@s3.example.com' }, '/objects/s3/publicEndpoint'],
     [{ 'objects.s3.bucket': 'My_Bucket' }, '/objects/s3/bucket'],
     [{ 'objects.s3.prefix': 'a b' }, '/objects/s3/prefix'],
+    [{ 'controlPlane.oidc.issuer': 'http://login.example.com' }, '/controlPlane/oidc/issuer'],
+    [{ 'controlPlane.oidc.issuer': 'https://login.example.com' }, 'needs controlPlane.oidc.audience'],
+    [{ 'controlPlane.oidc.roles.owner': ['a,b'] }, '/controlPlane/oidc/roles/owner'],
     [{ 'caBundle.existingSecret': 'a', 'caBundle.existingConfigMap': 'b' }, 'of a Secret or of a ConfigMap'],
   ])('%j: %s', async (sets, reason) => {
     expect(await refusal({ 'tls.mode': 'off', ...sets })).toContain(reason);

@@ -28,6 +28,8 @@ export interface CallContext {
   /** Trailers that are sent with the answer, also with a refusal. */
   readonly trailers: Metadata;
   readonly requestId: string | undefined;
+  /** Address and port of the caller. */
+  readonly peer: string;
   /** Continues the caller's trace. Undefined: there is none. */
   readonly traceparent?: string | undefined;
 }
@@ -49,7 +51,9 @@ export function unary<Request, Response>(
     const requestId = call.metadata.get(REQUEST_ID_KEY)[0]?.toString();
     const span = tracer && continued(call);
     const traceparent = span?.traceparent;
-    const context = { signal: aborted.signal, metadata: call.metadata, trailers, requestId, traceparent };
+    const { metadata } = call;
+    const peer = call.getPeer();
+    const context = { signal: aborted.signal, metadata, trailers, requestId, peer, traceparent };
     const traced = logger.isLevelEnabled('debug');
     const began = traced ? performance.now() : 0;
     const note = (code: string) => {

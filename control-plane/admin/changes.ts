@@ -10,6 +10,8 @@ import type {
   EndSessionRequest,
   LimitKeyRequest,
   LimitKeyResponse,
+  PromoteSecretRequest,
+  PromoteSecretResponse,
   ReplayDeliveryRequest,
   RevokeKeyRequest,
   RevokeKeyResponse,
@@ -40,7 +42,7 @@ import { removeJobMedia, removeUpload } from '../media/media.ts';
 import { requestEnd, type SessionRow } from '../sessions/list-sessions.ts';
 import { isStorable, type Transaction } from '../storage/sql.ts';
 import { type DeliveryView, replayDelivery } from '../webhooks/deliveries.ts';
-import { OVERLAP_HOURS, rotateSecret, showSecret } from '../webhooks/secrets.ts';
+import { promoteSecret, replaceSecretNow, rotateSecret, showSecret } from '../webhooks/secrets.ts';
 import { setSetting } from './settings.ts';
 
 /** A change that was made: its answer and its audit record. */
@@ -133,18 +135,26 @@ export async function secretShown(
 ): Promise<Changed<ShowSecretResponse>> {
   await requireAccount(tx, accountId);
   const had = await tx`select 1 from webhook_secrets where account_id = ${accountId} and retires_at is null`;
-  const secret = await showSecret(tx, accountId);
+  const response = await showSecret(tx, accountId);
   const after = { shown: true, made: had.length === 0 };
-  return { response: { secret }, audit: { accountId, subject: 'webhook secret', after } };
+  return { response, audit: { accountId, subject: 'webhook secret', after } };
 }
 
 export async function secretRotated(
   tx: Transaction,
-  { accountId }: RotateSecretRequest,
+  { accountId, now }: RotateSecretRequest,
 ): Promise<Changed<RotateSecretResponse>> {
-  const secret = await rotateSecret(tx, accountId);
-  const after = { rotated: true, former_valid_for_hours: OVERLAP_HOURS };
+  const secret = now ? await replaceSecretNow(tx, accountId) : await rotateSecret(tx, accountId);
+  const after = now ? { replaced: true } : { next_made: true };
   return { response: { secret }, audit: { accountId, subject: 'webhook secret', after } };
+}
+
+export async function secretPromoted(
+  tx: Transaction,
+  { accountId }: PromoteSecretRequest,
+): Promise<Changed<PromoteSecretResponse>> {
+  const secret = await promoteSecret(tx, accountId);
+  return { response: { secret }, audit: { accountId, subject: 'webhook secret', after: { promoted: true } } };
 }
 
 export async function deliveryReplayed(

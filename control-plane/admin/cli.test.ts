@@ -337,14 +337,23 @@ test('usage is listed and summed as its owner reads it', async () => {
 
 test('the signing secret is made once, shown again, and replaced on demand', async () => {
   const { answer } = await json('account', 'create', '--name', 'Hook');
-  const show = async (verb: string) =>
-    (await json('secret', verb, '--account', answer.account_id)).answer.secret;
-  const secret = await show('show');
-  expect(secret).toMatch(/^whsec_[\w-]{43}$/);
-  expect(await show('show')).toBe(secret);
-  const rotated = await show('rotate');
-  expect(rotated).not.toBe(secret);
-  expect(await show('show')).toBe(rotated);
+  const ask = async (verb: string, ...more: string[]) =>
+    (await json('secret', verb, '--account', answer.account_id, ...more)).answer;
+  expect((await ask('promote')).error.code).toBe('invalid_input');
+  const { secret } = await ask('show');
+  expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
+  expect(await ask('show')).toEqual({ secret, next: null });
+  const { next } = await ask('rotate');
+  expect(next).not.toBe(secret);
+  expect(await ask('rotate')).toEqual({ next });
+  expect(await ask('show')).toEqual({ secret, next });
+  expect(await ask('promote')).toEqual({ secret: next });
+  expect(await ask('show')).toEqual({ secret: next, next: null });
+  expect((await ask('promote')).error.code).toBe('invalid_input');
+  await ask('rotate');
+  const { secret: replaced } = await ask('rotate', '--now');
+  expect(replaced).not.toBe(next);
+  expect(await ask('show')).toEqual({ secret: replaced, next: null });
   expect((await json('delivery', 'list', '--account', answer.account_id)).answer).toEqual([]);
   const unknown = await json('delivery', 'replay', '--delivery', 'dlv-none');
   expect(unknown).toMatchObject({ code: 1, answer: { error: { code: 'not_found' } } });

@@ -60,6 +60,9 @@ test('nothing that it prints can move the cursor, whatever is stored or asked fo
   for (const args of [
     ['account', 'show', '--account', made.account_id],
     ['audit', 'list', '--account', made.account_id],
+    ['audit', 'export'],
+    ['audit', 'export', '--format', 'csv'],
+    ['audit', 'verify'],
     ['account', 'show', '--account', evil],
     ['account', 'create', '--name', evil],
     ['key', 'create', '--account', made.account_id, '--actor', evil],
@@ -72,5 +75,5 @@ test('nothing that it prints can move the cursor, whatever is stored or asked fo
       expect(text.split('\n').every(isPlainText), JSON.stringify(text)).toBe(true);
   expect(prints[0]?.stdout).toContain('x\\u001b[2J\\u009b1A\\u0007\\u000d\\u202e\\u000ay');
   expect(JSON.parse(prints[1]?.stdout ?? '').name, 'the same text, for a program').toBe(evil);
-  expect(JSON.parse(prints[9]?.stdout ?? '')).toMatchObject({ error: { code: 'invalid_input' } });
+  expect(JSON.parse(prints[15]?.stdout ?? '')).toMatchObject({ error: { code: 'invalid_input' } });
 });

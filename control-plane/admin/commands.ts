@@ -1,10 +1,12 @@
 import { CAPABILITY_NAMES } from '@semblance/engine-api/capabilities';
 import { ACCOUNT_COMMANDS } from './account-commands.ts';
+import { AUDIT_COMMANDS } from './audit-commands.ts';
 import type { Command } from './command.ts';
 import { RATES_COMMANDS } from './rates-commands.ts';
 import { RECORD_COMMANDS } from './record-commands.ts';
 import { SESSION_COMMANDS } from './session-commands.ts';
-import { type FlagSpec, wholeFlag } from './usage.ts';
+import { TOKEN_COMMANDS } from './token-commands.ts';
+import { type FlagSpec, wholeFlag, yesFlag } from './usage.ts';
 import { USAGE_COMMANDS } from './usage-commands.ts';
 import { VOICE_COMMANDS } from './voice-commands.ts';
 
@@ -59,19 +61,32 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'secret show',
-    help: 'Shows the secret that webhooks of the account are signed with; makes it the first time.',
+    help: 'Shows the secret that webhooks of the account are signed with, and the next one; makes the first.',
     flags: [account],
     run: async (flags, calls) => {
-      const { secret } = await calls.invoke('showSecret', { accountId: flags.get('account') });
-      return { secret };
+      const { secret, next } = await calls.invoke('showSecret', { accountId: flags.get('account') });
+      return { secret, next: next ?? null };
     },
   },
   {
     name: 'secret rotate',
-    help: 'Replaces the secret; deliveries carry signatures of both for a day.',
+    help: 'Makes the next secret, which signs in a header of its own until it is promoted.',
+    flags: [
+      account,
+      { name: 'now', value: '', required: false, help: 'replaces the secret and ends every other at once' },
+    ],
+    run: async (flags, calls) => {
+      const now = yesFlag(flags, 'now');
+      const { secret } = await calls.invoke('rotateSecret', { accountId: flags.get('account'), now });
+      return now ? { secret } : { next: secret };
+    },
+  },
+  {
+    name: 'secret promote',
+    help: 'Makes the next secret the one that signs; the former one ends.',
     flags: [account],
     run: async (flags, calls) => {
-      const { secret } = await calls.invoke('rotateSecret', { accountId: flags.get('account') });
+      const { secret } = await calls.invoke('promoteSecret', { accountId: flags.get('account') });
       return { secret };
     },
   },
@@ -98,6 +113,8 @@ export const COMMANDS: readonly Command[] = [
   ...USAGE_COMMANDS,
   ...VOICE_COMMANDS,
   ...RECORD_COMMANDS,
+  ...AUDIT_COMMANDS,
+  ...TOKEN_COMMANDS,
 ];
 
 function deliveryAnswer(view: Record<string, unknown>): Record<string, unknown> {

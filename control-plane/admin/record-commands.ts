@@ -1,13 +1,5 @@
 import type { Command } from './command.ts';
-import {
-  type FlagSpec,
-  type Flags,
-  LIST_LIMIT,
-  listLimit,
-  settingFlag,
-  UsageError,
-  yesFlag,
-} from './usage.ts';
+import { type FlagSpec, given, LIST_LIMIT, listLimit, settingFlag, UsageError, yesFlag } from './usage.ts';
 
 const ofAccount: FlagSpec = {
   name: 'account',
@@ -16,12 +8,9 @@ const ofAccount: FlagSpec = {
   help: 'of this account alone (acct-…)',
 };
 
-const given = (flags: Flags, flag: string, field: string) =>
-  flags.has(flag) ? { [field]: flags.get(flag) } : {};
-
 type Row = Record<string, unknown>;
 
-/** Commands for settings of the platform, files and the audit. */
+/** Commands for settings of the platform and files. */
 export const RECORD_COMMANDS: readonly Command[] = [
   {
     name: 'settings list',
@@ -58,35 +47,6 @@ export const RECORD_COMMANDS: readonly Command[] = [
       const setting = { name, ...(value === undefined ? {} : { value }) };
       const answer = await calls.invoke('setSetting', { setting });
       return { name, value: shownValue(answer.setting as Row) };
-    },
-  },
-  {
-    name: 'audit list',
-    help: 'Lists what was changed with these commands, the newest first.',
-    flags: [
-      ofAccount,
-      { name: 'from', value: 'T', required: false, help: 'a date or a time, 2026-01-31T12:00:00Z' },
-      { name: 'to', value: 'T', required: false, help: 'the first moment that is not asked for any more' },
-      LIST_LIMIT,
-    ],
-    async run(flags, calls) {
-      const { entries } = await calls.invoke('listAudit', {
-        ...given(flags, 'account', 'accountId'),
-        ...given(flags, 'from', 'from'),
-        ...given(flags, 'to', 'to'),
-        limit: listLimit(flags),
-      });
-      return (entries as Row[]).map((entry) => ({
-        id: Number(entry.id),
-        at: entry.at,
-        actor: entry.actor,
-        action: entry.action,
-        account_id: entry.accountId ?? null,
-        subject: entry.subject,
-        before: entry.beforeJson === undefined ? null : JSON.parse(entry.beforeJson as string),
-        after: entry.afterJson === undefined ? null : JSON.parse(entry.afterJson as string),
-        request_id: entry.requestId ?? null,
-      }));
     },
   },
   {

@@ -1,9 +1,11 @@
+import { readFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { describeError } from '@semblance/common/errors';
 import { escapeCommanding } from '@semblance/common/plain-text';
+import { BrokenChainError } from '../audit/chain.ts';
 import { COMMANDS } from './commands.ts';
-import { type AdminCalls, AdminError, connectAdmin, findEndpoint } from './connection.ts';
-import { parseArguments, UsageError, usage } from './usage.ts';
+import { type AdminCalls, AdminError, connectAdmin, type Endpoint, findEndpoint } from './connection.ts';
+import { type Flags, parseArguments, UsageError, usage } from './usage.ts';
 
 export interface Terminal {
   readonly env: NodeJS.ProcessEnv;
@@ -25,14 +27,18 @@ export async function runAdmin(args: readonly string[], { env, stdout, stderr }:
   let calls: AdminCalls | undefined;
   try {
     const { command, flags } = parseArguments(args, COMMANDS);
-    calls = await connectAdmin(findEndpoint(env), flags.get('actor') ?? systemUser(), () =>
-      stderr.write('The control plane is still at it. Books of many jobs take minutes to recompute.\n'),
-    );
-    const answer = await command.run(flags, calls);
-    stdout.write(json ? `${document(answer)}\n` : readable(answer));
+    const alone = command.alone?.(flags);
+    if (!alone)
+      calls = await connectAdmin(endpointOf(flags, env), flags.get('actor') ?? systemUser(), () =>
+        stderr.write('The control plane is still at it. Books of many jobs take minutes to recompute.\n'),
+      );
+    const print = (line: string) => void stdout.write(`${escapeCommanding(line)}\n`);
+    const answer = await (alone ?? command.run(flags, calls as AdminCalls, print));
+    if (answer !== undefined) stdout.write(json ? `${document(answer)}\n` : readable(answer));
     return 0;
   } catch (error) {
-    const known = error instanceof AdminError || error instanceof UsageError;
+    const known =
+      error instanceof AdminError || error instanceof UsageError || error instanceof BrokenChainError;
     const code = known ? error.code : 'internal_error';
     const message = known ? error.message : describeError(error);
     if (json) stdout.write(`${document({ error: { code, message } })}\n`);
@@ -41,6 +47,20 @@ export async function runAdmin(args: readonly string[], { env, stdout, stderr }:
   } finally {
     calls?.close();
   }
+}
+
+/** @throws UsageError, AdminError */
+function endpointOf(flags: Flags, env: NodeJS.ProcessEnv): Endpoint {
+  const file = flags.get('token-file');
+  if (file === undefined) return findEndpoint(env);
+  let token: string;
+  try {
+    token = readFileSync(file, 'utf8').trim();
+  } catch (cause) {
+    throw new UsageError(`--token-file: ${(cause as Error).message}`);
+  }
+  if (token === '') throw new UsageError(`--token-file: there is no token in ${file}`);
+  return { ...findEndpoint(env), token };
 }
 
 /** Returns the user of this machine; its number if it has no name. */

@@ -21,7 +21,13 @@ const COMMON_FLAGS: readonly FlagSpec[] = [
     name: 'actor',
     value: 'NAME',
     required: false,
-    help: 'who the audit names; the user of this machine when left out',
+    help: 'who the audit names beside the token; the user of this machine when left out',
+  },
+  {
+    name: 'token-file',
+    value: 'F',
+    required: false,
+    help: 'a file with the admin token, also /dev/stdin; SEMBLANCE_ADMIN_TOKEN when left out',
   },
 ];
 
@@ -85,7 +91,7 @@ export function usage(commands: readonly CommandSpec[]): string {
     const meanings = [...flags, ...COMMON_FLAGS].map((flag) => `      --${flag.name}: ${flag.help}`);
     return commands.length === 1 ? [head, ...meanings].join('\n') : head;
   });
-  return `Usage: npm run --silent admin -- <noun> <verb> --flag value … [--actor NAME] [--json]\n\n${lines.join('\n')}`;
+  return `Usage: npm run --silent admin -- <noun> <verb> --flag value … [--actor NAME] [--token-file F] [--json]\n\n${lines.join('\n')}`;
 }
 
 /** Converts micro-dollars of an answer, which has 64-bit numbers as text, to USD. */
@@ -133,6 +139,10 @@ export function yesFlag(flags: Flags, name: string): boolean {
   if (text !== 'yes' && text !== 'no') throw new UsageError(`--${name} must be yes or no, not "${text}"`);
   return text === 'yes';
 }
+
+/** Returns the field of a request that a flag sets, if it is given. */
+export const given = (flags: Flags, flag: string, field: string) =>
+  flags.has(flag) ? { [field]: flags.get(flag) } : {};
 
 /** Number of shown entries of a list. */
 export const LIST_LIMIT: FlagSpec = {

@@ -1,5 +1,6 @@
 import { Metadata } from '@grpc/grpc-js';
 import { call, createClient } from '@semblance/common/grpc/client';
+import { newId } from '@semblance/common/ids';
 import { AdminServiceClient, AdminServiceService } from '@semblance/proto/semblance/admin/v1/admin';
 import {
   makeAccount,
@@ -62,7 +63,7 @@ async function requests() {
   const { control, ask } = system.client;
   const { id: jobId } = await ask(control.submitJob.bind(control), {
     ...photoSwap(account.caller, fileKey),
-    callbackUrl: 'http://127.0.0.1:9/hook',
+    callbackUrl: 'https://hook.invalid/',
   });
   await succeed(system, await untilRenderJob(system, jobId));
   await untilJob(system, account.caller, jobId, ({ status }) => status === 'succeeded');
@@ -89,8 +90,19 @@ async function requests() {
         change: flatRate({ capability: 'voice', accountId, rateMicros: 6n, minimumMicros: 0n }),
       }),
     ListMedia: () => invoke(admin.listMedia.bind(admin), { accountId, limit: 0 }),
+    ExportAudit: () => invoke(admin.exportAudit.bind(admin), { after: 0n }),
+    ListAdminTokens: () => invoke(admin.listAdminTokens.bind(admin), {}),
   };
+  const token = { name: newId('t-'), role: 'support', lifetimeSeconds: 3_600n };
+  let tokenId = '';
   const writes = {
+    CreateAdminToken: async () => {
+      const made = await invoke(admin.createAdminToken.bind(admin), token);
+      tokenId = made.token?.tokenId ?? '';
+      return made;
+    },
+    RotateAdminToken: () => invoke(admin.rotateAdminToken.bind(admin), { tokenId }),
+    RevokeAdminToken: () => invoke(admin.revokeAdminToken.bind(admin), { tokenId }),
     CreateAccount: () => invoke(admin.createAccount.bind(admin), { name: 'Grace', balanceMicros: 5n }),
     TopUpAccount: () =>
       invoke(admin.topUpAccount.bind(admin), { accountId, amountMicros: 1_000_000n, reference: 'invoice 1' }),
@@ -98,7 +110,8 @@ async function requests() {
     LimitKey: () => invoke(admin.limitKey.bind(admin), { keyId, perMinute: 7 }),
     RevokeKey: () => invoke(admin.revokeKey.bind(admin), { keyId }),
     ShowSecret: () => invoke(admin.showSecret.bind(admin), { accountId }),
-    RotateSecret: () => invoke(admin.rotateSecret.bind(admin), { accountId }),
+    RotateSecret: () => invoke(admin.rotateSecret.bind(admin), { accountId, now: false }),
+    PromoteSecret: () => invoke(admin.promoteSecret.bind(admin), { accountId }),
     ReplayDelivery: () =>
       invoke(admin.replayDelivery.bind(admin), { deliveryId: jobId.replace('job-', 'dlv-') }),
     SwitchCapability: () => invoke(admin.switchCapability.bind(admin), { capability: 'voice', on: true }),
@@ -144,12 +157,19 @@ test('every method of the admin service that changes anything leaves one row, an
     const answer = (await ask()) as { apiKey?: string; secret?: string };
     secrets.push(...[answer.apiKey, answer.secret].filter((secret) => secret !== undefined));
     expect(await count(), method).toBe(before + 1);
-    const [row] = await system.database.sql`select * from audit order by id desc limit 1`;
-    expect(row, method).toMatchObject({ action: method, actor: 'Ada Löv', request_id: 'request-1' });
+    const [row] = await system.database.sql`select * from audit order by seq desc limit 1`;
+    expect(row, method).toMatchObject({
+      action: method,
+      actor: 'bootstrap',
+      role: 'owner',
+      token_id: null,
+      stated: 'Ada Löv',
+      request_id: 'request-1',
+    });
     expect(row?.subject, method).not.toBe('');
     expect(row?.after, method).not.toBeNull();
   }
-  expect(secrets.length).toBe(4);
+  expect(secrets.length).toBe(7);
   const written = JSON.stringify(await system.database.sql`select before, after, subject from audit`);
   for (const secret of secrets) expect(written).not.toContain(secret);
   expect(written).not.toContain(system.adminToken);
@@ -245,7 +265,7 @@ describe('the audit', () => {
     await expect(sql`truncate audit`).rejects.toThrow('never changed');
   });
 
-  test('names whoever is stated, whatever that is', async () => {
+  test('keeps whoever is stated, whatever that is', async () => {
     for (const [actor, kept] of [
       ['', 'unknown'],
       ['x'.repeat(500), 'x'.repeat(200)],
@@ -257,8 +277,9 @@ describe('the audit', () => {
         { name: 'x', balanceMicros: 0n },
         actor,
       );
-      const [row] = await system.database.sql`select actor from audit where account_id = ${accountId}`;
-      expect(row?.actor).toBe(kept);
+      const [row] = await system.database
+        .sql`select actor, stated from audit where account_id = ${accountId}`;
+      expect(row).toEqual({ actor: 'bootstrap', stated: kept });
     }
   });
 });

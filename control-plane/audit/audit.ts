@@ -1,5 +1,6 @@
 import { ApiError } from '@semblance/common/errors';
 import { MOMENT_RULE, parseMoment } from '@semblance/common/moment';
+import type { AdminIdentity } from '../admin-tokens/gate.ts';
 import { timestampOf } from '../storage/moments.ts';
 import { isStorable, type Transaction } from '../storage/sql.ts';
 
@@ -15,8 +16,10 @@ export interface AuditFacts {
 /** The caller, and the call. */
 export interface AuditCall {
   readonly action: string;
-  /** As stated, not proven. */
-  readonly actor: string;
+  /** Whoever the token names. */
+  readonly actor: AdminIdentity;
+  /** Name that the caller states, not proven. */
+  readonly stated: string;
   readonly requestId: string | undefined;
 }
 
@@ -30,19 +33,24 @@ export interface AuditRow {
   readonly before: unknown;
   readonly after: unknown;
   readonly request_id: string | null;
+  readonly role: string;
+  readonly token_id: string | null;
+  readonly stated: string | null;
+  readonly seq: bigint;
+  readonly hash: Buffer;
 }
 
 /** Records the change in its own transaction. */
 export async function writeAudit(
   tx: Transaction,
-  { action, actor, requestId }: AuditCall,
+  { action, actor, stated, requestId }: AuditCall,
   { accountId, subject, before, after }: AuditFacts,
 ): Promise<void> {
   const text = (facts: AuditFacts['before']) => (facts === undefined ? null : tx.json(facts));
   await tx`
-    insert into audit (actor, action, account_id, subject, before, after, request_id)
-    values (${actor}, ${action}, ${accountId ?? null}, ${subject}, ${text(before)}::jsonb, ${text(after)}::jsonb,
-            ${requestId ?? null})`;
+    insert into audit (actor, role, token_id, stated, action, account_id, subject, before, after, request_id)
+    values (${actor.name}, ${actor.role}, ${actor.tokenId ?? null}, ${stated}, ${action}, ${accountId ?? null},
+            ${subject}, ${text(before)}::jsonb, ${text(after)}::jsonb, ${requestId ?? null})`;
 }
 
 /** Lists the newest changes in [from, to). @throws ApiError invalid_input */
@@ -53,11 +61,34 @@ export async function listAudit(
   const { accountId = null } = of;
   if (accountId !== null && !isStorable(accountId)) return [];
   return sql<AuditRow[]>`
-    select id, at, actor, action, account_id, subject, before, after, request_id from audit
+    select id, at, actor, role, token_id, stated, action, account_id, subject, before, after, request_id, seq, hash
+    from audit
     where (${accountId}::text is null or account_id = ${accountId})
       and at >= coalesce(${momentOf('from', of.from)}::timestamptz, '-infinity')
       and at < coalesce(${momentOf('to', of.to)}::timestamptz, 'infinity')
-    order by id desc limit ${limitOf(of.limit)}`;
+    order by seq desc limit ${limitOf(of.limit)}`;
+}
+
+/** Lines of the chain in one answer. A line is short, but for the definition of a voice. */
+const EXPORTED = 200;
+
+export interface ExportedAudit {
+  readonly lines: string[];
+  readonly headSeq: bigint;
+  readonly headHash: string;
+}
+
+/** Returns the next lines of the chain, and its head at that moment. */
+export async function exportAudit(sql: Transaction, after: bigint): Promise<ExportedAudit> {
+  const [row] = await sql<{ lines: string[]; seq: bigint; hash: string }[]>`
+    select h.seq, encode(h.hash, 'hex') as hash, array(
+      select left(l.line, -1) || ', "hash" : "' || encode(l.hash, 'hex') || '"}'
+      from (select a.seq, a.hash, audit_line(a) as line from audit a where a.seq > ${after}
+            order by a.seq limit ${EXPORTED}) l
+      order by l.seq) as lines
+    from audit_head h`;
+  if (!row) throw new Error('the head of the audit is missing');
+  return { lines: row.lines, headSeq: row.seq, headHash: row.hash };
 }
 
 /** @param limit 0: 100. @throws ApiError invalid_input above 1000 */

@@ -10,6 +10,8 @@ import { watchCrowd } from '../relay/crowd.ts';
 import { createOutbox, type Outbox } from '../relay/outbox.ts';
 import type { Database } from '../storage/database.ts';
 import { createWatchHub, type WatchHub } from '../watch/watch-hub.ts';
+import type { CallbackHosts } from '../webhooks/callback-hosts.ts';
+import { type CallbackCheck, createCallbackCheck } from './callback-check.ts';
 import { type Canceller, createCanceller } from './cancel.ts';
 import { createJobView, type JobView } from './job-view.ts';
 import type { RenderJobOrder } from './render-jobs.ts';
@@ -35,11 +37,16 @@ export interface JobsOptions {
   readonly sweepEveryMs: number | undefined;
   /** Resolves with whether the leading operator asks for texts of jobs. */
   readonly operatorReadsTexts: () => Promise<boolean>;
+  readonly callbackHosts: CallbackHosts;
 }
 
 /** Jobs from their submit to their settlement. */
 export interface Jobs {
-  readonly submit: ReturnType<typeof createSubmit>;
+  /** Submits a job whose callback may be resolved first. */
+  readonly submit: Submit;
+  /** Submits a job that came together with others, which wait for its answer: nothing is resolved. */
+  readonly submitTogether: Submit;
+  readonly callbackCheck: CallbackCheck;
   readonly canceller: Canceller;
   readonly view: JobView;
   readonly watchHub: WatchHub;
@@ -47,6 +54,7 @@ export interface Jobs {
   run(signal: AbortSignal): Promise<void>;
 }
 
+type Submit = ReturnType<typeof createSubmit>;
 type Contexts = { renderjob: RenderJobOrder; event: undefined };
 
 export function createJobs(options: JobsOptions): Jobs {
@@ -115,11 +123,21 @@ export function createJobs(options: JobsOptions): Jobs {
     }),
     { most: 4, lingerMs: 100 },
   );
+  // Outside of the crowd, since a name that takes long to resolve is no work for the database.
+  const callbackCheck = createCallbackCheck(database.sql, options.callbackHosts);
+  const after =
+    (check: CallbackCheck['text']): Submit =>
+    async (submission) => {
+      await check(submission);
+      return submits.run(submission);
+    };
   const view = createJobView({ objects });
   const watchHub = createWatchHub({ database, view, events, reflector, namespace, logger, registry });
 
   return {
-    submit: submits.run,
+    submit: after(callbackCheck.resolved),
+    submitTogether: after(callbackCheck.text),
+    callbackCheck,
     canceller,
     view,
     watchHub,

@@ -1,5 +1,4 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
-import { type Metadata, status } from '@grpc/grpc-js';
+import { status } from '@grpc/grpc-js';
 import { ApiError, describeError } from '@semblance/common/errors';
 import { type CallContext, GrpcError, type GrpcService, unary } from '@semblance/common/grpc/server';
 import { toStatus } from '@semblance/common/grpc/status';
@@ -10,8 +9,13 @@ import { listAccounts, listKeys, requireAccount, showAccount } from '../accounts
 import * as changes from '../admin/changes.ts';
 import * as rateChanges from '../admin/rate-changes.ts';
 import { listSettings } from '../admin/settings.ts';
+import { createAdminGate } from '../admin-tokens/gate.ts';
+import type { Oidc } from '../admin-tokens/oidc.ts';
+import type { AdminMethod } from '../admin-tokens/roles.ts';
+import * as tokenChanges from '../admin-tokens/token-changes.ts';
+import { listTokens } from '../admin-tokens/tokens.ts';
 import { ACTOR_KEY, actorFrom } from '../audit/actor.ts';
-import { type AuditRow, listAudit, writeAudit } from '../audit/audit.ts';
+import { type AuditRow, exportAudit, listAudit, writeAudit } from '../audit/audit.ts';
 import { listMedia, type MediaRow } from '../media/list-media.ts';
 import type { Removals } from '../media/removals.ts';
 import type { Metrics } from '../metrics.ts';
@@ -26,8 +30,10 @@ import { type DeliveryView, listDeliveries } from '../webhooks/deliveries.ts';
 export interface AdminServiceOptions {
   readonly logger: Logger;
   readonly database: Database;
-  /** Required value of `authorization: Bearer …`. */
+  /** The bootstrap token. */
   readonly token: string;
+  /** Undefined: no issuer's tokens are taken. */
+  readonly oidc?: Oidc | undefined;
   readonly metrics: Metrics;
   readonly removals: Pick<Removals, 'payNow'>;
   /** Deletes the LiveSession of a session whose end was requested. */
@@ -38,41 +44,44 @@ export interface AdminServiceOptions {
 
 /** Creates the service of the service owner. */
 export function createAdminService(options: AdminServiceOptions): GrpcService {
-  const { logger, database, token, metrics, removals, endSession } = options;
+  const { logger, database, metrics, removals, endSession } = options;
   const { sql, slow } = database;
   const voiceChanges = createVoiceChanges(options.voices);
-  const expected = digest(`Bearer ${token}`);
+  const gate = createAdminGate({
+    sql: database.fast,
+    bootstrapToken: options.token,
+    oidc: options.oidc,
+    logger,
+    onRefused: metrics.adminRefused,
+  });
 
-  function authorize(metadata: Metadata): void {
-    const sent = metadata.get('authorization')[0]?.toString() ?? '';
-    // Digests have one length, so comparing them reveals nothing, not even the length of the token.
-    if (!timingSafeEqual(digest(sent), expected))
-      throw new ApiError('unauthorized', 'The admin token is missing or wrong.');
-  }
-
-  const guarded = <Request, Response>(method: string, handler: (request: Request) => Promise<Response>) =>
+  const guarded = <Request, Response>(
+    method: AdminMethod,
+    handler: (request: Request) => Promise<Response>,
+  ) =>
     unary<Request, Response>(
       logger,
-      metrics.timed(method, async (request: Request, { metadata }: CallContext) => {
-        authorize(metadata);
+      metrics.timed(method, async (request: Request, context: CallContext) => {
+        await gate.admit(method, context);
         return handler(request);
       }),
     );
 
   /** Wraps a changing method: the change and its audit row are one transaction. */
   const changing = <Request, Made, Response = Made>(
-    method: string,
+    method: AdminMethod,
     change: (tx: Transaction, request: Request, actor: string) => Promise<changes.Changed<Made>>,
     show: (made: Made) => Response | Promise<Response> = (made) => made as unknown as Response,
   ) =>
     unary<Request, Response>(
       logger,
-      metrics.timed(method, async (request: Request, { metadata, requestId }: CallContext) => {
-        authorize(metadata);
-        const actor = actorFrom(metadata.get(ACTOR_KEY)[0]?.toString() ?? '');
+      metrics.timed(method, async (request: Request, context: CallContext) => {
+        const actor = await gate.admit(method, context);
+        const { metadata, requestId } = context;
+        const stated = actorFrom(metadata.get(ACTOR_KEY)[0]?.toString() ?? '');
         const changed = await sql.begin(async (tx) => {
-          const made = await change(tx, request, actor);
-          await writeAudit(tx, { action: method, actor, requestId }, made.audit);
+          const made = await change(tx, request, actor.name);
+          await writeAudit(tx, { action: method, actor, stated, requestId }, made.audit);
           return made;
         });
         if (changed.objectKeys) await removals.payNow(changed.objectKeys);
@@ -111,6 +120,7 @@ export function createAdminService(options: AdminServiceOptions): GrpcService {
     listKeys: guarded('ListKeys', async ({ accountId }) => ({ keys: await listKeys(sql, accountId) })),
     showSecret: changing('ShowSecret', changes.secretShown),
     rotateSecret: changing('RotateSecret', changes.secretRotated),
+    promoteSecret: changing('PromoteSecret', changes.secretPromoted),
     listDeliveries: guarded('ListDeliveries', async ({ accountId }) => {
       await requireAccount(sql, accountId);
       return { deliveries: (await listDeliveries(sql, { accountId })).map(deliveryView) };
@@ -151,6 +161,11 @@ export function createAdminService(options: AdminServiceOptions): GrpcService {
     listAudit: guarded('ListAudit', async (request) => ({
       entries: (await listAudit(sql, request)).map(auditEntry),
     })),
+    exportAudit: guarded('ExportAudit', async ({ after }) => exportAudit(sql, after)),
+    createAdminToken: changing('CreateAdminToken', tokenChanges.adminTokenCreated),
+    listAdminTokens: guarded('ListAdminTokens', async () => ({ tokens: await listTokens(sql) })),
+    revokeAdminToken: changing('RevokeAdminToken', tokenChanges.adminTokenRevoked),
+    rotateAdminToken: changing('RotateAdminToken', tokenChanges.adminTokenRotated),
     listMedia: guarded('ListMedia', async (request) => ({
       deletions: (await listMedia(sql, request)).map(mediaDeletion),
     })),
@@ -180,10 +195,6 @@ function sessionView(row: SessionRow) {
   };
 }
 
-function digest(text: string): Buffer {
-  return createHash('sha256').update(text).digest();
-}
-
 function auditEntry(row: AuditRow) {
   const text = (facts: unknown) => (facts === null ? undefined : JSON.stringify(facts));
   return {
@@ -196,6 +207,11 @@ function auditEntry(row: AuditRow) {
     beforeJson: text(row.before),
     afterJson: text(row.after),
     requestId: row.request_id ?? undefined,
+    role: row.role,
+    tokenId: row.token_id ?? undefined,
+    stated: row.stated ?? undefined,
+    seq: row.seq,
+    hash: row.hash.toString('hex'),
   };
 }
 

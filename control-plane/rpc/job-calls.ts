@@ -15,6 +15,7 @@ import type {
 } from '@semblance/proto/semblance/control/v1/control';
 import type { Gate } from '../accounts/gate.ts';
 import type { Inspect } from '../inspections/inspector.ts';
+import type { CallbackCheck } from '../jobs/callback-check.ts';
 import type { Canceller } from '../jobs/cancel.ts';
 import { estimate } from '../jobs/estimate.ts';
 import { JOB_COLUMNS, toJobRow } from '../jobs/job-row.ts';
@@ -29,13 +30,14 @@ export interface JobCallsOptions {
   readonly view: JobView;
   readonly canceller: Canceller;
   readonly inspect: Inspect;
+  readonly callbackCheck: Pick<CallbackCheck, 'resolved'>;
   /** As for submits. */
   readonly webhooks: boolean;
 }
 
 /** Creates the calls of accounts about their jobs besides submitting and reading them. */
 export function createJobCalls(options: JobCallsOptions) {
-  const { database, gate, view, canceller, inspect, webhooks } = options;
+  const { database, gate, view, canceller, inspect, callbackCheck, webhooks } = options;
   return {
     async cancelJob(
       { caller, jobId }: CancelJobRequest,
@@ -60,7 +62,16 @@ export function createJobCalls(options: JobCallsOptions) {
     ): Promise<EstimateJobResponse> {
       const { accountId } = await gate.admit(request.caller, trailers);
       const { capability, inputs, parameters, engineOptions, callbackUrl } = request;
-      const submission = { accountId, capability, inputs, parameters, engineOptions, callbackUrl };
+      const submission = {
+        accountId,
+        capability,
+        inputs,
+        parameters,
+        engineOptions,
+        callbackUrl,
+        idempotencyKey: undefined,
+      };
+      await callbackCheck.resolved(submission);
       const estimated = await estimate(database.fast, submission, webhooks);
       // What is refused as a submit would be is not looked at.
       if (!request.inspect || !isCapability(capability)) return { ...estimated, inspection: undefined };

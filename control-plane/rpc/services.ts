@@ -5,6 +5,7 @@ import type { Logger } from '@semblance/common/logging';
 import type { Voice } from '@semblance/common/voices/voice';
 import type { ObjectStore } from '@semblance/objects/store';
 import type { createGate } from '../accounts/gate.ts';
+import { createOidc, type OidcSettings } from '../admin-tokens/oidc.ts';
 import type { Inspect } from '../inspections/inspector.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import type { createRemovals } from '../media/removals.ts';
@@ -27,6 +28,7 @@ export interface ServicesOptions {
   readonly options: {
     readonly listen: ListenAddress;
     readonly adminToken: string;
+    readonly oidc?: OidcSettings | undefined;
     /** Required from callers of ControlService; the admin service has a token of its own. */
     readonly internalToken?: string | undefined;
     readonly tls?: Tls | undefined;
@@ -51,7 +53,7 @@ export async function startServices({
   options,
   database,
   metrics,
-  jobs: { submit, canceller, view, watchHub },
+  jobs: { submit, submitTogether: submitOneOfMany, callbackCheck, canceller, view, watchHub },
   uploads,
   removals,
   gate,
@@ -67,7 +69,7 @@ export async function startServices({
     answer: MessageStreamsOptions<Request, Result>['answer'],
   ) => createMessageStreams({ method, answer, logger, onAnswered: metrics.answered(method) });
   const readStreams = streamsOf('ReadJobs', readTogether(gate, view));
-  const submitStreams = streamsOf('SubmitJobs', submitTogether({ gate, submit: submit, logger }));
+  const submitStreams = streamsOf('SubmitJobs', submitTogether({ gate, submit: submitOneOfMany, logger }));
   const control = createControlService({
     logger,
     database,
@@ -75,9 +77,9 @@ export async function startServices({
     readJobs: readStreams.handle,
     submitJobs: submitStreams.handle,
     uploads,
-    submit: submit,
+    submit,
     view,
-    jobCalls: createJobCalls({ database, gate, view, canceller, inspect, webhooks: true }),
+    jobCalls: createJobCalls({ database, gate, view, canceller, inspect, callbackCheck, webhooks: true }),
     mediaCalls: createMediaCalls({ database, gate, removals }),
     sessionCalls: createSessionCalls({
       database,
@@ -99,6 +101,7 @@ export async function startServices({
     removals,
     voices,
     token: options.adminToken,
+    oidc: options.oidc && createOidc(options.oidc),
     endSession: sessions.nudge,
   });
   const server = await startGrpcServer({

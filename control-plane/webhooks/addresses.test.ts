@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { createAddressGuard, isRange } from './addresses.ts';
 
-const allowed = (address: string, ranges: string[] = []) => {
+const allowed = (address: string, allow: string[] = [], deny: string[] = []) => {
   try {
-    createAddressGuard(ranges).check(address);
+    createAddressGuard({ allow, deny }).check(address);
     return true;
   } catch (error) {
     expect(error).toMatchObject({ code: 'forbidden_address' });
@@ -80,10 +80,27 @@ test('the owner allows ranges of their own network, mapped forms of them include
   ]);
 });
 
+test('a denied range is refused although it is public, and so is its mapped form', () => {
+  const deny = ['93.184.216.0/24', '2606:4700::/32'];
+  const refused = ['93.184.216.34', '::ffff:93.184.216.34', '2606:4700::1111'];
+  expect(refused.map((address) => allowed(address, [], deny))).toEqual([false, false, false]);
+  expect(['93.184.217.1', '2606:4701::1'].map((address) => allowed(address, [], deny))).toEqual([true, true]);
+});
+
+test('of an allowed and a denied range the narrower decides, and of equal ones the allowed', () => {
+  const decided = (allow: string, deny: string) => allowed('10.42.7.9', ['127.0.0.0/8', allow], [deny]);
+  expect(decided('10.0.0.0/8', '10.42.0.0/16')).toBe(false);
+  expect(decided('10.42.7.9/32', '10.42.0.0/16')).toBe(true);
+  expect(decided('10.42.0.0/16', '10.42.0.0/16')).toBe(true);
+  expect(decided('10.0.0.0/8', '0.0.0.0/0')).toBe(true);
+  expect(allowed('10.1.0.1', ['10.0.0.0/8', '10.42.0.0/16'], ['10.42.0.0/24'])).toBe(true);
+});
+
 test('what is no range is told', () => {
   expect(['10.0.0.0/8', '::/0', '1.2.3.4/32'].map(isRange)).toEqual([true, true, true]);
   expect(['10.0.0.0', '10.0.0.0/33', '::/129', 'a/8', '10.0.0.0/-1', ''].map(isRange)).toEqual(
     Array(6).fill(false),
   );
-  expect(() => createAddressGuard(['10.0.0.0/33'])).toThrow(RangeError);
+  for (const own of [{ allow: ['10.0.0.0/33'] }, { deny: ['10.0.0.0/33'] }])
+    expect(() => createAddressGuard(own)).toThrow(RangeError);
 });

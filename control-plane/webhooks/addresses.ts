@@ -69,13 +69,21 @@ export interface AddressGuard {
   check(address: string): void;
 }
 
+/** Ranges such as `10.1.0.0/16` or `::1/128`, by what the service owner says of them. */
+export interface OwnRanges {
+  /** Non-public ranges to which webhooks may go. */
+  readonly allow?: readonly string[];
+  /** Ranges to which none may go, public or not, such as those of the cluster's Pods and Services. */
+  readonly deny?: readonly string[];
+}
+
 /**
- * Decides to which addresses webhooks may be sent: public ones, and those that the service owner allows.
- * @param allowed ranges such as `10.1.0.0/16` or `::1/128`
+ * Decides to which addresses webhooks may be sent: public ones, and those that the service owner allows. Where an
+ * allowed and a denied range hold an address, the narrower one decides, and of two that are equal the allowed one.
  * @throws RangeError for an invalid range
  */
-export function createAddressGuard(allowed: readonly string[]): AddressGuard {
-  const own = toBlockList(allowed);
+export function createAddressGuard({ allow = [], deny = [] }: OwnRanges): AddressGuard {
+  const [allowed, denied] = [narrowestFirst(allow), narrowestFirst(deny)];
   const special = toBlockList([...SPECIAL_IPV4, ...NEAR, ...SPECIAL_IPV6]);
   const global = toBlockList(['2000::/3']);
   return {
@@ -83,11 +91,25 @@ export function createAddressGuard(allowed: readonly string[]): AddressGuard {
       const plain = unmapped(address);
       const family = isIPv4(plain) ? 'ipv4' : 'ipv6';
       if (isIP(plain) === 0) throw new ForbiddenAddressError(`${address} is no address`);
-      if (own.check(plain, family)) return;
+      const narrowest = (ranges: readonly Range[]) => ranges.find(({ list }) => list.check(plain, family));
+      const [own, refused] = [narrowest(allowed), narrowest(denied)];
+      if (own && own.prefix >= (refused?.prefix ?? 0)) return;
+      if (refused) throw new ForbiddenAddressError(`${address} is in a range that the owner denies`);
       if (special.check(plain, family) || (family === 'ipv6' && !global.check(plain, family)))
         throw new ForbiddenAddressError(`${address} is not a public address`);
     },
   };
+}
+
+interface Range {
+  readonly prefix: number;
+  readonly list: BlockList;
+}
+
+function narrowestFirst(ranges: readonly string[]): readonly Range[] {
+  return ranges
+    .map((range) => ({ prefix: Number(range.split('/')[1]), list: toBlockList([range]) }))
+    .sort((a, b) => b.prefix - a.prefix);
 }
 
 /** Returns true for `address/prefix`. */

@@ -4,6 +4,7 @@ import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
 import { isStorable, type Transaction } from '../storage/sql.ts';
 import type { Answer } from './sender.ts';
+import type { SigningSecrets } from './signature.ts';
 
 const MAX_ATTEMPTS = 6;
 
@@ -23,8 +24,7 @@ export interface Claimed {
   readonly attempts: number;
   readonly job: JobRow;
   readonly linkSeconds: number;
-  /** Secrets that sign it, newest first; none when the account never asked for its secret. */
-  readonly secrets: readonly string[];
+  readonly secrets: SigningSecrets;
 }
 
 export interface Result {
@@ -51,6 +51,7 @@ interface ClaimRow {
   readonly attempts: number;
   readonly link_seconds: number;
   readonly secrets: string[] | null;
+  readonly next_secret: string | null;
 }
 
 /** Manages stored deliveries: the process that tries them claims them for a while, and each attempt is recorded. */
@@ -75,6 +76,7 @@ export function createDeliveries(database: Database, leaseSeconds: number) {
       select c.id as delivery_id, c.account_id, c.event, c.url, c.origin, c.attempts, s.link_seconds,
              (select array_agg(w.secret order by w.id desc) from webhook_secrets w
               where w.account_id = c.account_id and (w.retires_at is null or w.retires_at > now())) as secrets,
+             (select n.secret from webhook_next_secrets n where n.account_id = c.account_id) as next_secret,
              ${JOB_COLUMNS}
       from claimed c cross join lateral (select * from jobs where id = c.job_id offset 0) j cross join settings s`;
     return rows.map((row) => ({
@@ -86,7 +88,7 @@ export function createDeliveries(database: Database, leaseSeconds: number) {
       attempts: row.attempts,
       job: toJobRow(row as unknown as Record<string, unknown>),
       linkSeconds: row.link_seconds,
-      secrets: row.secrets ?? [],
+      secrets: { current: row.secrets ?? [], next: row.next_secret ?? undefined },
     }));
   }
 

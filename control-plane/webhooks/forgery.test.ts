@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
-import { createSocket } from 'node:dgram';
 import { createServer, type Server } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { join } from 'node:path';
+import { startNameServer, type Zone } from '@semblance/testkit/control-plane/name-server';
 import { afterEach, describe, expect, test } from 'vitest';
 import { createAddressGuard } from './addresses.ts';
 import { createSender, resolve } from './sender.ts';
@@ -24,57 +24,16 @@ async function target(host = '127.0.0.1', port = 0) {
   return { seen, port: (server.address() as AddressInfo).port };
 }
 
-type Zone = (name: string, asked: number) => { a?: string[]; aaaa?: string[] };
-
-/** A name server of two record types, without caching; `asked` counts the questions for the name's A records. */
 async function nameServer(zone: Zone) {
-  const questions: string[] = [];
-  const socket = createSocket('udp4');
-  socket.on('message', (message, from) => {
-    const labels: string[] = [];
-    let at = 12;
-    for (let size = message[at]; size; size = message[at]) {
-      labels.push(message.toString('latin1', at + 1, at + 1 + size));
-      at += size + 1;
-    }
-    const name = labels.join('.').toLowerCase();
-    const type = message.readUInt16BE(at + 1);
-    const asked = questions.filter((question) => question === `A ${name}`).length;
-    if (type === 1) questions.push(`A ${name}`);
-    const { a = [], aaaa = [] } = zone(name, type === 1 ? asked : Math.max(0, asked - 1));
-    const data = type === 1 ? a.map(bytesOfV4) : type === 28 ? aaaa.map(bytesOfV6) : [];
-    const head = Buffer.alloc(12);
-    head.writeUInt16BE(message.readUInt16BE(0), 0);
-    head.writeUInt16BE(0x8400, 2);
-    head.writeUInt16BE(1, 4);
-    head.writeUInt16BE(data.length, 6);
-    const records = data.map((bytes) => {
-      const record = Buffer.alloc(12);
-      record.writeUInt16BE(0xc00c, 0);
-      record.writeUInt16BE(type, 2);
-      record.writeUInt16BE(1, 4);
-      record.writeUInt16BE(bytes.length, 10);
-      return Buffer.concat([record, bytes]);
-    });
-    socket.send(Buffer.concat([head, message.subarray(12, at + 5), ...records]), from.port, from.address);
-  });
-  await new Promise<void>((bound) => socket.bind(0, '127.0.0.1', bound));
-  closing.push(() => new Promise<void>((closed) => socket.close(() => closed())));
-  return { questions, servers: [`127.0.0.1:${socket.address().port}`] };
-}
-
-const bytesOfV4 = (address: string) => Buffer.from(address.split('.').map(Number));
-function bytesOfV6(address: string): Buffer {
-  const groups = address.split(':').map((group) => Number.parseInt(group, 16));
-  const bytes = Buffer.alloc(16);
-  groups.forEach((group, i) => void bytes.writeUInt16BE(group, i * 2));
-  return bytes;
+  const { questions, servers, close } = await startNameServer(zone);
+  closing.push(close);
+  return { questions, servers };
 }
 
 /** Sends as the control plane does, except for the name server. */
 function sender(servers: readonly string[], allow = ['127.0.0.1/32']) {
   const made = createSender({
-    guard: createAddressGuard(allow),
+    guard: createAddressGuard({ allow }),
     timeoutMs: 20_000,
     lookup: (name, signal) => resolve(name, signal, servers),
   });
@@ -185,7 +144,7 @@ test('a proxy of the environment is not used', async () => {
   const script = `
     import { createAddressGuard } from ${JSON.stringify(join(import.meta.dirname, 'addresses.ts'))};
     import { createSender } from ${JSON.stringify(join(import.meta.dirname, 'sender.ts'))};
-    const sender = createSender({ guard: createAddressGuard(['127.0.0.1/32']) });
+    const sender = createSender({ guard: createAddressGuard({ allow: ['127.0.0.1/32'] }) });
     const { status } = await sender.send('http://127.0.0.1:${port}/', '{}', {});
     await sender.close();
     process.exitCode = status === 200 ? 0 : 1;`;
@@ -218,7 +177,7 @@ describe('receivers that take their time', () => {
     return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
   }
   const patient = (timeoutMs = 20_000) => {
-    const made = createSender({ guard: createAddressGuard(['127.0.0.1/32']), timeoutMs });
+    const made = createSender({ guard: createAddressGuard({ allow: ['127.0.0.1/32'] }), timeoutMs });
     closing.push(() => made.close());
     return made;
   };

@@ -26,7 +26,7 @@ async function receiver(listener: RequestListener) {
 }
 /** Has long limits, so that only what hangs is given up, on any machine. */
 function sender(more: Partial<Parameters<typeof createSender>[0]> = {}, allow = ['127.0.0.0/8']) {
-  const made = createSender({ guard: createAddressGuard(allow), timeoutMs: 20_000, ...more });
+  const made = createSender({ guard: createAddressGuard({ allow }), timeoutMs: 20_000, ...more });
   senders.push(made);
   return made;
 }

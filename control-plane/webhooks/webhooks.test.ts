@@ -83,15 +83,28 @@ const deliveries = async (accountId: string, at = system) => {
   const { admin, asAdmin } = at.client;
   return (await asAdmin(admin.listDeliveries.bind(admin), { accountId })).deliveries;
 };
-const secretOf = async (method: 'showSecret' | 'rotateSecret', accountId: string) => {
+const secretsOf = async (accountId: string) => {
   const { admin, asAdmin } = system.client;
-  return (await asAdmin(admin[method].bind(admin), { accountId })).secret;
+  return asAdmin(admin.showSecret.bind(admin), { accountId });
+};
+const rotate = async (accountId: string, now = false) => {
+  const { admin, asAdmin } = system.client;
+  return (await asAdmin(admin.rotateSecret.bind(admin), { accountId, now })).secret;
+};
+const promote = async (accountId: string) => {
+  const { admin, asAdmin } = system.client;
+  return (await asAdmin(admin.promoteSecret.bind(admin), { accountId })).secret;
+};
+/** Returns whether the header has the form of the specification, and signs the body with the secret. */
+const signs = ({ headers, body }: Received, secret: string, header = 'service-signature') => {
+  const [, t, v1] = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(String(headers[header])) ?? [];
+  return v1 === createHmac('sha256', secret).update(`${t}.${body}`).digest('hex');
 };
 
 test('a finished job is POSTed, signed, with the very record that a read answers', async () => {
   const account = await makeAccount(system);
-  const secret = await secretOf('showSecret', account.accountId);
-  expect(await secretOf('showSecret', account.accountId)).toBe(secret);
+  const { secret } = await secretsOf(account.accountId);
+  expect(await secretsOf(account.accountId)).toEqual({ secret, next: undefined });
   const { url, received } = await endpoint(200);
   const id = await finishedJob(account, url);
   await untilTrue(() => received.length === 1, 'it is delivered');
@@ -116,13 +129,14 @@ test('a finished job is POSTed, signed, with the very record that a read answers
   expect(received).toHaveLength(1);
 });
 
-test('a failure is delivered too; without a secret there is no signature', async () => {
+test('a failure is delivered too, signed for an account that never asked for its secret', async () => {
   const account = await makeAccount(system);
   const { url, received } = await endpoint(204);
   await finishedJob(account, url, { works: false });
   await untilTrue(() => received.length === 1, 'it is delivered');
   expect(received[0]?.headers).toMatchObject({ 'service-event': 'job.failed' });
-  expect(received[0]?.headers).not.toHaveProperty('service-signature');
+  const { secret } = await secretsOf(account.accountId);
+  expect(signs(received[0] as Received, secret)).toBe(true);
   expect(JSON.parse(received[0]?.body ?? '{}').data).toMatchObject({
     status: 'failed',
     charged_usd: 0,
@@ -131,21 +145,61 @@ test('a failure is delivered too; without a secret there is no signature', async
   });
 });
 
-test('a rotated secret and the one before it both sign', async () => {
+test('the next secret signs in a header of its own, until it is promoted and alone', async () => {
   const account = await makeAccount(system);
-  const old = await secretOf('showSecret', account.accountId);
-  const current = await secretOf('rotateSecret', account.accountId);
-  expect(current).not.toBe(old);
+  const { accountId } = account;
+  const next = await rotate(accountId);
+  const { secret: old } = await secretsOf(accountId);
+  expect(await secretsOf(accountId)).toEqual({ secret: old, next });
   const { url, received } = await endpoint(200);
-  await finishedJob(account, url);
-  await untilTrue(() => received.length === 1, 'it is delivered');
-  const [{ headers, body } = { headers: {}, body: '' }] = received;
-  const header = String(headers['service-signature']);
-  const t = /^t=(\d+)/.exec(header)?.[1];
-  const expected = [current, old].map((secret) =>
-    createHmac('sha256', secret).update(`${t}.${body}`).digest('hex'),
+  const deliver = async (n: number) => {
+    await finishedJob(account, url);
+    await untilTrue(() => received.length === n, 'it is delivered');
+    return received[n - 1] as Received;
+  };
+  const first = await deliver(1);
+  expect([signs(first, old), signs(first, next, 'service-signature-next')]).toEqual([true, true]);
+  expect(String(first.headers['webhook-signature']).split(' ')).toHaveLength(2);
+  expect(await promote(accountId)).toBe(next);
+  const second = await deliver(2);
+  expect(signs(second, next)).toBe(true);
+  expect(second.headers).not.toHaveProperty('service-signature-next');
+  expect(String(second.headers['webhook-signature'])).toMatch(/^v1,\S+$/);
+  await rotate(accountId);
+  const now = await rotate(accountId, true);
+  const third = await deliver(3);
+  expect(signs(third, now)).toBe(true);
+  expect(third.headers).not.toHaveProperty('service-signature-next');
+});
+
+test('rotations and promotions at once leave one secret that signs', async () => {
+  const { accountId } = await makeAccount(system);
+  await Promise.allSettled(
+    Array.from({ length: 30 }, (_, i) =>
+      i % 3 === 0 ? rotate(accountId) : i % 3 === 1 ? promote(accountId) : rotate(accountId, true),
+    ),
   );
-  expect(header).toBe(`t=${t},v1=${expected[0]},v1=${expected[1]}`);
+  const { sql } = system.database;
+  const valid = await sql<{ secret: string }[]>`
+    select secret from webhook_secrets where account_id = ${accountId} and (retires_at is null or retires_at > now())`;
+  expect(valid.map(({ secret }) => secret)).toEqual([(await secretsOf(accountId)).secret]);
+});
+
+test('many first submits at once make one secret', async () => {
+  const account = await makeAccount(system, 100);
+  const { control, ask } = system.client;
+  const { fileKey } = await upload(system, account.caller);
+  await Promise.all(
+    Array.from({ length: 30 }, () =>
+      ask(control.submitJob.bind(control), {
+        ...photoSwap(account.caller, fileKey),
+        callbackUrl: 'http://127.0.0.1:1/hook',
+      }),
+    ),
+  );
+  const made = await system.database
+    .sql`select 1 from webhook_secrets where account_id = ${account.accountId}`;
+  expect(made).toHaveLength(1);
 });
 
 test('a delivery is tried again under the same id until it is taken', async () => {

@@ -40,7 +40,7 @@ beforeAll(async () => {
     database: db.database,
     events: bus,
     // Attempts at hanging endpoints outlast the test.
-    sender: createSender({ guard: createAddressGuard(['127.0.0.0/8']), timeoutMs: 600_000 }),
+    sender: createSender({ guard: createAddressGuard({ allow: ['127.0.0.0/8'] }), timeoutMs: 600_000 }),
     view: createJobView({ objects }),
     logger: silentLogger(),
   });

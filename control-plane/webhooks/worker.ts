@@ -10,7 +10,7 @@ import type { Database } from '../storage/database.ts';
 import { type Claimed, createDeliveries, type Due, deliveryIdOf } from './deliveries.ts';
 import { createRoom, PER_ORIGIN, type Stay } from './room.ts';
 import type { Sender } from './sender.ts';
-import { signatureHeader } from './signature.ts';
+import { signatureHeaders } from './signature.ts';
 
 export interface WebhookWorkerOptions {
   readonly database: Database;
@@ -183,16 +183,16 @@ export function createWebhookWorker(options: WebhookWorkerOptions) {
   };
 }
 
-/** Returns the body and the headers of an attempt, signed if the account has secrets. */
+/** Returns the body and the signed headers of an attempt. */
 function messageOf({ event, id, secrets }: Claimed, job: Parameters<typeof jobRecord>[0], at: Date) {
   const body = JSON.stringify({ event, sent_at: at.toISOString(), delivery_id: id, data: jobRecord(job) });
-  const headers: Record<string, string> = {
+  const unixSeconds = Math.floor(at.getTime() / 1000);
+  const headers = {
     'content-type': 'application/json',
     'user-agent': 'Semblance-Webhooks/1',
     'service-event': event,
     'service-delivery': id,
+    ...signatureHeaders(secrets, { deliveryId: id, unixSeconds, body }),
   };
-  if (secrets.length > 0)
-    headers['service-signature'] = signatureHeader(secrets, Math.floor(at.getTime() / 1000), body);
   return { body, headers };
 }

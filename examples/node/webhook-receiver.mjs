@@ -16,8 +16,8 @@ const MAX_BYTES = 1 << 20;
 const taken = new Set();
 
 /**
- * Returns whether the header signs exactly these bytes at this time. After a rotation it has a signature for each
- * of two secrets.
+ * Returns whether the header signs exactly these bytes at this time. While a secret is replaced, the next one signs in
+ * a header of its own, so a receiver may change its secret at any time before the next one is promoted.
  */
 function isSigned(header, body) {
   const parts = (header ?? '').split(',').map((part) => part.split('='));
@@ -39,7 +39,8 @@ const server = createServer(async (request, response) => {
     chunks.push(chunk);
   }
   const body = Buffer.concat(chunks);
-  if (request.method !== 'POST' || !isSigned(request.headers['service-signature'], body))
+  const { 'service-signature': signature, 'service-signature-next': next } = request.headers;
+  if (request.method !== 'POST' || !(isSigned(signature, body) || isSigned(next, body)))
     return response.writeHead(401).end();
   // Answer first: a delivery that takes more than 10 s counts as failed and is sent again.
   response.writeHead(204).end();

@@ -18,7 +18,8 @@ taken: set[str] = set()
 def is_signed(header: str, body: bytes) -> bool:
     """Returns whether the header signs exactly these bytes at the present time.
 
-    After a rotation it has one signature for each of two secrets.
+    While a secret is replaced, the next one signs in a header of its own, so a receiver may change its secret at any
+    time before the next one is promoted.
     """
     parts = [part.partition("=")[::2] for part in header.split(",")]
     sent = next((value for name, value in parts if name == "t"), "")
@@ -34,7 +35,8 @@ class Receiver(BaseHTTPRequestHandler):
         if length > MAX_BYTES:
             return self.answer(413)
         body = self.rfile.read(length)
-        if not is_signed(self.headers.get("Service-Signature", ""), body):
+        signatures = [self.headers.get(name, "") for name in ("Service-Signature", "Service-Signature-Next")]
+        if not any(is_signed(signature, body) for signature in signatures):
             return self.answer(401)
         # Answer before you process: a delivery that takes more than 10 s counts as failed and is sent again.
         self.answer(204)

@@ -214,7 +214,12 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     send: submitStream.ask,
   });
 
+  // The host of a callback is resolved first, which may take long, and submits of a message are answered together.
+  const submitAlone = asker(client.submitJob.bind(client), submitWithinMs);
+
   async function submitJob(ctx: GatewayContext, request: SubmitJobRequest): Promise<SubmitJobResponse> {
+    if (request.callbackUrl !== undefined)
+      return submitAlone(ctx, { ...request, requestId: ctx.state.requestId });
     const { requestId, traceparent: parent } = ctx.state;
     return inSpan(
       `call ${SUBMIT}`,

@@ -50,7 +50,8 @@ export const callbackUrl = z
     error: (issue) => callbackUrlFault(String(issue.input)),
   })
   .meta({
-    description: 'Where the terminal job is POSTed: an absolute http or https URL without credentials.',
+    description:
+      'Where the terminal job is POSTed: an absolute http or https URL without credentials, whose host has a public address.',
     format: 'uri',
     maxLength: MAX_CALLBACK_URL_LENGTH,
   });

@@ -139,6 +139,14 @@ describe('POST /face-swap-image', () => {
     expect(t.control.calls.map(({ method }) => method)).toEqual(['submitJob']);
   });
 
+  it('sends a submit with a callback by itself, so that no other waits until its host is resolved', async () => {
+    const before = t.control.submitMessages;
+    expect((await submit({ ...VALID, callback_url: 'https://slow.example.com/hook' })).status).toBe(200);
+    expect([t.control.submits.length, t.control.submitMessages - before]).toEqual([1, 0]);
+    expect((await submit(VALID)).status).toBe(200);
+    expect([t.control.submits.length, t.control.submitMessages - before]).toEqual([2, 1]);
+  });
+
   it('ignores fields it does not know, and takes null for an optional field as left out', async () => {
     expect((await submit({ ...VALID, future: [1], callback_url: null })).status).toBe(200);
     expect(t.control.submits[0]?.callbackUrl).toBeUndefined();

@@ -149,7 +149,8 @@ test('the service owner deletes by admin, and the audit says so', async () => {
   expect(await api.job(job.id)).toEqual({ ...job, output_url: null });
   const [entry] = (await stack.admin('audit', 'list', { account: accountId })) as unknown as object[];
   expect(entry).toMatchObject({
-    actor: 'Ada Löv',
+    actor: 'bootstrap',
+    stated: 'Ada Löv',
     action: 'DeleteMedia',
     subject: job.id,
     after: { output_deleted: true, deleted_inputs: [], kept_inputs: [] },

@@ -3,6 +3,7 @@ import { ADMIRAL, ASTRONAUT, faceless, longPortrait } from '@semblance/testkit/s
 import { type Received, type Receiver, startReceiver } from '@semblance/testkit/stack/receiver';
 import { whileRunning } from '@semblance/testkit/stack/render-jobs';
 import { type Account, type Stack, sharedStack } from '@semblance/testkit/stack/stack';
+import { Webhook } from 'standardwebhooks';
 import Stripe from 'stripe';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 
@@ -74,9 +75,14 @@ const parsed = ({ body }: Received) => JSON.parse(body.toString()) as Body;
  * Verifies a signature as an integrator does who knows only the format: with Stripe's library, whose format it is.
  */
 function verify({ headers, body }: Received, key: string, toleranceSeconds = 300): boolean {
-  const header = String(headers['service-signature']);
-  return Stripe.webhooks.signature?.verifyHeader(body, header, key, toleranceSeconds) ?? false;
+  return verifyHeader(String(headers['service-signature']), body, key, toleranceSeconds);
 }
+
+const verifyNext = ({ headers, body }: Received, key: string) =>
+  verifyHeader(String(headers['service-signature-next']), body, key, 300);
+
+const verifyHeader = (header: string, body: Buffer, key: string, toleranceSeconds: number) =>
+  Stripe.webhooks.signature?.verifyHeader(body, header, key, toleranceSeconds) ?? false;
 
 describe('Trigger and body', () => {
   test('When a job submitted with `callback_url` reaches a terminal state, the service POSTs to that URL: event, sent_at, delivery_id, and a data object whose bytes are those of GET /jobs/{job_id}', async () => {
@@ -174,31 +180,51 @@ describe('Headers and signature', () => {
     expect(() => at(t + 301)).toThrow(/tolerance/i);
   });
 
-  test('The secret is rotated separately: two v1 values for a while, so that either secret verifies, and an API key that is revoked changes nothing', async () => {
+  test('The secret is rotated separately: the next one signs in a header of its own until it is promoted, and an API key that is revoked changes nothing', async () => {
     const own = await stack.newAccount();
     const [image, face] = await Promise.all([own.api.upload(ASTRONAUT), own.api.upload(ADMIRAL)]);
-    const show = async (verb: string) =>
-      ((await stack.admin('secret', verb, { account: own.accountId })) as { secret: string }).secret;
-    const old = await show('show');
-    expect(await show('show')).toBe(old);
-    const current = await show('rotate');
-    expect(current).not.toBe(old);
-    expect(await show('show')).toBe(current);
+    const secretBy = async (verb: string) =>
+      (await stack.admin('secret', verb, { account: own.accountId })) as { secret: string; next: string };
+    const { secret: old } = await secretBy('show');
+    const { next } = await secretBy('rotate');
+    expect(await secretBy('show')).toEqual({ secret: old, next });
     const endpoint = await receiver(200);
+    await own.api.swap({ image_key: image, face_key: face, callback_url: endpoint.url });
+    const first = await delivery(endpoint);
+    expect([verify(first, old), verifyNext(first, next)]).toEqual([true, true]);
+    expect(await secretBy('promote')).toEqual({ secret: next });
     await own.api.swap({ image_key: image, face_key: face, callback_url: endpoint.url });
     await stack.admin('key', 'revoke', { key: own.keyId });
-    const got = await delivery(endpoint);
-    expect(String(got.headers['service-signature'])).toMatch(/^t=\d+,v1=[0-9a-f]{64},v1=[0-9a-f]{64}$/);
-    expect([verify(got, current), verify(got, old)]).toEqual([true, true]);
-    expect(() => verify(got, secret)).toThrow(/signatures/i);
+    const second = await delivery(endpoint, 2);
+    expect(verify(second, next)).toBe(true);
+    expect(() => verify(second, old)).toThrow(/signatures/i);
+    for (const { headers } of [first, second])
+      expect(String(headers['service-signature'])).toMatch(/^t=\d+,v1=[0-9a-f]{64}$/);
+    expect(second.headers).not.toHaveProperty('service-signature-next');
   });
 
-  test('The secret is created the first time the account asks for it: before that a delivery carries no signature', async () => {
+  test('The secret is created the first time the account asks for it, in the console or by a callback, so that every delivery is signed', async () => {
     const own = await stack.newAccount();
     const [image, face] = await Promise.all([own.api.upload(ASTRONAUT), own.api.upload(ADMIRAL)]);
     const endpoint = await receiver(200);
     await own.api.swap({ image_key: image, face_key: face, callback_url: endpoint.url });
-    expect((await delivery(endpoint)).headers).not.toHaveProperty('service-signature');
+    const got = await delivery(endpoint);
+    const { secret: made } = (await stack.admin('secret', 'show', { account: own.accountId })) as {
+      secret: string;
+    };
+    expect(verify(got, made)).toBe(true);
+  });
+
+  test('a delivery is one of Standard Webhooks, too: its library verifies it with the secret as shown', async () => {
+    const endpoint = await receiver(200);
+    await submit(endpoint.url);
+    const got = await delivery(endpoint);
+    const library = new Webhook(secret);
+    expect(library.verify(got.body, got.headers as Record<string, string>)).toEqual(parsed(got));
+    expect(got.headers['webhook-id']).toBe(parsed(got).delivery_id);
+    expect(() => library.verify(`${got.body} `, got.headers as Record<string, string>)).toThrow(
+      'No matching signature found',
+    );
   });
 });
 

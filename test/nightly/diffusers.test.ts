@@ -163,15 +163,19 @@ describe('the sidecar for diffusers, with diffusers itself', () => {
     await expect(pictureBy(change)).resolves.toBeDefined();
   });
 
-  it('loads pickled weights only where the owner allows them', async () => {
-    const pickled = (allow: boolean) => ({
-      weights: { folder: join(weights, 'pickled'), licence: 'none', allow_pickle: allow, name: 'picture' },
-    });
-    await expect(pictureBy(pickled(false))).rejects.toThrow(
-      /lacks a \.safetensors file; .*face-swap-image\.weights\.allow_pickle/,
-    );
-    expect(await pictureBy(pickled(true))).toEqual(await pictureBy({}));
-  }, START_MS);
+  it(
+    'loads pickled weights only where the owner allows them',
+    async () => {
+      const pickled = (allow: boolean) => ({
+        weights: { folder: join(weights, 'pickled'), licence: 'none', allow_pickle: allow, name: 'picture' },
+      });
+      await expect(pictureBy(pickled(false))).rejects.toThrow(
+        /lacks a \.safetensors file; .*face-swap-image\.weights\.allow_pickle/,
+      );
+      expect(await pictureBy(pickled(true))).toEqual(await pictureBy({}));
+    },
+    START_MS,
+  );
 
   it.each([
     [{ arguments: { prompt: 'x', guidance: 2 } }, /no argument guidance; did you mean guidance_scale\?/],

@@ -115,3 +115,22 @@ spec:
       {{- include "semblance.selectorLabels" . | nindent 6 }}
   policyTypes: [Ingress, Egress]
 {{- end -}}
+
+{{/*
+Ranges to which no webhook goes: those of the values, and of the cluster's Services and Pods as far as the cluster reports
+them. They are read by whoever may grant the right to read Nodes, since to read without the right ends the rendering.
+*/}}
+{{- define "semblance.webhookDeny" -}}
+{{- $cidrs := .Values.controlPlane.webhookDeny | default list -}}
+{{- if .Values.operator.clusterRole -}}
+{{- if .Capabilities.APIVersions.Has "networking.k8s.io/v1/ServiceCIDR" -}}
+{{- range (lookup "networking.k8s.io/v1" "ServiceCIDR" "" "").items -}}
+{{- $cidrs = concat $cidrs .spec.cidrs -}}
+{{- end -}}
+{{- end -}}
+{{- range (lookup "v1" "Node" "" "").items -}}
+{{- $cidrs = concat $cidrs (.spec.podCIDRs | default list) -}}
+{{- end -}}
+{{- end -}}
+{{- join "," ($cidrs | uniq | sortAlpha) -}}
+{{- end -}}

@@ -52,6 +52,8 @@ export class ControlDouble {
   readonly completed = new Map<string, CompleteUploadRequest>();
   readonly aborted: AbortUploadRequest[] = [];
   readonly submits: SubmitJobRequest[] = [];
+  /** Messages in which submits came together. */
+  submitMessages = 0;
   readonly jobs = new Map<string, Job>();
   usage: UsageEntry[] = [];
   pricing: GetPricingResponse = { currency: 'USD', version: 1n, effectiveAt: '', capabilities: [] };
@@ -170,6 +172,7 @@ export class ControlDouble {
       },
       submitJobs: (stream: ServerDuplexStream<SubmitJobsRequest, SubmitJobsResponse>) => {
         stream.on('data', async ({ number, requests }: SubmitJobsRequest) => {
+          this.submitMessages++;
           const results = await Promise.all(requests.map((request) => this.#submitOne(request)));
           stream.write({ number, results });
         });

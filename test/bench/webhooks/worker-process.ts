@@ -25,7 +25,7 @@ const objects = openObjectStore({
 const worker = createWebhookWorker({
   database,
   events,
-  sender: createSender({ guard: createAddressGuard(['127.0.0.0/8']) }),
+  sender: createSender({ guard: createAddressGuard({ allow: ['127.0.0.0/8'] }) }),
   view: createJobView({ objects }),
   logger,
 });
