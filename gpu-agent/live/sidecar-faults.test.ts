@@ -53,67 +53,114 @@ const sound = (sequence: bigint, bytes: number) => soundOf(sequence, new Uint8Ar
 const picture = (sequence: bigint, jpeg: Uint8Array) =>
   ({ $case: 'picture', value: { sequence, data: { $case: 'jpeg', value: Buffer.from(jpeg) } } }) as const;
 
-const GARBAGE: readonly (readonly [string, LiveCapability, Misbehaves])[] = [
-  ['answers what it has not got', 'voice', (session) => session.answer(sound(9n, 2))],
+const GARBAGE: readonly (readonly [string, LiveCapability, string, Misbehaves])[] = [
+  [
+    'answers what it has not got',
+    'voice',
+    'it answered message 9, which it has not got',
+    (session) => session.answer(sound(9n, 2)),
+  ],
   [
     'answers out of order',
     'voice',
+    'it answered message 1 after 2',
     (session, { value: { sequence } }) => {
       if (sequence === 2n) session.answer(sound(2n, 2));
       if (sequence === 2n) session.answer(sound(1n, 2));
     },
   ],
-  ['answers with half a sample', 'voice', (session) => session.answer(sound(1n, 3))],
-  ['gives more sound than it gets', 'voice', (session) => session.answer(sound(1n, 100_000))],
-  ['answers with a picture', 'voice', (session) => session.answer(picture(1n, messages[VIDEO]))],
-  ['answers nothing in a message', 'voice', (session) => session.answer(undefined)],
-  ['ends the session', 'voice', (session) => session.end()],
-  ['ends it with an error', 'voice', (session) => session.end(status.INTERNAL)],
-  ['answers with sound', VIDEO, (session) => session.answer(sound(1n, 2))],
-  ['answers with what is no picture', VIDEO, (session) => session.answer(picture(1n, Buffer.from('no')))],
+  ['answers with half a sample', 'voice', 'half a sample', (session) => session.answer(sound(1n, 3))],
+  [
+    'gives more sound than it gets',
+    'voice',
+    'gives more sound than it gets',
+    (session) => session.answer(sound(1n, 100_000)),
+  ],
+  [
+    'answers with a picture',
+    'voice',
+    'it answered with picture',
+    (session) => session.answer(picture(1n, messages[VIDEO])),
+  ],
+  [
+    'answers nothing in a message',
+    'voice',
+    'it sent an empty message',
+    (session) => session.answer(undefined),
+  ],
+  ['ends the session', 'voice', 'the sidecar ended the session', (session) => session.end()],
+  ['ends it with an error', 'voice', 'INTERNAL', (session) => session.end(status.INTERNAL)],
+  ['answers with sound', VIDEO, 'it answered with sound', (session) => session.answer(sound(1n, 2))],
+  [
+    'answers with what is no picture',
+    VIDEO,
+    'the picture of the sidecar is not taken',
+    (session) => session.answer(picture(1n, Buffer.from('no'))),
+  ],
   [
     'answers with a picture of no kind',
     VIDEO,
+    'it answered with an empty picture',
     (session) => session.answer({ $case: 'picture', value: { sequence: 1n } }),
   ],
   [
     'answers in shared memory that there is none of',
     VIDEO,
+    'answers a JPEG with pixels',
     (session) =>
       session.answer({
         $case: 'picture',
         value: { sequence: 1n, data: { $case: 'shared', value: { slot: 0, width: 64, height: 48 } } },
       }),
   ],
-  ['answers with 3 MiB', VIDEO, (session) => session.answer(picture(1n, new Uint8Array(3 * 1024 ** 2)))],
+  [
+    'answers with 3 MiB',
+    VIDEO,
+    'larger than max',
+    (session) => session.answer(picture(1n, new Uint8Array(3 * 1024 ** 2))),
+  ],
   [
     'answers with a hundred pictures',
     VIDEO,
+    'far more pictures than it gets',
     (session) => {
       for (let k = 0; k < 100; k++) session.answer(picture(1n, messages[VIDEO]));
+    },
+  ],
+  [
+    'refuses a message twice',
+    VIDEO,
+    'it refused message 1 twice',
+    (session, { value: { sequence } }) => {
+      session.answer({ $case: 'unreadable', value: { sequence } });
+      session.answer({ $case: 'unreadable', value: { sequence } });
     },
   ],
 ];
 
 describe('a session', () => {
-  it.each(GARBAGE)('of an engine that %s (%s) fails, and no other', async (_what, capability, misbehaves) => {
-    const { rig, open, sidecar, engine, lost } = await started(capability);
-    await rig.warm();
-    const other = await open(settings[capability]);
-    const { id, relay } = await open(settings[capability]);
-    sidecar.state.script = { ...sidecar.state.script, converts: misbehaves };
-    relay.send(messages[capability]);
-    relay.send(messages[capability]);
-    await relay.over;
-    expect(relay.ended()).toMatchObject({ reason: FAILED, goingAway: false });
-    await until(() => rig.live.sessions.get(id)?.state === 'ended', 'ended');
-    await until(() => sidecar.sessions.size === 1, 'its place is free');
-    sidecar.state.script = { ...sidecar.state.script, converts: echo };
-    other.relay.send(messages[capability]);
-    await other.relay.next();
-    expect([engine.slots, lost()]).toEqual([2, 0]);
-    await other.relay.close();
-  });
+  it.each(GARBAGE)(
+    'of an engine that %s (%s) fails, and no other',
+    async (_what, capability, reason, misbehaves) => {
+      const { rig, open, sidecar, engine, lost } = await started(capability);
+      await rig.warm();
+      const other = await open(settings[capability]);
+      const { id, relay } = await open(settings[capability]);
+      sidecar.state.script = { ...sidecar.state.script, converts: misbehaves };
+      relay.send(messages[capability]);
+      relay.send(messages[capability]);
+      await relay.over;
+      expect(relay.ended()).toMatchObject({ reason: FAILED, goingAway: false });
+      await until(() => rig.live.sessions.get(id)?.state === 'ended', 'ended');
+      expect(log.filter((line) => line.startsWith('the stream failed')).join()).toContain(reason);
+      await until(() => sidecar.sessions.size === 1, 'its place is free');
+      sidecar.state.script = { ...sidecar.state.script, converts: echo };
+      other.relay.send(messages[capability]);
+      await other.relay.next();
+      expect([engine.slots, lost()]).toEqual([2, 0]);
+      await other.relay.close();
+    },
+  );
 
   it.each([
     ['voice', 80],

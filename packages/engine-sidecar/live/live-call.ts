@@ -68,6 +68,7 @@ export function createLiveCall(call: Call, options: LiveCallOptions): LiveCall {
   let units = 0;
   let lastSent = 0n;
   let lastAnswered = 0n;
+  let lastRefused = 0n;
   let sentPictures = 0;
   let pictures = 0;
   let listener: LiveCallListener | undefined;
@@ -120,8 +121,12 @@ export function createLiveCall(call: Call, options: LiveCallOptions): LiveCall {
     const { sequence } = response.value;
     answered(sequence);
     if (response.$case === 'done') return;
-    if (response.$case === 'unreadable') listener?.unreadable(sequence);
-    else if (response.$case !== kind) broken(`it answered with ${response.$case}`);
+    if (response.$case === 'unreadable') {
+      // The client would be held to have sent so many that cannot be read.
+      if (sequence <= lastRefused) broken(`it refused message ${sequence} twice`);
+      lastRefused = sequence;
+      listener?.unreadable(sequence);
+    } else if (response.$case !== kind) broken(`it answered with ${response.$case}`);
     else if (response.$case === 'sound') {
       if (response.value.samples.length % 2 !== 0) broken('it answered with half a sample');
       listener?.sound(sequence, response.value.samples);
