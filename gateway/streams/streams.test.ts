@@ -283,6 +283,26 @@ describe('what else ends a stream', () => {
     expect((await rig.final(id)).reason).toBe(reported);
   });
 
+  it('the agent breaks off with some messages unanswered, others answered in parts: billed is what came', async () => {
+    rig.agent.mode = 'hold';
+    const { client, relay, id } = await rig.stream();
+    for (let k = 0; k < 10; k++) client.ws.send(CHUNK);
+    await expect.poll(() => relay.waiting.length).toBe(10);
+    rig.agent.mode = 'echo';
+    // Three parts are made of the first four messages, and nothing of the others.
+    const began = performance.now();
+    for (let part = 0; part < 3; part++) relay.media(4n, CHUNK);
+    await client.received(3);
+    const took = performance.now() - began;
+    await delay(200);
+    relay.ended(EndReason.END_REASON_RENDER_FAILED, 'the stream could not be converted');
+    expect(await client.end()).toMatchObject({ code: 1011 });
+    const { streamedMs, reason } = await rig.final(id);
+    expect(reason).toBe('render_failed');
+    expect(streamedMs).toBeGreaterThanOrEqual(60);
+    expect(streamedMs).toBeLessThanOrEqual(Math.max(60, took + 21));
+  });
+
   it('the agent breaks off: 1011', async () => {
     const { client, relay, id } = await rig.stream();
     client.ws.send(CHUNK);

@@ -8,6 +8,7 @@ import { newId } from '@semblance/common/ids';
 import { GPUAGENT_RESOURCE } from '@semblance/crds/gen/gpuagents';
 import type { LiveEngine } from '@semblance/engine-api/live-engine';
 import { ClaimSlotRequest, EndReason, LiveServiceClient } from '@semblance/proto/semblance/live/v1/live';
+import { SOUND_INFO, startScriptedLive } from '@semblance/testkit/engine-sidecar/scripted-live';
 import { createHarness, type Harness, type TestAgent, until } from '@semblance/testkit/gpu-agent/harness';
 import { HANGING_WARM_UP, NO_WARM_UP } from '@semblance/testkit/gpu-agent/test-engine';
 import { openRelay } from '@semblance/testkit/live/relay-client';
@@ -78,6 +79,24 @@ describe('an agent with live sessions', () => {
     expect(await live()).toEqual([{ name: 'full-live-swap', slots: 3, warming: false }]);
     await agent.close();
     expect(await live()).toEqual([{ name: 'full-live-swap', slots: 0, warming: false }]);
+  });
+
+  it('announces the program of the owner that carries them, while it is there', async () => {
+    const dir = await mkdtemp(join(tmpdir(), 'semblance-live-'));
+    const socket = join(dir, 'engine.sock');
+    const env = { SEMBLANCE_LIVE_VOICE_SLOTS: '2', SEMBLANCE_LIVE_VOICE_SIDECAR: socket };
+    const agent = await harness.agent({ env });
+    const live = async () => (await agent.resource())?.status?.live;
+    expect(await live()).toEqual([{ name: 'voice', slots: 0, warming: true }]);
+    const sidecar = await startScriptedLive(socket, { info: { ...SOUND_INFO, slots: 5 } });
+    const announced = [{ name: 'voice', slots: 2, warming: false, engine: 'scripted 1' }];
+    await until(async () => (await live())?.[0]?.slots === 2, 'two slots');
+    expect(await live()).toEqual(announced);
+    await sidecar.kill();
+    await until(async () => (await live())?.[0]?.slots === 0, 'none');
+    expect(await live()).toEqual([{ name: 'voice', slots: 0, warming: true }]);
+    await agent.close();
+    await rm(dir, { recursive: true });
   });
 
   it.each([
