@@ -1,1 +1,1 @@
-"""Ready engines that drive a program of the owner's: `comfyui` and `facefusion`. Each is run with `python -m`."""
+"""Ready engines, a folder for each, which is run with `python -m`."""
