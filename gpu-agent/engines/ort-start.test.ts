@@ -106,8 +106,8 @@ describe('the sidecar ort, when it starts', () => {
     const script = `import json
 from semblance_sidecars.ort.settings import read_settings
 from semblance_sidecars.ort.providers import passed
-from semblance_sidecars.ort.sessions import shrunk
-settings = read_settings()
+from semblance_sidecars.ort.opening import shrunk
+settings = read_settings().running
 print(json.dumps([passed(settings.providers, settings.devices[0]), shrunk(settings.providers, 2)]))`;
     expect(await python(script, words)).toEqual([
       [

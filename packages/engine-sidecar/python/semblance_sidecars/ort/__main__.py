@@ -16,6 +16,6 @@ if __name__ == "__main__":
     for sentence in settings.manifest.left_out:
         print(sentence, flush=True)
     Ort.capabilities = settings.offers
-    Ort.concurrency = len(settings.devices)
+    Ort.concurrency = len(settings.running.devices)
     Ort.vram_mib = settings.vram_mib
     serve(Ort)

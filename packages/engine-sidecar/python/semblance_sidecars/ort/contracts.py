@@ -25,19 +25,21 @@ IMAGENET = {"mean": (0.485, 0.456, 0.406), "deviation": (0.229, 0.224, 0.225)}
 
 @dataclass(frozen=True)
 class Option:
-    """One option. `kind` is `share`, `count`, `size` or a tuple of words; a default of None: the file says it."""
+    """One option. `kind` is `share`, `count`, `size` or a tuple of values; a default of None: the file says it."""
 
-    kind: Union[str, Tuple[str, ...]]
+    kind: Union[str, Tuple[Any, ...]]
     default: Any
     # Of a `size`: least, most and step.
     bounds: Tuple[int, int, int] = (0, 0, 1)
+    required: bool = False
 
     def fault(self, value: Any) -> Optional[str]:
         """Returns what the value must be, if it is not that."""
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         whole = number and float(value).is_integer()
         if isinstance(self.kind, tuple):
-            return None if value in self.kind else f"must be one of {', '.join(self.kind)}"
+            known = value in self.kind and not isinstance(value, bool)
+            return None if known else f"must be one of {', '.join(map(str, self.kind))}"
         if self.kind == "share":
             return None if number and 0 <= value <= 1 else "must be a number from 0 to 1"
         if self.kind == "count":

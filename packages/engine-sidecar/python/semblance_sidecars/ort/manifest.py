@@ -4,12 +4,12 @@ import json
 import os
 import re
 from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import yaml
 
 from ..settings import SettingsFault
-from .contracts import CONTRACTS, OTHERS, Contract
+from .contracts import Contract
 
 NAMES = ("manifest.yaml", "manifest.yml", "manifest.json")
 MOST_BYTES = 1 << 20
@@ -35,6 +35,17 @@ class Entry:
     licence: str
     contract: Contract
     options: Mapping[str, Any]
+    # Path and hash of the features of a voice.
+    index: Optional[Tuple[str, str]] = None
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """The contracts that a sidecar runs, the stages of all others, and how the models of a manifest must fit together."""
+
+    run: Mapping[str, Contract]
+    others: Mapping[str, str]
+    together: Callable[[Sequence["Entry"]], List[str]]
 
 
 @dataclass(frozen=True)
@@ -48,8 +59,8 @@ class Manifest:
         return [entry for entry in self.entries if entry.contract.stage == stage]
 
 
-def read_manifest(folder: str) -> Manifest:
-    """Returns the manifest of a folder. Files are not opened. Raises SettingsFault with all faults in one line."""
+def read_manifest(folder: str, kinds: Kinds) -> Manifest:
+    """Returns the manifest of a folder. Models are not opened. Raises SettingsFault with all faults in one line."""
     name, said = _document(folder)
     at = os.path.join(folder, name)
     if not isinstance(said, dict) or said.get("version") != 1 or not isinstance(said.get("models"), list) or not said["models"]:
@@ -64,7 +75,7 @@ def read_manifest(folder: str) -> Manifest:
     left_out: List[str] = []
     seen = set()
     for number, each in enumerate(said["models"]):
-        entry, found = _entry(each, folder)
+        entry, found = _entry(each, folder, kinds)
         if entry and entry.name in seen:
             found.append("is there twice")
         if entry:
@@ -73,14 +84,14 @@ def read_manifest(folder: str) -> Manifest:
         faults += [f"models[{number}]{f' ({called})' if called else ''}: {fault}" for fault in found]
         if entry is None or found:
             continue
-        if entry.contract.name in OTHERS:
+        if entry.contract.name in kinds.others:
             left_out.append(f"{entry.name} ({entry.contract.name}) is not run: this sidecar has no stage {entry.contract.stage}")
         else:
             entries.append(entry)
-    faults += _together(entries)
+    faults += kinds.together(entries)
     if faults:
         raise SettingsFault(f"{at} does not fit: {'; '.join(faults)}")
-    return Manifest(entries, order, [*left_out, *_options_left_out(entries)])
+    return Manifest(entries, order, left_out)
 
 
 def _document(folder: str) -> Tuple[str, Any]:
@@ -99,7 +110,7 @@ def _document(folder: str) -> Tuple[str, Any]:
         raise SettingsFault(f"{path} cannot be read: {' '.join(str(error).split())[:300]}") from None
 
 
-def _entry(said: Any, folder: str) -> Tuple[Optional[Entry], List[str]]:
+def _entry(said: Any, folder: str, kinds: Kinds) -> Tuple[Optional[Entry], List[str]]:
     """Returns an entry, and its faults."""
     if not isinstance(said, dict):
         return None, ["must be a mapping"]
@@ -116,14 +127,27 @@ def _entry(said: Any, folder: str) -> Tuple[Optional[Entry], List[str]]:
         faults.append("licence must say in at most 500 characters under which licence the weights are used")
     path, fault = _path(folder, said["file"])
     faults += [fault] if fault else []
-    known = CONTRACTS.get(said["contract"])
-    if known is None and said["contract"] not in OTHERS:
+    known = kinds.run.get(said["contract"])
+    if known is None and said["contract"] not in kinds.others:
         return None, [*faults, f"there is no contract {said['contract']}"]
     faults += _licence(said)
-    contract = known or Contract(said["contract"], OTHERS[said["contract"]])
+    contract = known or Contract(said["contract"], kinds.others[said["contract"]])
     options, found = ({}, []) if known is None else _options(contract, said.get("options"))
-    entry = Entry(said["name"], said["file"], path, said["sha256"].lower(), said["licence"].strip(), contract, options)
-    return entry, [*faults, *found]
+    index, lacks = _index(folder, said.get("index"), contract)
+    entry = Entry(said["name"], said["file"], path, said["sha256"].lower(), said["licence"].strip(), contract, options, index)
+    return entry, [*faults, *found, *lacks]
+
+
+def _index(folder: str, said: Any, contract: Contract) -> Tuple[Optional[Tuple[str, str]], List[str]]:
+    if said is None:
+        return None, []
+    if contract.stage != "voice":
+        return None, [f"only a voice has an index, and {contract.name} is none"]
+    file, digest = (said.get("file"), said.get("sha256")) if isinstance(said, dict) else (None, None)
+    if not isinstance(file, str) or not re.fullmatch(r"[0-9a-fA-F]{64}", str(digest)):
+        return None, ["index must have a file, and as sha256 64 hexadecimal digits"]
+    path, fault = _path(folder, file)
+    return (path, digest.lower()), [f"index: {fault}"] if fault else []
 
 
 def _path(folder: str, file: str) -> Tuple[str, Optional[str]]:
@@ -154,6 +178,7 @@ def _options(contract: Contract, said: Any) -> Tuple[Dict[str, Any], List[str]]:
     if not isinstance(said, dict):
         return {}, ["options must be a mapping"]
     faults = [f"options.{name} is unknown" for name in said if name not in contract.options]
+    faults += [f"options.{name} is missing" for name, option in contract.options.items() if option.required and name not in said]
     options = {name: said.get(name, option.default) for name, option in contract.options.items()}
     for name, value in options.items():
         fault = contract.options[name].fault(value) if name in said else None
@@ -161,37 +186,3 @@ def _options(contract: Contract, said: Any) -> Tuple[Dict[str, Any], List[str]]:
     if not faults and options.get("min_face", 0) > options.get("max_face", 0):
         faults.append("options.min_face must not be more than max_face")
     return options, faults
-
-
-def _together(entries: Sequence[Entry]) -> List[str]:
-    """Returns the faults of the models as a set."""
-    faults = []
-    contracts = {entry.contract.name for entry in entries}
-    stages: Dict[str, List[Entry]] = {}
-    for entry in entries:
-        stage = entry.contract.name if entry.contract.stage == "converter" else entry.contract.stage
-        stages.setdefault(stage, []).append(entry)
-        for need in entry.contract.needs:
-            if need not in contracts:
-                faults.append(f"{entry.name} needs a {need}, and the manifest has none")
-        if entry.options.get("mask") == "parser" and not any(each.contract.stage == "parser" for each in entries):
-            faults.append(f"{entry.name} needs a parser for its mask, and the manifest has none")
-    for stage, several in stages.items():
-        if len(several) > 1 and stage not in ("swapper", "enhancer"):
-            faults.append(f"{' and '.join(each.name for each in several)} would both do the stage {stage}; keep one of them")
-        for each in several[:-1] if stage in ("swapper", "enhancer") else ():
-            if each.options["min_face"] == 0 and each.options["max_face"] == 65_535:
-                faults.append(f"{each.name} takes every face, so the next {stage} is never used; give it min_face or max_face")
-    return faults
-
-
-def _options_left_out(entries: Sequence[Entry]) -> List[str]:
-    said = [
-        f"{entry.name}: its expression of {entry.options['expression']:g} is left out, because LivePortrait is not run"
-        for entry in entries
-        if entry.options.get("expression", 0) > 0
-    ]
-    matched = [entry.name for entry in entries if entry.options.get("match", 0) > 0]
-    if matched:
-        said.append(f"{', '.join(matched)}: match is applied to light only, not to grain")
-    return said

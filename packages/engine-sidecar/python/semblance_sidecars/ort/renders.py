@@ -6,15 +6,14 @@ from dataclasses import replace
 from typing import Callable, List, Optional, Sequence
 
 import numpy as np
-import onnxruntime
 from semblance_sidecar import Findings, Hint, Job, Limits, RenderError, Result
 
 from ..media import check_input, check_output
 from .faces import Face, suitable
 from .graph import ModelFault
+from .opening import prepare
 from .pictures import FORMATS, encoded, read_base, read_face
-from .providers import missing
-from .sessions import Session, share_arena
+from .sessions import Session
 from .settings import Settings
 from .swap import FaceSwap, Used
 from .video import VideoFault, Writer, facts_of, frames_of
@@ -30,17 +29,12 @@ class Renders:
     def __init__(self, settings: Settings, worker: int):
         """Loads every model on the device of the worker, and runs it once. Raises ModelFault."""
         self.settings = settings
-        if lacks := missing(settings.providers, onnxruntime.get_available_providers()):
-            raise ModelFault(lacks)
-        if set(settings.providers) != {"cpu"}:
-            # Those of NVIDIA's packages beside it, which the loader does not find by itself.
-            onnxruntime.preload_dlls()
-        share_arena(settings.arena)
+        prepare(settings.running)
         sessions: List[Session] = []
         faults = []
         for entry in settings.manifest.entries:
             try:
-                sessions.append(Session(entry, settings, settings.devices[worker]))
+                sessions.append(Session(entry, settings.running, settings.running.devices[worker]))
             except ModelFault as fault:
                 faults.append(f"{entry.name} ({entry.file}): {fault}")
         if faults:
@@ -119,13 +113,13 @@ class Renders:
         counts, size = Counts(), (0, 0)
         writer: Optional[Writer] = None
         try:
-            with frames_of(path, facts, int(shorter) if shorter else None, self.settings.threads) as frames:
+            with frames_of(path, facts, int(shorter) if shorter else None, self.settings.running.threads) as frames:
                 before: Sequence[Face] = ()
                 for frame in frames:
                     step = lambda: job.progress(0.02 + 0.95 * min(1, counts.frames / expected), "swap")  # noqa: E731
                     step()
                     size = frame.shape[1], frame.shape[0]
-                    writer = writer or Writer(output, *size, facts, path, self.settings.threads)
+                    writer = writer or Writer(output, *size, facts, path, self.settings.running.threads)
                     found = self.swap.look(frame, used, step)
                     before = [steady(each, before) for each in suitable(found, before)]
                     if before:

@@ -1,97 +1,35 @@
 """Runs one model by onnxruntime: with bound memory on its device, and within limits of memory."""
 
-import hashlib
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 import numpy as np
 import onnxruntime
-from semblance_sidecar import RenderError, RenderInterrupted
+from semblance_sidecar import RenderError
 
 from .contracts import ANY, BATCH, Tensor, tensors_of
-from .graph import ModelFault, emap_of, parse
+from .graph import ModelFault, emap_of
 from .manifest import Entry
-from .providers import LONG, Passed, passed
-from .settings import Arena, Settings
+from .opening import at_start, in_run, open_session, read_model
+from .settings import Running
 
 TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
-# What onnxruntime says when an arena is at its limit.
-AT_LIMIT = "is smaller than requested bytes"
-# The arena of the CPU is shared by the sessions of a process, and can be made once.
-_made: List[Arena] = []
-
-
-def share_arena(arena: Optional[Arena]) -> None:
-    """Makes the arena of this process, with its limit."""
-    if arena is None or _made:
-        return
-    allocator = onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR
-    info = onnxruntime.OrtMemoryInfo("Cpu", allocator, 0, onnxruntime.OrtMemType.DEFAULT)
-    limits = {"max_mem": arena.max_bytes, "arena_extend_strategy": arena.extension}
-    onnxruntime.create_and_register_allocator(info, onnxruntime.OrtArenaCfg(limits))
-    _made.append(arena)
-
-
-def session_options(settings: Settings) -> Tuple[onnxruntime.SessionOptions, onnxruntime.RunOptions]:
-    """Returns the options of each session, and those of each run."""
-    options, run = onnxruntime.SessionOptions(), onnxruntime.RunOptions()
-    options.intra_op_num_threads = settings.threads
-    # Errors only: warnings tell of nodes that a provider left to another one, for each model at each start.
-    options.log_severity_level = 3
-    if settings.arena:
-        options.add_session_config_entry("session.use_env_allocators", "1")
-    return options, run
-
-
-def shrunk(providers: Mapping[str, Any], device: int) -> str:
-    """Returns which arenas a run shrinks at its end."""
-    arenas = [f"gpu:{device}"] if "cuda" in providers else []
-    return ";".join([*arenas, "cpu:0"])
 
 
 class Session:
     """One model. Its inputs and outputs have memory on its device that is bound once, so a run allocates none."""
 
-    def __init__(self, entry: Entry, settings: Settings, device: int):
+    def __init__(self, entry: Entry, running: Running, device: int):
         self.entry = entry
-        self.device = device
-        try:
-            with open(entry.path, "rb") as file:
-                data = file.read()
-        except OSError as error:
-            raise ModelFault(f"the file cannot be read: {error.strerror}") from None
-        digest = hashlib.sha256(data).hexdigest()
-        if digest != entry.sha256:
-            raise ModelFault(f"sha256: expected {entry.sha256}, found {digest}")
-        model = parse(data)
+        data, model = read_model(entry.path, entry.sha256)
         self.emap = emap_of(model) if entry.contract.identity == "emap" else None
         del model
-        self._open(data, settings)
+        self.session, self._run_options = open_session(data, running, device)
+        self._place = ("cpu", 0) if list(running.providers)[0] == "cpu" else ("cuda", device)
         self.size = self._side()
         self._inputs, self._outputs = self._bind()
         self._memory: Dict[str, onnxruntime.OrtValue] = {}
         self._binding = self.session.io_binding()
         self._first_run()
-
-    def _open(self, data: bytes, settings: Settings) -> None:
-        wanted = passed(settings.providers, self.device)
-        options, self._run_options = session_options(settings)
-        if settings.shrink_memory:
-            self._run_options.add_run_config_entry("memory.enable_memory_arena_shrinkage", shrunk(settings.providers, self.device))
-        try:
-            # From memory, so that what is loaded is what was hashed.
-            self.session = onnxruntime.InferenceSession(data, options, providers=wanted)
-        except Exception as error:
-            raise _told(error) from None
-        self.session.disable_fallback()
-        self._check_providers(wanted)
-        self._place = ("cpu", 0) if wanted[0][0] == LONG["cpu"] else ("cuda", self.device)
-
-    def _check_providers(self, wanted: Passed) -> None:
-        """onnxruntime goes on without a provider that cannot be loaded. This does not."""
-        got = self.session.get_providers()
-        lost = [name for name, _ in wanted if name not in got]
-        if lost:
-            raise ModelFault(f"{', '.join(lost)} cannot be loaded on device {self.device}: onnxruntime's message above says why")
 
     def _side(self) -> int:
         """Returns the side of the model's picture: of its contract, of its options, or as its file fixes it."""
@@ -131,7 +69,7 @@ class Session:
         try:
             outputs = self.session.run([arg.name for _, arg in self._outputs], feeds, self._run_options)
         except Exception as error:
-            raise _told(error) from None
+            raise at_start(error) from None
         for (spec, arg), output in zip(self._outputs, outputs):
             if not any(_fits(dims, output.shape) for dims in (spec.dims, *spec.otherwise)):
                 raise ModelFault(f'output "{arg.name}": expected {_said(spec)}, found {list(output.shape)} when it ran')
@@ -148,7 +86,7 @@ class Session:
         try:
             self.session.run_with_iobinding(self._binding, self._run_options)
         except Exception as error:
-            raise _momentary(error) from None
+            raise in_run(error) from None
         outputs = {}
         for spec, arg in self._outputs:
             values = self._memory[arg.name].numpy().astype(np.float32, copy=False)
@@ -164,20 +102,6 @@ class Session:
 
 def no_numbers(name: str) -> RenderError:
     return RenderError("processing_failed", f"The model {name} gave values that are not finite numbers.")
-
-
-def _told(error: Exception) -> Exception:
-    """Returns the fault of a model that cannot be opened or run at its start."""
-    text = " ".join(str(error).split())
-    if AT_LIMIT in text:
-        return ModelFault(f"the limit of memory is too small for it: {text[:300]}")
-    return ModelFault(f"onnxruntime cannot run it: {text[:400]}")
-
-
-def _momentary(error: Exception) -> Exception:
-    text = " ".join(str(error).split())
-    # An arena at its limit is empty again in the next process. The library knows the texts of a full device.
-    return RenderInterrupted(text[:400], reload=True) if AT_LIMIT in text else error
 
 
 def _pairs(kind: str, specs: Sequence[Tensor], found: Sequence[Any], faults: List[str]):

@@ -1,13 +1,14 @@
 """The settings of the sidecar: where the models are, and how onnxruntime runs them."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Dict, Mapping, Optional, Sequence
 
 from semblance_sidecar import Capability
 
 from ..jobs import SHAPES
 from ..settings import OFFER, Reader, SettingsFault, load, offer_of, path_from
+from .kinds import SWAPS, options_left_out
 from .manifest import Manifest, read_manifest
 from .providers import bytes_of, check_providers
 
@@ -15,7 +16,8 @@ ENVIRONMENT = "SEMBLANCE_ORT_SETTINGS"
 # The largest input that the agent brings unless the settings say less, in MiB.
 INPUT_MIB = 2048
 CAPABILITIES = ("face-swap-image", "face-swap")
-KNOWN = ("models", "providers", "devices", "workers", "threads", "cpu_arena", "shrink_memory", "vram_mib", "capabilities")
+RUNNING = ("providers", "devices", "workers", "threads", "cpu_arena", "shrink_memory")
+KNOWN = ("models", *RUNNING, "vram_mib", "capabilities")
 EXTENSIONS = {"kNextPowerOfTwo": 0, "kSameAsRequested": 1}
 
 
@@ -29,9 +31,9 @@ class Arena:
 
 
 @dataclass(frozen=True)
-class Settings:
-    folder: str
-    manifest: Manifest
+class Running:
+    """How onnxruntime runs models."""
+
     # By provider in order of preference, the options that its sessions get.
     providers: Mapping[str, Dict[str, str]]
     # The device of each worker.
@@ -39,6 +41,13 @@ class Settings:
     threads: int
     arena: Optional[Arena]
     shrink_memory: bool
+
+
+@dataclass(frozen=True)
+class Settings:
+    folder: str
+    manifest: Manifest
+    running: Running
     vram_mib: int
     offers: Sequence[Capability]
 
@@ -48,33 +57,46 @@ def read_settings() -> Settings:
     path = path_from(ENVIRONMENT)
     here = os.path.dirname(path)
     reader = Reader(load(path), os.path.basename(path), KNOWN)
-    folder = os.path.join(here, reader.text("models"))
-    if not os.path.isdir(folder):
-        raise SettingsFault(f"{reader.at}.models: there is no folder {folder}")
-    providers = check_providers(reader.mapping("providers", {"cpu": {}}), f"{reader.at}.providers", here)
-    devices = reader.items("devices", [0])
-    if not all(isinstance(each, int) and not isinstance(each, bool) and each >= 0 for each in devices):
-        raise SettingsFault(f"{reader.at}.devices must be numbers of devices from 0")
-    if "devices" in reader and set(providers) == {"cpu"}:
-        raise SettingsFault(f"{reader.at}.devices are of cuda and tensorrt; workers says how many run on the CPU")
+    folder = folder_of(reader, here)
     said = reader.mapping("capabilities")
     if not said:
         raise SettingsFault(f"{reader.at}.capabilities names none")
     offers = [_offer(name, each, f"{reader.at}.capabilities.{name}") for name, each in said.items()]
-    manifest = read_manifest(folder)
+    manifest = read_manifest(folder, SWAPS)
+    manifest = replace(manifest, left_out=[*manifest.left_out, *options_left_out(manifest.entries)])
     for stage in ("detector", "swapper"):
         if not manifest.all(stage):
             raise SettingsFault(f"{folder} has no model for the stage {stage}, without which this sidecar swaps no face")
     return Settings(
         folder=folder,
         manifest=manifest,
+        running=running_of(reader, here),
+        vram_mib=reader.count("vram_mib", 0, 0),
+        offers=offers,
+    )
+
+
+def folder_of(reader: Reader, here: str) -> str:
+    folder = os.path.join(here, reader.text("models"))
+    if not os.path.isdir(folder):
+        raise SettingsFault(f"{reader.at}.models: there is no folder {folder}")
+    return folder
+
+
+def running_of(reader: Reader, here: str) -> Running:
+    """Returns how the settings, in the folder `here`, let models run. Raises SettingsFault."""
+    providers = check_providers(reader.mapping("providers", {"cpu": {}}), f"{reader.at}.providers", here)
+    devices = reader.items("devices", [0])
+    if not all(isinstance(each, int) and not isinstance(each, bool) and each >= 0 for each in devices):
+        raise SettingsFault(f"{reader.at}.devices must be numbers of devices from 0")
+    if "devices" in reader and set(providers) == {"cpu"}:
+        raise SettingsFault(f"{reader.at}.devices are of cuda and tensorrt; workers says how many run on the CPU")
+    return Running(
         providers=providers,
         devices=[each for each in devices for _ in range(reader.count("workers", 1))],
         threads=reader.count("threads", 0, 0),
         arena=_arena(reader),
         shrink_memory=reader.flag("shrink_memory"),
-        vram_mib=reader.count("vram_mib", 0, 0),
-        offers=offers,
     )
 
 
