@@ -21,6 +21,13 @@ describe('SEMBLANCE_SIDECAR_SOCKETS', () => {
   ])('refuses %s', (text, message) => {
     expect(() => sockets(text)).toThrow(message);
   });
+
+  it('shares no directory with the sockets of live sessions', () => {
+    const live = (path: string) =>
+      loadSettings({ SEMBLANCE_SIDECAR_SOCKETS: '/run/a/engine.sock', SEMBLANCE_LIVE_VOICE_SIDECAR: path });
+    expect(live('/run/b/engine.sock').live.voiceSidecar).toBe('/run/b/engine.sock');
+    expect(() => live('/run/a/live.sock')).toThrow('need a directory of its own for each socket');
+  });
 });
 
 describe('SEMBLANCE_AGENT_LEASE_SECONDS', () => {

@@ -9,10 +9,8 @@ import { ENGINE_NICE } from './engines/host/engine-process.ts';
 import { ENGINE_NAMES } from './engines/registry.ts';
 import { LIVE_SWAP_MIB, liveSettings, liveShape } from './live/settings.ts';
 import { leaseTimesOf } from './registration/registration.ts';
+import { isSocketPath } from './socket-path.ts';
 import { whole } from './whole-number.ts';
-
-/** Tells whether a path fits into the address of a Unix socket. */
-const isSocketPath = (path: string) => isAbsolute(path) && Buffer.byteLength(path) <= 100;
 
 /** The agent's settings; common/config has the shared ones. */
 export const agentShape = {
@@ -103,6 +101,7 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
   }
   const machine = { cores: availableParallelism(), memoryMib: memoryMib() };
   const live = liveSettings(config, machine);
+  assertOwnFolders([...config.SEMBLANCE_SIDECAR_SOCKETS, live.voiceSidecar, live.videoSidecar]);
   const name = config.SEMBLANCE_AGENT_NAME;
   const pod =
     config.SEMBLANCE_POD_NAME && config.SEMBLANCE_POD_UID
@@ -121,7 +120,9 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
     node: config.SEMBLANCE_AGENT_NODE ?? hostname(),
     leaseTimes: leaseTimesOf(config.SEMBLANCE_AGENT_LEASE_SECONDS),
     slots: config.SEMBLANCE_AGENT_SLOTS ?? machine.cores,
-    memoryMib: config.SEMBLANCE_AGENT_MEMORY_MIB ?? forRenders(machine.memoryMib, live.videoSlots),
+    memoryMib:
+      config.SEMBLANCE_AGENT_MEMORY_MIB ??
+      forRenders(machine.memoryMib, live.videoSidecar ? 1 : live.videoSlots),
     renderNice: config.SEMBLANCE_AGENT_RENDER_NICE,
     workDir: config.SEMBLANCE_AGENT_WORK_DIR ?? join(tmpdir(), `semblance-${name}`),
     drainMs: config.SEMBLANCE_AGENT_DRAIN_SECONDS * 1000,
@@ -148,6 +149,15 @@ export function loadSettings(env: NodeJS.ProcessEnv = process.env) {
     live,
     pod,
   };
+}
+
+/** A client empties its folder beside the socket. @throws ConfigError when two sockets are in one directory */
+function assertOwnFolders(sockets: readonly (string | undefined)[]): void {
+  const folders = sockets.flatMap((socket) => (socket === undefined ? [] : dirname(socket)));
+  if (new Set(folders).size === folders.length) return;
+  throw new ConfigError(
+    'The environment is not usable:\n  SEMBLANCE_SIDECAR_SOCKETS, SEMBLANCE_LIVE_VOICE_SIDECAR and SEMBLANCE_LIVE_VIDEO_SIDECAR: need a directory of its own for each socket',
+  );
 }
 
 export type AgentSettings = ReturnType<typeof loadSettings>;

@@ -43,4 +43,12 @@ describe('pools', () => {
     expect(spec.containers[0].resources.claims).toEqual([{ name: 'gpu' }]);
     expect(spec.containers.map(({ name }: { name: string }) => name)).toEqual(['agent', 'engine']);
   });
+
+  it('see sidecars of live sessions in memory, where there are any', () => {
+    const { containers, volumes } = pool('python').spec.template.spec as Manifest;
+    expect(containers[0].volumeMounts).toContainEqual({ name: 'live', mountPath: '/run/semblance-live' });
+    expect(volumes).toContainEqual({ name: 'live', emptyDir: { medium: 'Memory' } });
+    const others = pool('live').spec.template.spec.volumes as { name: string }[];
+    expect(others.map(({ name }) => name)).not.toContain('live');
+  });
 });

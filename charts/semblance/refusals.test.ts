@@ -16,6 +16,11 @@ describe('what cannot work is refused', () => {
       { 'agents.sidecarSockets': ['/run/semblance/a/e.sock'] },
       'that no container of pools.agents.sidecars offers',
     ],
+    [
+      { 'agents.live.voiceSidecar': '/run/semblance-live/a/e.sock' },
+      'pools.agents.live names a socket that no container of pools.agents.sidecars offers',
+    ],
+    [{ 'agents.live.videoSidecar': 'e.sock' }, 'videoSidecar'],
     [{ surprise: 1 }, "additional properties 'surprise' not allowed"],
     // `helm upgrade --reuse-values` omits the value if the previous chart did not have it.
     [{ caBundle: null }, "missing property 'caBundle'"],

@@ -1,4 +1,4 @@
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { describeError } from '@semblance/common/errors';
@@ -9,15 +9,17 @@ import {
   isCapability,
 } from '@semblance/engine-api/capabilities';
 import { RENDER_ERROR_CODES, type RenderErrorCode } from '@semblance/engine-api/engine';
+import type { LiveCapability } from '@semblance/engine-api/live-engine';
 import type { ConformanceInputs } from './checks.ts';
+import type { LiveConformanceInputs } from './live/live-checks.ts';
 import type { BadSample, Inputs } from './samples.ts';
 
 const MEDIA = join(import.meta.dirname, '../../media');
 const DEFAULTS: Readonly<Partial<Record<Capability, Inputs>>> = {
   'face-swap-image': { image: join(MEDIA, 'astronaut.png'), face: join(MEDIA, 'grace_hopper.jpg') },
 };
-/** Capabilities whose engines render; the others are live sessions. */
-const JOBS = CAPABILITY_NAMES.filter((name) => CAPABILITIES[name].shape === 'job');
+/** Definition of a voice as sessions get it; the suite changes the parameter `voice` alone. */
+const VOICE = join(import.meta.dirname, '../../common/voices/shipped/calm-alto.json');
 /** Longest path, in bytes, that fits into the address of a Unix socket on all systems. */
 const LONGEST_SOCKET = 100;
 
@@ -25,9 +27,9 @@ export const USAGE = `usage: npm run --silent conformance -- --socket PATH --cap
          [--parameter NAME=VALUE]… [--bad CODE:ROLE=FILE]… [-- COMMAND…]
 
   --socket      Unix socket of the engine; COMMAND is told it in SEMBLANCE_SIDECAR_SOCKET
-  --capability  one of ${JOBS.join(', ')}
+  --capability  one of ${CAPABILITY_NAMES.join(', ')}
   --input       work that is done well; Photo Swap takes two portraits of this repository when none is given
-  --parameter   a setting of the submit, such as script=Hello
+  --parameter   a setting of the submit, such as script=Hello; for live sessions prompt=TEXT, or voice with a definition
   --bad         the same work with this file instead, which must be refused with CODE
   COMMAND       starts the engine; it is also killed, and ended. Without one the engine has to run already`;
 
@@ -39,7 +41,10 @@ export class UsageError extends Error {
 export interface Arguments {
   readonly socket: string;
   readonly command: readonly string[] | undefined;
-  readonly given: ConformanceInputs;
+  /** Work for an engine that renders. */
+  readonly given?: ConformanceInputs;
+  /** Sessions for an engine of live media. */
+  readonly live?: LiveConformanceInputs;
 }
 
 /**
@@ -60,8 +65,16 @@ export function readArguments(words: readonly string[]): Arguments | 'help' {
 
   const { capability } = values;
   if (capability === undefined) throw new UsageError('--capability is missing');
-  if (!isCapability(capability) || !JOBS.includes(capability))
-    throw new UsageError(`--capability: ${capability} is none of ${JOBS.join(', ')}`);
+  if (!isCapability(capability))
+    throw new UsageError(`--capability: ${capability} is none of ${CAPABILITY_NAMES.join(', ')}`);
+  const parameters = Object.fromEntries(values.parameter.map((text) => pair(text, '--parameter')));
+  if (CAPABILITIES[capability].shape === 'session') {
+    if (values.input.length + values.bad.length > 0)
+      throw new UsageError(`${capability} takes no --input and no --bad, only --parameter`);
+    const settings =
+      capability === 'voice' ? { voice: readFileSync(VOICE, 'utf8'), ...parameters } : parameters;
+    return { socket, command, live: { capability: capability as LiveCapability, settings } };
+  }
   const roles = Object.keys(CAPABILITIES[capability].inputs);
   const file = (text: string, option: string): [role: string, path: string] => {
     const [role, path] = pair(text, option);
@@ -83,7 +96,6 @@ export function readArguments(words: readonly string[]): Arguments | 'help' {
     const [role, path] = file(rest, '--bad');
     return { name: text, inputs: { ...inputs, [role]: path }, code: code as RenderErrorCode };
   });
-  const parameters = Object.fromEntries(values.parameter.map((text) => pair(text, '--parameter')));
   return { socket, command, given: { capability, inputs, parameters, bad } };
 }
 

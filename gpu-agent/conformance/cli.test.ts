@@ -54,7 +54,11 @@ describe('the command line', () => {
       [...whole.slice(0, 3), 'cooking'],
       /^--capability: cooking is none of .*avatar/,
     ],
-    ['a session', [...whole.slice(0, 3), 'voice'], /^--capability: voice is none of/],
+    [
+      'an input for a session',
+      [...whole.slice(0, 3), 'voice', '--input', `face=${CLI}`],
+      /^voice takes no --input/,
+    ],
     ['no file for an input', [...whole.slice(0, 3), 'avatar'], /^avatar needs --input image=FILE$/],
     ['another input', [...whole, '--input', `sound=${CLI}`], /has no input sound, only image and face$/],
     ['a file that is not there', [...whole, '--input', 'image=/no/such'], /there is no file \/no\/such$/],
@@ -87,6 +91,20 @@ describe('the command line', () => {
       },
     });
     expect(readArguments(['--help'])).toBe('help');
+  });
+
+  it('is read for a session with what it is opened with', () => {
+    const words = [...whole.slice(0, 3), 'full-live-swap', '--parameter', 'prompt=as a knight'];
+    expect(readArguments(words)).toEqual({
+      socket: '/tmp/a.sock',
+      command: undefined,
+      live: { capability: 'full-live-swap', settings: { prompt: 'as a knight' } },
+    });
+    const { live } = readArguments([...whole.slice(0, 3), 'voice']) as Exclude<
+      ReturnType<typeof readArguments>,
+      'help'
+    >;
+    expect(JSON.parse(live?.settings.voice ?? '')).toMatchObject({ id: 'calm-alto' });
   });
 
   it('ends with status 2, the reason, the usage and nothing else where it makes no sense', async () => {

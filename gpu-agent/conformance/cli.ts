@@ -2,6 +2,7 @@
  * Runs the conformance suite against a sidecar:
  *
  *   npm run --silent conformance -- --socket /tmp/x/engine.sock --capability face-swap-image -- python3 my_engine.py
+ *   npm run --silent conformance -- --socket /tmp/x/engine.sock --capability voice -- python3 my_voice.py
  *
  * The command after `--` is started with SEMBLANCE_SIDECAR_SOCKET set, killed for the crash check, and ended.
  * Without it the sidecar must already run. Prints one line per check. Exits with 0 when all checks passed, 1 when
@@ -12,9 +13,11 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { describeError } from '@semblance/common/errors';
 import { type Arguments, readArguments, USAGE, UsageError } from './arguments.ts';
-import { conformanceChecks } from './checks.ts';
-import { assertFree, reach } from './reach.ts';
-import { type Subject, sidecar } from './subject.ts';
+import { type Check, conformanceChecks } from './checks.ts';
+import { liveConformanceChecks } from './live/live-checks.ts';
+import { liveSidecar } from './live/live-subject.ts';
+import { assertFree, assertThere, reach } from './reach.ts';
+import { sidecar } from './subject.ts';
 
 /** Time for the engine to start, in ms; models may load slowly. */
 const START_MS = 600_000;
@@ -33,10 +36,9 @@ function argumentsOrExit(): Arguments {
 }
 
 /** @returns number of failed checks */
-async function look(subject: Subject, { given }: Arguments, dir: string): Promise<number> {
-  console.log(`${subject.info.name} ${subject.info.version}, ${subject.places} renders at once`);
+async function look(checks: readonly Check[]): Promise<number> {
   let failed = 0;
-  for (const { name, skip, run } of conformanceChecks(subject, given, dir)) {
+  for (const { name, skip, run } of checks) {
     if (skip) {
       console.log(`- ${name}: left out, ${skip}`);
       continue;
@@ -54,8 +56,27 @@ async function look(subject: Subject, { given }: Arguments, dir: string): Promis
   return failed;
 }
 
-const given = argumentsOrExit();
-const { socket, command } = given;
+/** Starts the engine and checks it. @returns number of failed checks */
+async function examine(signal: AbortSignal): Promise<number> {
+  if (live) {
+    const subject = await liveSidecar(live.capability, socket, command)({ dir, signal });
+    try {
+      console.log(`${subject.engine.engine}, ${subject.engine.slots} sessions at once`);
+      return await look(liveConformanceChecks(subject, live));
+    } finally {
+      await subject.close();
+    }
+  }
+  const subject = await sidecar(socket, command)({ dir, signal });
+  try {
+    console.log(`${subject.info.name} ${subject.info.version}, ${subject.places} renders at once`);
+    return await look(given ? conformanceChecks(subject, given, dir) : []);
+  } finally {
+    await subject.close();
+  }
+}
+
+const { socket, command, given, live } = argumentsOrExit();
 const interrupted = new AbortController();
 const interruption = new Promise<never>((_, reject) => {
   interrupted.signal.addEventListener('abort', () => reject(interrupted.signal.reason));
@@ -70,14 +91,9 @@ try {
   if (command) {
     await assertFree(socket);
     await mkdir(dirname(socket), { recursive: true });
-  } else await reach(socket, signal);
-  const subject = await sidecar(socket, command)({ dir, signal });
-  let failed: number;
-  try {
-    failed = await look(subject, given, dir);
-  } finally {
-    await subject.close();
-  }
+  } else if (live) await assertThere(socket);
+  else await reach(socket, signal);
+  const failed = await examine(signal);
   console.log(failed === 0 ? 'It keeps to the contract.' : `${failed} checks failed.`);
   process.exitCode = failed === 0 ? 0 : 1;
 } catch (error) {

@@ -10,18 +10,23 @@ class UnreachableError extends Error {
   override readonly name = 'UnreachableError';
 }
 
-/**
- * Waits until the engine behind a socket answers. An agent waits for its sidecars for ever, but a person who tests
- * one must learn what is wrong.
- * @throws UnreachableError in one line, or the signal's reason
- */
-export async function reach(socket: string, signal: AbortSignal, timeoutMs = 10_000): Promise<void> {
+/** @throws UnreachableError unless there is a socket */
+export async function assertThere(socket: string): Promise<void> {
   const file = await lstat(socket).catch((error: NodeJS.ErrnoException) => {
     throw new UnreachableError(
       error.code === 'ENOENT' ? `there is no ${socket}: is the engine running?` : describeError(error),
     );
   });
   if (!file.isSocket()) throw new UnreachableError(`${socket} is no socket`);
+}
+
+/**
+ * Waits until the engine behind a socket answers. An agent waits for its sidecars for ever, but a person who tests
+ * one must learn what is wrong.
+ * @throws UnreachableError in one line, or the signal's reason
+ */
+export async function reach(socket: string, signal: AbortSignal, timeoutMs = 10_000): Promise<void> {
+  await assertThere(socket);
   const connection = connect(socket, SIDECAR_TIMES);
   try {
     await call(connection.client.getInfo.bind(connection.client), {}, { timeoutMs, signal });

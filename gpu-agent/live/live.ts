@@ -105,7 +105,12 @@ export async function createLive(options: LiveOptions): Promise<Live> {
     sessions,
     service,
     get statement() {
-      return engines.map(({ capability, slots, warming }) => ({ name: capability, slots, warming }));
+      return engines.map(({ capability, slots, warming, engine }) => ({
+        name: capability,
+        slots,
+        warming,
+        ...(engine === undefined ? {} : { engine }),
+      }));
     },
     unavailable,
     start() {

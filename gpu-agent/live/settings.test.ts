@@ -66,3 +66,21 @@ describe('the context of voices by models', () => {
     expect(() => asked(ms)).toThrow(/SEMBLANCE_LIVE_VOICE_CONTEXT_MS: must be /);
   });
 });
+
+it('reads the sockets of programs that carry sessions, and leaves the slots to them unless they are set', () => {
+  const env = {
+    SEMBLANCE_LIVE_VOICE_SIDECAR: '/run/a/engine.sock',
+    SEMBLANCE_LIVE_VIDEO_SIDECAR: '/run/b/engine.sock',
+    SEMBLANCE_LIVE_VIDEO_SLOTS: '3',
+  };
+  expect(liveSettings(loadConfig(liveShape, env), SMALL)).toMatchObject({
+    voiceSidecar: '/run/a/engine.sock',
+    voiceSlotsGiven: false,
+    videoSidecar: '/run/b/engine.sock',
+    videoSlotsGiven: true,
+    videoSlots: 3,
+  });
+  expect(liveSettings(RATE, SMALL)).toMatchObject({ voiceSidecar: undefined, videoSlotsGiven: false });
+  for (const path of ['engine.sock', `/${'x'.repeat(100)}`])
+    expect(() => loadConfig(liveShape, { SEMBLANCE_LIVE_VOICE_SIDECAR: path })).toThrow('at most 100 bytes');
+});

@@ -4,6 +4,7 @@ import { OPTIONAL_LIVE_STAGES, type OptionalLiveStage } from '@semblance/engine-
 import { HIGHEST_RATE, LOWEST_RATE } from '@semblance/voice/converter';
 import { CONTEXT_MS, CONTEXT_STEP_MS, LONGEST_CONTEXT_MS } from '@semblance/voice/rvc/rvc-converter';
 import { z } from 'zod';
+import { socketPath } from '../socket-path.ts';
 import { whole } from '../whole-number.ts';
 
 /**
@@ -38,6 +39,9 @@ export const liveShape = {
     .pipe(z.array(z.enum(OPTIONAL_LIVE_STAGES)))
     .refine((names) => new Set(names).size === names.length, 'names a stage twice')
     .optional(),
+  /** Unix socket of a program that carries Voice Swap, and of one that carries Live Swap Pro, beside the agent. */
+  SEMBLANCE_LIVE_VOICE_SIDECAR: socketPath.optional(),
+  SEMBLANCE_LIVE_VIDEO_SIDECAR: socketPath.optional(),
   /** Sample rate of Voice Swap, in Hz. */
   SEMBLANCE_LIVE_VOICE_RATE: whole(LOWEST_RATE, HIGHEST_RATE).default(48_000),
   /** Samples per message that clients are asked to send: at least 4 ms of sound, at most a second. */
@@ -53,6 +57,10 @@ export interface LiveSettings {
   /** Whether the environment gives `voiceSlots`. Otherwise it is a limit, and fewer are offered if models carry fewer. */
   readonly voiceSlotsGiven: boolean;
   readonly videoSlots: number;
+  readonly videoSlotsGiven: boolean;
+  /** Sockets of programs that carry the sessions instead of the engines of this agent. */
+  readonly voiceSidecar: string | undefined;
+  readonly videoSidecar: string | undefined;
   readonly videoStages: readonly OptionalLiveStage[];
   readonly voiceRate: number;
   readonly voiceChunkFrames: number;
@@ -80,6 +88,9 @@ export function liveSettings(
     voiceSlots: config.SEMBLANCE_LIVE_VOICE_SLOTS ?? Math.min(MAX_VOICE_SLOTS, VOICE_SLOTS_PER_CORE * cores),
     voiceSlotsGiven: config.SEMBLANCE_LIVE_VOICE_SLOTS !== undefined,
     videoSlots: config.SEMBLANCE_LIVE_VIDEO_SLOTS ?? videoSlotsOf(cores, memoryMib),
+    videoSlotsGiven: config.SEMBLANCE_LIVE_VIDEO_SLOTS !== undefined,
+    voiceSidecar: config.SEMBLANCE_LIVE_VOICE_SIDECAR,
+    videoSidecar: config.SEMBLANCE_LIVE_VIDEO_SIDECAR,
     videoStages: config.SEMBLANCE_LIVE_VIDEO_STAGES ?? [],
     voiceRate: rate,
     voiceChunkFrames: chunk,

@@ -22,6 +22,8 @@ export interface LiveEngine {
    * Starts the threads; resolves when they are warm. Threads that die later are replaced and warmed automatically.
    */
   warmUp(signal: AbortSignal): Promise<void>;
+  /** Name and version of the program that converts, where it is not the agent itself. */
+  readonly engine?: string | undefined;
   /** Checks whether a session with these settings can be opened. @throws LiveSettingsError */
   check(settings: Readonly<Record<string, string>>): void;
   /**
@@ -29,7 +31,7 @@ export interface LiveEngine {
    * stream had taken is free again.
    * @throws the signal's reason
    */
-  open(options: OpenLiveOptions): Promise<LiveStream>;
+  open(options: OpenLiveOptions): Promise<LiveMedia>;
   /** Ends all threads; open streams fail. */
   close(): Promise<void>;
 }
@@ -46,21 +48,55 @@ export interface OpenLiveOptions {
   readonly onFailed: (error: Error) => void;
 }
 
-/** The media of one session. */
-export interface LiveStream {
+/** The media of one session: converted message by message, or as a flow. */
+export type LiveMedia = LiveStream | LiveFlow;
+
+interface Media {
   /** The first text frame of the client's socket: JSON. */
   readonly firstFrame: string;
   readonly format: LiveFormat;
   /** Largest accepted message. */
   readonly maxMessageBytes: number;
+  /** Releases everything that it holds. Idempotent. */
+  close(): Promise<void>;
+}
+
+/** Media of which each message has its answer before the next one is converted. */
+export interface LiveStream extends Media {
   /**
    * Converts one message. One call at a time. Takes ownership of the memory of `message`.
    * @returns undefined when nothing is to be sent for it
    * @throws BadMessageError for a message that is refused, after which the stream goes on; any other error ends it
    */
   transform(message: Uint8Array): Promise<Uint8Array | undefined>;
-  /** Releases everything that the stream holds. Idempotent. */
-  close(): Promise<void>;
+}
+
+/** Media of which any number of messages are answered by any number of messages, at any time. */
+export interface LiveFlow extends Media {
+  /** Must be called once, before the first message. */
+  listen(listener: FlowListener): void;
+  /** Whether the next message may be given. */
+  readonly hasRoom: boolean;
+  /**
+   * Takes a message, and ownership of its memory.
+   * @param sequence its number, which only grows
+   */
+  push(sequence: bigint, message: Uint8Array): void;
+  /** Answers nothing until `resume`, as far as nothing is lost by that. */
+  pause(): void;
+  resume(): void;
+}
+
+export interface FlowListener {
+  /**
+   * Answers.
+   * @param sequence the last message that it was made of; it never falls
+   */
+  converted(sequence: bigint, message: Uint8Array): void;
+  /** No answer comes for this message, because it is no valid media. The flow goes on. */
+  unreadable(sequence: bigint): void;
+  /** There is room for a message. */
+  room(): void;
 }
 
 export type LiveFormat =

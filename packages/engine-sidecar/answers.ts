@@ -43,10 +43,15 @@ export interface SidecarInfo {
 }
 
 /** @throws ContractError */
-export function checkedInfo(info: GetInfoResponse): SidecarInfo {
-  const { name, version, concurrency, inspects } = info;
+export function checkName({ name, version }: { readonly name: string; readonly version: string }): void {
   if (!NAME.test(name)) broken(`its name is ${quoted(name)}: lower case letters, digits and -, at most 40`);
   if (!VERSION.test(version)) broken(`its version is ${quoted(version)}: 1 to 20 printable characters`);
+}
+
+/** @throws ContractError */
+export function checkedInfo(info: GetInfoResponse): SidecarInfo {
+  const { name, version, concurrency, inspects } = info;
+  checkName(info);
   if (concurrency < 1 || concurrency > 1_024) broken(`its concurrency is ${concurrency}, not 1 to 1024`);
   if (info.capabilities.length === 0) broken('it offers no capability');
   const seen = new Set<string>();

@@ -5,8 +5,8 @@ import { pipeline } from 'node:stream/promises';
 import { exhausted } from '@semblance/engine-api/exhausted';
 import { ContractError } from './contract-error.ts';
 
-/** Folder beside the socket; its content belongs to the one agent that uses the sidecar. */
-const FOLDER = 'work';
+/** Folder of renders beside the socket; its content belongs to the one agent that uses the sidecar. */
+const RENDERS = 'work';
 /** Largest output of a render, because no larger upload is ever signed. */
 const MAX_OUTPUT_BYTES = 2 * 1024 ** 3;
 
@@ -30,10 +30,13 @@ export interface Exchange {
   clear(): Promise<void>;
 }
 
-/** @param socket path of the socket, whose directory is shared */
-export function createExchange(socket: string): Exchange {
+/**
+ * @param socket path of the socket, whose directory is shared
+ * @param name folder in that directory
+ */
+export function createExchange(socket: string, name = RENDERS): Exchange {
   const shared = dirname(socket);
-  const root = join(shared, FOLDER);
+  const root = join(shared, name);
 
   async function openRoot(): Promise<void> {
     await mkdir(root, { recursive: true });
@@ -62,9 +65,9 @@ export function createExchange(socket: string): Exchange {
         throw error;
       }
       return {
-        inputs: Object.fromEntries(Object.keys(inputs).map((role) => [role, `${FOLDER}/${id}/in/${role}`])),
-        output: `${FOLDER}/${id}/out`,
-        take: (name, outputDir, signal) => take(join(out, name), join(outputDir, name), signal),
+        inputs: Object.fromEntries(Object.keys(inputs).map((role) => [role, `${name}/${id}/in/${role}`])),
+        output: `${name}/${id}/out`,
+        take: (file, outputDir, signal) => take(join(out, file), join(outputDir, file), signal),
         remove,
       };
     },

@@ -9,9 +9,10 @@ import {
 } from '@semblance/engine-api/engine';
 import type { RenderResponse } from '@semblance/proto/semblance/engine/v1/engine';
 import { type CheckedResult, createAnswerReader } from './answers.ts';
-import { type Connection, isTooLarge, type SidecarTimes } from './connection.ts';
+import type { Connection, SidecarTimes } from './connection.ts';
 import { ContractError } from './contract-error.ts';
 import type { Exchange } from './exchange.ts';
+import { isTooLarge } from './link.ts';
 
 /** Codes of temporary faults. An engine that ends during a render may answer CANCELLED. */
 const MOMENTARY: readonly (status | undefined)[] = [

@@ -2,13 +2,20 @@ import { describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
 import { deviceFaultOf } from '@semblance/engine-api/device-fault';
 import type { LiveCapability, LiveEngine } from '@semblance/engine-api/live-engine';
-import { CharacterError, loadCharacters } from '@semblance/engine-builtin/live-swap/characters';
+import {
+  type Character,
+  CharacterError,
+  loadCharacters,
+} from '@semblance/engine-builtin/live-swap/characters';
 import { createLiveVideo } from '@semblance/engine-builtin/live-swap/live-video';
 import { parseBuiltinSettings } from '@semblance/engine-builtin/settings';
 import { openLiveModels } from '@semblance/engine-onnx/live/live-models';
 import { parseOnnxSettings } from '@semblance/engine-onnx/settings';
 import { openModelVoices } from '@semblance/voice/rvc/model-voices';
 import type { LiveSettings } from '../settings.ts';
+import { createPictureMedia } from './sidecar/picture-media.ts';
+import { createSidecarEngine } from './sidecar/sidecar-engine.ts';
+import { createSoundMedia } from './sidecar/sound-flow.ts';
 import { createLiveSwapEngine } from './swap/live-swap-engine.ts';
 import { createModelVideo } from './swap/model-video.ts';
 import { createVoiceEngine } from './voice/voice-engine.ts';
@@ -19,8 +26,7 @@ export interface LiveEngines {
   readonly unavailable: readonly { readonly name: LiveCapability; readonly message: string }[];
 }
 
-/** Creates the engines to which the settings give slots; none is warm yet. */
-export async function createLiveEngines(options: {
+export interface LiveEnginesOptions {
   readonly settings: LiveSettings;
   /** Settings of the engine `builtin`; undefined: the defaults. */
   readonly builtin?: Readonly<Record<string, string>> | undefined;
@@ -29,53 +35,19 @@ export async function createLiveEngines(options: {
   readonly logger: Logger;
   readonly onChange: () => void;
   readonly onCrash: (capability: LiveCapability) => void;
-}): Promise<LiveEngines> {
-  const { settings, builtin, onnx, logger, onChange, onCrash } = options;
+}
+
+/** Creates the engines to which the settings give slots; none is warm yet. */
+export async function createLiveEngines(options: LiveEnginesOptions): Promise<LiveEngines> {
+  const { settings, logger } = options;
   const engines: LiveEngine[] = [];
   const unavailable: { name: LiveCapability; message: string }[] = [];
-  const voices = (needs: ModelOptions, signal: AbortSignal) =>
-    openModelVoices({ ...needs, contextMs: settings.voiceContextMs }, signal);
-  const swappers = (needs: ModelOptions, signal: AbortSignal) =>
-    openLiveModels({ ...needs, stages: settings.videoStages }, signal);
-
-  if (settings.voiceSlots > 0) {
-    engines.push(
-      createVoiceEngine({
-        slots: settings.voiceSlots,
-        slotsGiven: settings.voiceSlotsGiven,
-        sampleRate: settings.voiceRate,
-        chunkFrames: settings.voiceChunkFrames,
-        contextMs: settings.voiceContextMs,
-        logger,
-        ...(onnx ? { openModels: modelOpener(onnx, logger, 'cannot load voice models', voices) } : {}),
-        onChange,
-        onCrash: () => onCrash('voice'),
-      }),
-    );
-  } else logger.info('offering no live voice: SEMBLANCE_LIVE_VOICE_SLOTS is 0');
+  if (settings.voiceSlots > 0) engines.push(voiceEngine(options));
+  else logger.info('offering no live voice: SEMBLANCE_LIVE_VOICE_SLOTS is 0');
 
   if (settings.videoSlots > 0) {
     try {
-      const characters = await loadCharacters(settings.characterDirectories);
-      engines.push(
-        createLiveSwapEngine({
-          createVideo(crashed) {
-            const video = {
-              slots: settings.videoSlots,
-              characters,
-              settings: parseBuiltinSettings(builtin),
-              onCrash: crashed,
-            };
-            if (!onnx) return createLiveVideo(video);
-            const fault = 'cannot load models for live swaps, builtin draws them';
-            return createModelVideo({ ...video, openModels: modelOpener(onnx, logger, fault, swappers) });
-          },
-          characters: [...characters.keys()],
-          logger,
-          onChange,
-          onCrash: () => onCrash('full-live-swap'),
-        }),
-      );
+      engines.push(swapEngine(options, await loadCharacters(settings.characterDirectories)));
     } catch (error) {
       // Without live swaps, the rest of the agent still works; the log says what is wrong.
       if (!(error instanceof CharacterError)) throw error;
@@ -84,6 +56,57 @@ export async function createLiveEngines(options: {
     }
   } else logger.info('offering no live swaps: SEMBLANCE_LIVE_VIDEO_SLOTS is 0');
   return { engines, unavailable };
+}
+
+function voiceEngine({ settings, onnx, logger, onChange, onCrash }: LiveEnginesOptions): LiveEngine {
+  const { voiceSlots: slots, voiceSlotsGiven: slotsGiven, voiceContextMs: contextMs } = settings;
+  const sound = { sampleRate: settings.voiceRate, chunkFrames: settings.voiceChunkFrames };
+  const common = { logger, onChange, onCrash: () => onCrash('voice') };
+  if (settings.voiceSidecar !== undefined)
+    return createSidecarEngine({
+      ...common,
+      capability: 'voice',
+      socket: settings.voiceSidecar,
+      mostSlots: slotsGiven ? slots : undefined,
+      media: createSoundMedia(sound),
+    });
+  const voices = (needs: ModelOptions, signal: AbortSignal) =>
+    openModelVoices({ ...needs, contextMs }, signal);
+  return createVoiceEngine({
+    ...common,
+    ...sound,
+    slots,
+    slotsGiven,
+    contextMs,
+    ...(onnx ? { openModels: modelOpener(onnx, logger, 'cannot load voice models', voices) } : {}),
+  });
+}
+
+function swapEngine(
+  { settings, builtin, onnx, logger, onChange, onCrash }: LiveEnginesOptions,
+  characters: ReadonlyMap<string, Character>,
+): LiveEngine {
+  const { videoSlots: slots, videoStages: stages } = settings;
+  const common = { logger, onChange, onCrash: () => onCrash('full-live-swap') };
+  if (settings.videoSidecar !== undefined)
+    return createSidecarEngine({
+      ...common,
+      capability: 'full-live-swap',
+      socket: settings.videoSidecar,
+      mostSlots: settings.videoSlotsGiven ? slots : undefined,
+      media: createPictureMedia(characters),
+    });
+  const swappers = (needs: ModelOptions, signal: AbortSignal) => openLiveModels({ ...needs, stages }, signal);
+  return createLiveSwapEngine({
+    ...common,
+    createVideo(crashed) {
+      const video = { slots, characters, settings: parseBuiltinSettings(builtin), onCrash: crashed };
+      if (!onnx) return createLiveVideo(video);
+      const fault = 'cannot load models for live swaps, builtin draws them';
+      return createModelVideo({ ...video, openModels: modelOpener(onnx, logger, fault, swappers) });
+    },
+    characters: [...characters.keys()],
+  });
 }
 
 type Opener<Models> = (signal: AbortSignal, onEnd: (reason: string) => void) => Promise<Models | undefined>;

@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { BadMessageError, type Delivery } from '@semblance/engine-api/live-engine';
 import { describe, expect, it } from 'vitest';
-import { createPump } from './pump.ts';
+import { createPump, type PumpOptions } from './pump.ts';
 
 /** Creates a pump whose conversions and sends end when the test says so. */
 function rig(delivery: Delivery, maxMessageBytes = 1_000) {
@@ -12,13 +12,13 @@ function rig(delivery: Delivery, maxMessageBytes = 1_000) {
   const counts = { received: 0, dropped: 0, converted: 0 };
   const refused: bigint[] = [];
   const failures: unknown[] = [];
-  const pump = createPump({
+  const transform = (data: Uint8Array) =>
+    new Promise<Uint8Array>((resolve, reject) => {
+      conversions.push({ data, end: (out = data) => resolve(out), fail: reject });
+    });
+  const options: PumpOptions = {
     delivery,
     maxMessageBytes,
-    transform: (data) =>
-      new Promise((resolve, reject) => {
-        conversions.push({ data, end: (out = data) => resolve(out), fail: reject });
-      }),
     send: (sequence) => new Promise((resolve) => sends.push({ sequence, end: resolve })),
     refuse: async (sequence) => void refused.push(sequence),
     pause: () => log.push('pause'),
@@ -27,7 +27,8 @@ function rig(delivery: Delivery, maxMessageBytes = 1_000) {
     onDropped: () => counts.dropped++,
     onConverted: () => counts.converted++,
     onFailed: (error) => failures.push(error),
-  });
+  };
+  const pump = createPump({ transform }, options);
   let sequence = 0n;
   return {
     pump,

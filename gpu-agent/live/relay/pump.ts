@@ -1,4 +1,4 @@
-import { BadMessageError, type Delivery } from '@semblance/engine-api/live-engine';
+import { BadMessageError, type Delivery, type LiveStream } from '@semblance/engine-api/live-engine';
 
 /** Number of waiting messages at which the sender has to wait (`every`); the next constant is their bytes. */
 const MAX_WAITING = 8;
@@ -6,8 +6,8 @@ const MAX_WAITING_BYTES = 256 * 1024;
 
 export interface PumpOptions {
   readonly delivery: Delivery;
-  /** Converts a message, like LiveStream.transform. */
-  readonly transform: (message: Uint8Array) => Promise<Uint8Array | undefined>;
+  /** Called with each message before it is converted. */
+  readonly onConverting?: (message: Uint8Array) => void;
   /** Resolves when the transport has taken the message and has room for the next. */
   readonly send: (sequence: bigint, data: Uint8Array) => Promise<void>;
   /** Reports that no answer comes for a refused message. Resolves like `send`. */
@@ -18,8 +18,11 @@ export interface PumpOptions {
   readonly resume: () => void;
   readonly onReceived: () => void;
   readonly onDropped: () => void;
-  /** @param delayMs time from the arrival of the message until the transport took its conversion */
-  readonly onConverted: (delayMs: number) => void;
+  /**
+   * @param delayMs time from the arrival of the message until the transport took its conversion; undefined when it
+   * had an answer before
+   */
+  readonly onConverted: (delayMs: number | undefined) => void;
   /** Reports that the stream cannot go on. Called at most once, as the last call. */
   readonly onFailed: (error: unknown) => void;
 }
@@ -30,43 +33,86 @@ export interface Pump {
   stop(): void;
 }
 
-interface Message {
+export interface Message {
   readonly sequence: bigint;
   readonly data: Uint8Array;
   readonly at: number;
 }
 
+/** The messages that wait to be converted. They bound the memory of a session. */
+export interface Queue {
+  /** @returns false when the message was dropped */
+  push(sequence: bigint, data: Uint8Array): boolean;
+  /** Returns the next message. */
+  take(): Message | undefined;
+  clear(): void;
+}
+
 /**
- * Creates the pump that passes the messages of one session through its stream, one at a time. The waiting messages
- * bound the memory. With `every` there are few, because the sender is stopped. With `newest` there is one, because
- * older ones are dropped. The next message is taken only when the transport has room. So with `newest` a slow
- * reader gets fewer pictures, but not old ones.
+ * With `every` few messages wait, because the sender is stopped. With `newest` one waits, because older ones are
+ * dropped.
  */
-export function createPump(options: PumpOptions): Pump {
+export function createQueue(options: PumpOptions): Queue {
   const { delivery } = options;
   const waiting: Message[] = [];
   let waitingBytes = 0;
-  let running = false;
   let paused = false;
-  let stopped = false;
 
   const isFull = (share: number) =>
     waiting.length >= MAX_WAITING * share || waitingBytes >= MAX_WAITING_BYTES * share;
+  const clear = () => {
+    waiting.length = 0;
+    waitingBytes = 0;
+  };
 
-  function take(): Message | undefined {
-    const message = waiting.shift();
-    if (message) waitingBytes -= message.data.length;
-    if (paused && !isFull(0.5)) {
-      paused = false;
-      options.resume();
-    }
-    return message;
-  }
+  return {
+    push(sequence, data) {
+      options.onReceived();
+      // The gateway lets no such message through. A refusal from here would come before the answers to messages
+      // that wait.
+      if (data.length === 0 || data.length > options.maxMessageBytes) {
+        options.onDropped();
+        return false;
+      }
+      if (delivery === 'newest' && waiting.length > 0) {
+        clear();
+        options.onDropped();
+      }
+      waiting.push({ sequence, data, at: performance.now() });
+      waitingBytes += data.length;
+      if (delivery === 'every' && !paused && isFull(1)) {
+        paused = true;
+        options.pause();
+      }
+      return true;
+    },
+    take() {
+      const message = waiting.shift();
+      if (message) waitingBytes -= message.data.length;
+      if (paused && !isFull(0.5)) {
+        paused = false;
+        options.resume();
+      }
+      return message;
+    },
+    clear,
+  };
+}
+
+/**
+ * Creates the pump that passes the messages of one session through its stream, one at a time. The next message is
+ * taken only when the transport has room. So with `newest` a slow reader gets fewer pictures, but not old ones.
+ */
+export function createPump(stream: Pick<LiveStream, 'transform'>, options: PumpOptions): Pump {
+  const queue = createQueue(options);
+  let running = false;
+  let stopped = false;
 
   async function convert({ sequence, data, at }: Message): Promise<void> {
     let converted: Uint8Array | undefined;
     try {
-      converted = await options.transform(data);
+      options.onConverting?.(data);
+      converted = await stream.transform(data);
     } catch (error) {
       if (!(error instanceof BadMessageError)) throw error;
       if (stopped) return;
@@ -81,7 +127,7 @@ export function createPump(options: PumpOptions): Pump {
   async function run(): Promise<void> {
     running = true;
     try {
-      for (let message = take(); message && !stopped; message = take()) await convert(message);
+      for (let message = queue.take(); message && !stopped; message = queue.take()) await convert(message);
     } catch (error) {
       if (stopped) return;
       stopped = true;
@@ -93,31 +139,12 @@ export function createPump(options: PumpOptions): Pump {
 
   return {
     push(sequence, data) {
-      if (stopped) return;
-      options.onReceived();
-      // The gateway lets no such message through. A refusal from here would come before the answers to messages
-      // that wait.
-      if (data.length === 0 || data.length > options.maxMessageBytes) {
-        options.onDropped();
-        return;
-      }
-      if (delivery === 'newest' && waiting.length > 0) {
-        waiting.length = 0;
-        waitingBytes = 0;
-        options.onDropped();
-      }
-      waiting.push({ sequence, data, at: performance.now() });
-      waitingBytes += data.length;
-      if (delivery === 'every' && !paused && isFull(1)) {
-        paused = true;
-        options.pause();
-      }
+      if (stopped || !queue.push(sequence, data)) return;
       if (!running) void run();
     },
     stop() {
       stopped = true;
-      waiting.length = 0;
-      waitingBytes = 0;
+      queue.clear();
     },
   };
 }

@@ -2,7 +2,7 @@ import { type ServerDuplexStream, status } from '@grpc/grpc-js';
 import { describeError } from '@semblance/common/errors';
 import { fromEndReason, toEndReason } from '@semblance/common/live-session';
 import type { Logger } from '@semblance/common/logging';
-import type { LiveStream } from '@semblance/engine-api/live-engine';
+import type { LiveMedia } from '@semblance/engine-api/live-engine';
 import type {
   RelayOpen,
   RelayReady,
@@ -13,7 +13,8 @@ import type { ConnectedSession, LiveSessions, Warning } from '../sessions/live-s
 import { ConnectRefusedError } from '../sessions/refusals.ts';
 import type { PictureSampler, SamplePictures } from '../sessions/sampled-pictures.ts';
 import type { SessionEnd } from '../sessions/session-table.ts';
-import { createPump, type Pump } from './pump.ts';
+import { createFlowPump } from './flow-pump.ts';
+import { createPump, type Pump, type PumpOptions } from './pump.ts';
 
 /** Time for a relay to name its session, in ms. */
 const OPEN_WITHIN_MS = 10_000;
@@ -110,15 +111,12 @@ export function serveRelay(call: RelayCall, options: RelayOptions): void {
     connected.stream.then((stream) => begin(connected, stream)).catch(() => {});
   }
 
-  function begin(connected: ConnectedSession, stream: LiveStream): void {
+  function begin(connected: ConnectedSession, stream: LiveMedia): void {
     if (over) return;
     if (stream.format.kind === 'picture') sampler = options.samplePictures(connected);
-    pump = createPump({
+    const pumped: PumpOptions = {
       delivery: connected.delivery,
-      transform(message) {
-        sampler?.offer(message);
-        return stream.transform(message);
-      },
+      onConverting: (message) => sampler?.offer(message),
       maxMessageBytes: stream.maxMessageBytes,
       send(sequence, data) {
         const media = { sequence, data: Buffer.from(data.buffer, data.byteOffset, data.byteLength) };
@@ -134,7 +132,8 @@ export function serveRelay(call: RelayCall, options: RelayOptions): void {
         logger.warn({ err: error, session: connected.id }, `the stream failed: ${describeError(error)}`);
         void connected.end({ reason: 'render_failed', message: 'the stream could not be converted' });
       },
-    });
+    };
+    pump = 'transform' in stream ? createPump(stream, pumped) : createFlowPump(stream, pumped);
     call.write({ response: { $case: 'ready', value: readyOf(stream) } });
     if (warning) onWarning(warning);
     call.resume();
@@ -161,7 +160,7 @@ export function serveRelay(call: RelayCall, options: RelayOptions): void {
   call.on('error', gone);
 }
 
-function readyOf(stream: LiveStream): RelayReady {
+function readyOf(stream: LiveMedia): RelayReady {
   const { firstFrame, maxMessageBytes, format } = stream;
   if (format.kind === 'voice') {
     const { sampleRate, chunkFrames } = format;

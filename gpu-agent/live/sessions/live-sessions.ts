@@ -3,7 +3,7 @@ import { createChanges } from '@semblance/common/async/changes';
 import { createListeners } from '@semblance/common/async/listeners';
 import { describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
-import type { LiveCapability, LiveEngine, LiveStream } from '@semblance/engine-api/live-engine';
+import type { LiveCapability, LiveEngine, LiveMedia } from '@semblance/engine-api/live-engine';
 import type { LiveMetrics } from '../live-metrics.ts';
 import { endByCheck } from './check-inputs.ts';
 import type { SessionWork } from './claim-request.ts';
@@ -35,10 +35,11 @@ export interface ConnectedSession {
   readonly capability: LiveCapability;
   readonly delivery: LiveEngine['delivery'];
   /** Rejects when the session ends before the stream is ready. */
-  readonly stream: Promise<LiveStream>;
+  readonly stream: Promise<LiveMedia>;
   received(): void;
   dropped(): void;
-  converted(delayMs: number): void;
+  /** @param delayMs undefined when it is not known */
+  converted(delayMs: number | undefined): void;
   /** Ends the session; resolves when its slot is free. */
   end(end: SessionEnd): Promise<void>;
 }
@@ -91,7 +92,7 @@ interface Held {
   readonly work: SessionWork;
   readonly controller: AbortController;
   readonly logger: Logger;
-  readonly stream: Promise<LiveStream>;
+  readonly stream: Promise<LiveMedia>;
   told: Told | undefined;
   /** How the session ends once its client comes; an earlier end would tell nobody the reason. */
   refused: SessionEnd | undefined;
@@ -281,7 +282,7 @@ function connected({
     },
     converted(delayMs) {
       converted.inc();
-      delay.observe(delayMs / 1000);
+      if (delayMs !== undefined) delay.observe(delayMs / 1000);
       if (table.converted(id, performance.now())) onFirst();
     },
     end,

@@ -1,5 +1,5 @@
 import type { Logger } from '@semblance/common/logging';
-import type { LiveEngine, LiveStream } from '@semblance/engine-api/live-engine';
+import type { LiveEngine, LiveMedia } from '@semblance/engine-api/live-engine';
 import type { CheckInputs } from './check-inputs.ts';
 import type { SessionWork } from './claim-request.ts';
 
@@ -30,7 +30,7 @@ export async function prepareStream(
     readonly logger: Logger;
     readonly onFailed: (error: Error) => void;
   },
-): Promise<LiveStream> {
+): Promise<LiveMedia> {
   const { work, engine, signal, logger, onFailed } = session;
   const fetched = work.inputs.length > 0 ? await fetchInputs(work, signal, logger) : undefined;
   try {

@@ -1,21 +1,14 @@
-import { VERSION } from '@semblance/common/version';
-import { EDITED } from '@semblance/provenance/source-types';
-import { xmpPacket } from '@semblance/provenance/xmp';
 import type { FaceFinder } from '@semblance/vision/face-finder';
 import type { FaceRecogniser } from '@semblance/vision/face-recogniser';
 import type { FrameSwaps } from './frame-swaps.ts';
 import { LiveFaces } from './live-faces.ts';
 import { decodePicture, encodePicture } from './picture-codec.ts';
+import { PICTURE_MARK } from './picture-mark.ts';
 import { toFrame, writeBack } from './planes.ts';
 import type { TransformedPicture } from './types.ts';
 
 /** Least shorter side, in pixels, of a picture that can show a face to swap. */
 const SMALLEST_SIDE = 64;
-
-/** XMP mark in every picture with a swap. The pictures of a stream are no files with names. */
-const MARK = Buffer.from(
-  xmpPacket({ digitalSourceType: EDITED, creatorTool: `Semblance ${VERSION}` }),
-).toString();
 
 export interface PictureStreamOptions {
   readonly finder: FaceFinder;
@@ -87,7 +80,7 @@ export class PictureStream {
     for (const rect of await this.#swaps.draw(frame, placed, ms)) {
       writeBack(data, width, frame, this.#before, rect);
     }
-    return { picture: await encodePicture(pixels, MARK), faces: placed.length, swapped: true };
+    return { picture: await encodePicture(pixels, PICTURE_MARK), faces: placed.length, swapped: true };
   }
 
   async close(): Promise<void> {

@@ -10,6 +10,7 @@ from setuptools.command.build_py import build_py
 HERE = pathlib.Path(__file__).resolve().parent
 PROTO = "semblance/engine/v1/engine.proto"
 FINDINGS = "semblance/engine/v1/findings.proto"
+LIVE = "semblance/engine/live/v1/live_engine.proto"
 
 
 class BuildWithStubs(build_py):
@@ -19,7 +20,7 @@ class BuildWithStubs(build_py):
         if root is None:
             raise SystemExit(f"no folder above {HERE} has proto/{PROTO}")
         out = self.build_lib
-        command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{root}", PROTO, FINDINGS]
+        command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{root}", PROTO, FINDINGS, LIVE]
         subprocess.check_call([*command, f"--python_out={out}", f"--grpc_python_out={out}"])
 
 

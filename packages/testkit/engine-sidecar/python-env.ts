@@ -97,6 +97,8 @@ function sources(): string[] {
   return [
     ...['pyproject.toml', 'setup.py'].map((name) => join(PACKAGE, name)),
     ...own.toSorted(),
-    ...['engine', 'findings'].map((name) => join(PROTO, `semblance/engine/v1/${name}.proto`)),
+    ...['v1/engine', 'v1/findings', 'live/v1/live_engine'].map((name) =>
+      join(PROTO, `semblance/engine/${name}.proto`),
+    ),
   ];
 }

@@ -47,6 +47,14 @@
 - name: SEMBLANCE_LIVE_VIDEO_STAGES
   value: {{ join "," . | quote }}
 {{- end }}
+{{- with $pool.live.voiceSidecar }}
+- name: SEMBLANCE_LIVE_VOICE_SIDECAR
+  value: {{ . }}
+{{- end }}
+{{- with $pool.live.videoSidecar }}
+- name: SEMBLANCE_LIVE_VIDEO_SIDECAR
+  value: {{ . }}
+{{- end }}
 {{- if not (kindIs "invalid" $pool.swapLikeness) }}
 - name: SEMBLANCE_SWAP_LIKENESS
   value: {{ $pool.swapLikeness | quote }}
@@ -168,6 +176,10 @@ spec:
             - name: sockets
               mountPath: /run/semblance
             {{- end }}
+            {{- if or $pool.live.voiceSidecar $pool.live.videoSidecar }}
+            - name: live
+              mountPath: /run/semblance-live
+            {{- end }}
             {{- with $pool.extraVolumeMounts }}
             {{- toYaml . | nindent 12 }}
             {{- end }}
@@ -189,6 +201,11 @@ spec:
         {{- if $pool.sidecars }}
         - name: sockets
           emptyDir: {}
+        {{- end }}
+        {{- if or $pool.live.voiceSidecar $pool.live.videoSidecar }}
+        - name: live
+          emptyDir:
+            medium: Memory
         {{- end }}
         {{- with $pool.extraVolumes }}
         {{- toYaml . | nindent 8 }}

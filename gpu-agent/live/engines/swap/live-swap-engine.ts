@@ -133,7 +133,8 @@ export function createLiveSwapEngine(options: LiveSwapEngineOptions): LiveEngine
   };
 }
 
-function lookOf(
+/** @param unusable why the uploaded picture cannot be used */
+export function lookOf(
   prompt: string | undefined,
   face: string | undefined,
   unusable: string | undefined,
@@ -146,7 +147,7 @@ function lookOf(
   return { look: { kind: 'own' }, note: keptFor(unusable ?? 'the uploaded picture was not handed on.') };
 }
 
-const keptFor = (why: string) => `Your own face is kept: ${why}`;
+export const keptFor = (why: string) => `Your own face is kept: ${why}`;
 
 function retryDelayMs(failures: number): number {
   return backoffMs(failures - 1, 500, LONGEST_PAUSE_MS);

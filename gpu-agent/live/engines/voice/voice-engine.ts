@@ -2,17 +2,20 @@ import { setImmediate as otherWork } from 'node:timers/promises';
 import { createBackoff } from '@semblance/common/async/backoff';
 import { describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
-import { parseVoice, type Voice, VoiceError } from '@semblance/common/voices/voice';
-import {
-  BadMessageError,
-  type LiveEngine,
-  LiveSettingsError,
-  type LiveStream,
-} from '@semblance/engine-api/live-engine';
+import type { LiveEngine, LiveStream, OpenLiveOptions } from '@semblance/engine-api/live-engine';
 import { createVoiceConverter, type VoiceConverter } from '@semblance/voice/converter';
 import { engineFor } from '@semblance/voice/engine-for';
 import type { ModelVoices } from '@semblance/voice/rvc/model-voices';
 import { CONTEXT_MS } from '@semblance/voice/rvc/rvc-converter';
+import {
+  assertWhole,
+  bytesOf,
+  passThrough,
+  SAMPLE_BYTES,
+  samplesOf,
+  soundOf,
+  voiceOf,
+} from './sound-messages.ts';
 import { type VoiceThreadStream, VoiceThreads, type VoiceThreadsOptions } from './voice-threads.ts';
 import { warmUpConversion } from './warm-up.ts';
 
@@ -22,7 +25,6 @@ export const STREAMS_PER_THREAD = 16;
 const PIECES_PER_SECOND = 10;
 /** Longest pause before models are loaded again, in ms. */
 const RELOAD_MAX_MS = 30_000;
-const SAMPLE_BYTES = Int16Array.BYTES_PER_ELEMENT;
 
 export interface VoiceEngineOptions {
   /** Most sessions at once. */
@@ -57,6 +59,7 @@ export interface VoiceEngine extends LiveEngine {
   readonly threadIds: readonly number[];
   /** Number of open streams in threads. */
   readonly streams: number;
+  open(options: OpenLiveOptions): Promise<LiveStream>;
 }
 
 /**
@@ -74,12 +77,7 @@ export function createVoiceEngine(options: VoiceEngineOptions): VoiceEngine {
   let threads: VoiceThreads | undefined;
   let converts = false;
   const closing = new AbortController();
-  const common = {
-    firstFrame: JSON.stringify({ sample_rate: sampleRate, chunk_frames: chunkFrames }),
-    format: { kind: 'voice', sampleRate, chunkFrames },
-    // One second of sound: longer messages would be heard as pauses.
-    maxMessageBytes: sampleRate * SAMPLE_BYTES,
-  } as const;
+  const common = soundOf({ sampleRate, chunkFrames });
   const mostSamples = Math.ceil(sampleRate / PIECES_PER_SECOND);
 
   async function load(signal: AbortSignal): Promise<void> {
@@ -207,22 +205,6 @@ function startThreads({ slots, logger, onChange, onCrash, threads }: VoiceEngine
   return new VoiceThreads({ threads: count, streamsPerThread, logger, onChange, onCrash, ...threads });
 }
 
-/** @throws LiveSettingsError */
-function voiceOf(settings: Readonly<Record<string, string>>): Voice | undefined {
-  if (settings.voice === undefined) return undefined;
-  try {
-    return parseVoice(settings.voice, 'settings.voice');
-  } catch (error) {
-    if (error instanceof VoiceError) throw new LiveSettingsError(error.message, { cause: error });
-    throw error;
-  }
-}
-
-async function passThrough(message: Uint8Array): Promise<Uint8Array> {
-  assertWhole(message);
-  return message;
-}
-
 function converting(converter: VoiceConverter, piece: number): Pick<LiveStream, 'transform' | 'close'> {
   return {
     async transform(message) {
@@ -258,18 +240,4 @@ function convertingElsewhere(
       stream.close();
     },
   };
-}
-
-function assertWhole(message: Uint8Array): void {
-  if (message.length % SAMPLE_BYTES !== 0) throw new BadMessageError('half a sample');
-}
-
-/** Returns the samples in place. At an odd offset they cannot be read, so it returns a copy. */
-function samplesOf(message: Uint8Array): Int16Array {
-  const even = message.byteOffset % SAMPLE_BYTES === 0 ? message : new Uint8Array(message);
-  return new Int16Array(even.buffer, even.byteOffset, even.length / SAMPLE_BYTES);
-}
-
-function bytesOf({ buffer, byteOffset, byteLength }: Int16Array): Uint8Array {
-  return new Uint8Array(buffer, byteOffset, byteLength);
 }

@@ -14,6 +14,14 @@ class Unusable(Exception):
     """The socket cannot be used; the message is one line."""
 
 
+def inside(root: str, path: str) -> str:
+    """Returns the full path of a file in the shared folder. Raises ValueError for one outside."""
+    full = os.path.join(root, path)
+    if os.path.commonpath([root, os.path.normpath(full)]) != root:
+        raise ValueError(f"{path} is outside the shared directory")
+    return full
+
+
 def assert_free(path: str) -> None:
     """Raises Unusable unless the path is free or has the socket of an engine that has ended."""
     folder = os.path.dirname(path)

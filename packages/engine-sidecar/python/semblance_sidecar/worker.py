@@ -9,7 +9,7 @@ import threading
 import time
 import traceback
 from contextlib import contextmanager, suppress
-from typing import Optional
+from typing import Callable, Optional
 
 from . import limits
 from .contract import Cancelled, Findings, Job, RenderError, RenderInterrupted, Result
@@ -49,7 +49,7 @@ class _Pipe:
             _end()
 
 
-def _main(engine_class, number, pipe, cancelled) -> None:
+def _main(engine_class, number, answer, pipe, cancelled) -> None:
     _lead()
     pipe = _Pipe(pipe)
     os.umask(0o007)
@@ -63,7 +63,7 @@ def _main(engine_class, number, pipe, cancelled) -> None:
         return
     pipe.send(("ready",))
     while True:
-        pipe.send(_answer(engine, pipe.recv(), pipe, cancelled))
+        pipe.send(answer(engine, pipe.recv(), pipe, cancelled))
 
 
 def _answer(engine, work, pipe, cancelled):
@@ -93,12 +93,17 @@ def _answer(engine, work, pipe, cancelled):
         print(f"a render was interrupted: {error.message}", file=sys.stderr)
         return ("interrupted", error.message, error.reload)
     except BaseException as error:
-        traceback.print_exc()
-        if _FULL.search(f"{type(error).__name__}: {error}"):
-            # What the process took of the card is free only when it ends. The work is not the cause, and is repeated.
-            print("the device is full: the process ends, and another one is started", file=sys.stderr, flush=True)
-            _end()
-        return ("fault", " ".join("".join(traceback.format_exception_only(type(error), error)).split()))
+        return fault_of(error)
+
+
+def fault_of(error: BaseException):
+    """Returns the answer for an error of the engine's code, and logs it. Ends the process where the card is full."""
+    traceback.print_exc()
+    if _FULL.search(f"{type(error).__name__}: {error}"):
+        # What the process took of the card is free only when it ends. The work is not the cause, and is repeated.
+        print("the device is full: the process ends, and another one is started", file=sys.stderr, flush=True)
+        _end()
+    return ("fault", " ".join("".join(traceback.format_exception_only(type(error), error)).split()))
 
 
 def _told(error: RenderError):
@@ -167,11 +172,12 @@ def _how(exitcode: Optional[int]) -> str:
 
 
 class Worker:
-    """One worker process. Only one thread may use it at a time; any thread may call `end`."""
+    """One worker process. Only one thread may use it at a time, and another may send; any thread may call `end`."""
 
-    def __init__(self, engine_class, number: int = 0):
+    def __init__(self, engine_class, number: int = 0, answer: Callable = _answer):
         self._engine_class = engine_class
         self._number = number
+        self._answer = answer
         self._process = None
         self._pipe = None
         self._cancelled = None
@@ -188,7 +194,7 @@ class Worker:
         try:
             ours, theirs = _context.Pipe()
             cancelled = _context.Event()
-            process = _context.Process(target=_main, args=(self._engine_class, self._number, theirs, cancelled), daemon=True)
+            process = _context.Process(target=_main, args=(self._engine_class, self._number, self._answer, theirs, cancelled), daemon=True)
             with self._lock:
                 if self._over:
                     raise RuntimeError("the engine is ending")
