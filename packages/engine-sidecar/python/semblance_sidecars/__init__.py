@@ -1,1 +1,1 @@
-"""Ready engines that drive what the owner has: `comfyui`, `diffusers` and `facefusion`. Each is run with `python -m`."""
+"""Ready engines, a folder for each, which is run with `python -m`."""
