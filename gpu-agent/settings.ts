@@ -43,6 +43,8 @@ export const agentShape = {
   SEMBLANCE_ONNX_VRAM_CEILING_MIB: whole(1, 16_777_216).optional(),
   /** Nice value of engine processes and of decoders beside them; the agent and its live sessions have 0. */
   SEMBLANCE_AGENT_RENDER_NICE: whole(0, 19).default(ENGINE_NICE),
+  /** Whether decoders may run with fewer walls than all; `findIsolation` reads it in each process. */
+  SEMBLANCE_MEDIA_ISOLATION: z.enum(['required', 'preferred']).default('preferred'),
   SEMBLANCE_AGENT_WORK_DIR: z.string().refine(isAbsolute, 'must be an absolute path').optional(),
   /** Seconds for running work to finish after the process is asked to end. */
   SEMBLANCE_AGENT_DRAIN_SECONDS: whole(0, 86_400).default(25),

@@ -67,7 +67,7 @@ async function started(work: (kit: Kit, signal: AbortSignal) => Promise<unknown>
       ffmpeg: 'ffmpeg',
       ffprobe: 'ffprobe',
       version: '5.1',
-      isolate: [],
+      isolation: { wall: undefined, unshare: [], stands: [], missing: [] },
       toneMapping: true,
     },
     guard,

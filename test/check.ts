@@ -89,6 +89,10 @@ export function runChecks(onResult: (result: CheckResult) => void): CheckResult[
         run('kernels/generate.ts', 'node', 'packages/voice/kernels/generate.ts', scratch),
       ),
     () =>
+      upToDate('compiled wall', 'packages/media/wall/gen', (scratch) =>
+        run('wall/build.ts', 'node', 'packages/media/wall/build.ts', scratch),
+      ),
+    () =>
       upToDate('converted networks', 'packages/vision/models/gen', (scratch) =>
         run('convert-models/convert.ts', 'node', 'tools/convert-models/convert.ts', scratch),
       ),

@@ -1,6 +1,7 @@
 import type { Logger } from '@semblance/common/logging';
 import { OWNER_OPTIONS_SETTING } from '@semblance/common/owner-options';
 import { findOnPath } from '@semblance/common/process/find-on-path';
+import { findIsolation } from '@semblance/media/isolation';
 import { createMedia, findMediaTools } from '@semblance/media/media';
 import { isMeasurable, type VideoMeter } from '../attempts/measured-units.ts';
 import { type Cards, type CardsOptions, createCards } from '../cards/cards.ts';
@@ -37,9 +38,13 @@ export interface StartEnginesOptions {
   readonly onCrash: (engine: string) => void;
 }
 
-/** Starts the engine processes and the meter of videos. */
+/**
+ * Starts the engine processes and the meter of videos.
+ * @throws IsolationError when a wall around decoders does not stand, and all are required
+ */
 export async function startEngines(options: StartEnginesOptions): Promise<StartedEngines> {
   const { settings, logger } = options;
+  await findIsolation();
   const tools = await findMediaTools();
   const media = tools.available ? createMedia({ tools, threads: 1, nice: settings.renderNice }) : undefined;
   if (media) options.started.push(() => media.close());

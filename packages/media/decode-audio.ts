@@ -28,7 +28,7 @@ export async function* decodeAudio(
     ...['-copyts', ...inputArgs(path), '-map', `0:${sound.stream}`, '-map_metadata', '-1'],
     ...['-af', filter, '-c:a', 'pcm_f32le', '-f', 'f32le', 'pipe:1'],
   ];
-  await using tool = await kit.start('ffmpeg', args, { signal, limits: { cpuSec: 600 } });
+  await using tool = await kit.start('ffmpeg', args, { signal, read: [path], limits: { cpuSec: 600 } });
   const reader = new ByteReader(kit.patient(tool, tool.stdout));
   let samples = 0;
   for (;;) {

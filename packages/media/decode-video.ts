@@ -46,6 +46,7 @@ export async function* decodeVideo(
   ];
   await using tool = await kit.start('ffmpeg', args, {
     signal,
+    read: [path],
     limits: { cpuSec: decodeCpuSec(info.durationSec) },
   });
   const bytes = (size.width * size.height * 3) / 2;

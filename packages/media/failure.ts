@@ -10,6 +10,8 @@ export function interrupted(exit: ToolExit, program = 'ffmpeg'): EngineInterrupt
   if (exit.signal === 'SIGKILL' && exit.ended === undefined) {
     return fault(`${program} was killed from outside (SIGKILL), as when memory runs out`);
   }
+  if (exit.stderr.startsWith('semblance-wall: '))
+    return fault(`${program} could not be started behind its walls`);
   if (exit.stderr.includes('No space left on device')) return fault(`${program} found no space left`);
   return undefined;
 }

@@ -49,7 +49,12 @@ export const unsupported = (message: string, cause?: unknown) =>
 /** @throws RenderError */
 export async function readHeaders(launcher: Launcher, path: string, signal: AbortSignal): Promise<RawProbe> {
   const args = ['-v', 'error', '-print_format', 'json', '-show_entries', ENTRIES, ...lookArgs(path)];
-  await using tool = await launcher.start('ffprobe', args, { signal, wallSec: 300, limits: { cpuSec: 60 } });
+  await using tool = await launcher.start('ffprobe', args, {
+    signal,
+    read: [path],
+    wallSec: 300,
+    limits: { cpuSec: 60 },
+  });
   let text = '';
   for await (const chunk of tool.stdout.setEncoding('utf8')) {
     text += chunk;

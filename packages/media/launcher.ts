@@ -28,6 +28,9 @@ export interface StartOptions {
   readonly wallSec?: number;
   readonly limits?: Partial<ChildLimits>;
   readonly feed?: boolean;
+  /** Files that it reads, and that it writes. */
+  readonly read?: readonly string[];
+  readonly write?: readonly string[];
 }
 
 export type HeldTool = Tool & AsyncDisposable;
@@ -35,7 +38,7 @@ export type HeldTool = Tool & AsyncDisposable;
 export function createLauncher(base: Omit<Launcher, 'start' | 'patient'>): Launcher {
   return {
     ...base,
-    async start(program, args, { signal, wallSec, limits, feed = false }) {
+    async start(program, args, { signal, wallSec, limits, feed = false, read = [], write = [] }) {
       const tool = await startTool({
         tools: base.tools,
         program,
@@ -44,6 +47,8 @@ export function createLauncher(base: Omit<Launcher, 'start' | 'patient'>): Launc
         nice: base.nice,
         signal,
         feed,
+        read,
+        write,
         limits: { cpuSec: 120, memoryMib: base.memoryMib, fileMib: 1, ...limits },
       });
       const timer = wallSec === undefined ? undefined : setTimeout(() => tool.kill(), wallSec * 1000);

@@ -52,7 +52,7 @@ async function span(
     ],
     ...['-of', 'compact=p=0:s=,', ...inputArgs(path)],
   ];
-  await using tool = await kit.start('ffprobe', args, { signal, limits: { cpuSec: 3_600 } });
+  await using tool = await kit.start('ffprobe', args, { signal, read: [path], limits: { cpuSec: 3_600 } });
   let frames = 0;
   let first = Number.POSITIVE_INFINITY;
   let last = Number.NEGATIVE_INFINITY;

@@ -1,6 +1,7 @@
 import { createGuard } from '@semblance/common/process/guard';
 import { decodeAudio } from './decode-audio.ts';
 import { decodeVideo } from './decode-video.ts';
+import type { Wall } from './isolation.ts';
 import { createKit } from './kit.ts';
 import { measure, type OnDecoded } from './measure.ts';
 import { type Probed, probe, probeSound } from './probe.ts';
@@ -34,8 +35,8 @@ export interface MediaOptions {
 /** The state of the media layer for an agent's status. */
 export interface MediaStatus {
   readonly ffmpeg: string;
-  /** Whether child processes have no network. */
-  readonly networkIsolated: boolean;
+  /** The walls around child processes. */
+  readonly walls: readonly Wall[];
   readonly toneMapping: boolean;
 }
 
@@ -71,7 +72,7 @@ export function createMedia(options: MediaOptions): OpenMedia {
   return {
     status: {
       ffmpeg: kit.tools.version,
-      networkIsolated: kit.tools.isolate.length > 0,
+      walls: kit.tools.isolation.stands,
       toneMapping: kit.tools.toneMapping,
     },
     async probe<Need extends 'video' | 'audio'>(path: string, need: Need, signal: AbortSignal) {

@@ -53,7 +53,12 @@ async function attempt(kit: Kit, whole: Whole, codec: readonly string[]): Promis
     ...['-map_metadata', '-1', '-map_chapters', '-1', '-video_track_timescale', String(TICKS_PER_SECOND)],
     ...['-movflags', '+faststart', '-f', 'mp4', `file:${to}`],
   ];
-  await using tool = await kit.start('ffmpeg', args, { signal, limits: { cpuSec: 3_600, fileMib: 8_192 } });
+  await using tool = await kit.start('ffmpeg', args, {
+    signal,
+    read: [whole.video, ...(sound ? [sound.path] : [])],
+    write: [to],
+    limits: { cpuSec: 3_600, fileMib: 8_192 },
+  });
   tool.stdout.resume();
   const exit = await tool.exited;
   signal.throwIfAborted();

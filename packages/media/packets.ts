@@ -37,7 +37,7 @@ export async function scanPackets(
     ...['-v', 'error', '-select_streams', String(stream.index)],
     ...['-show_entries', 'packet=pts,dts,duration,size,flags', '-of', 'compact=p=0:s=,', ...lookArgs(path)],
   ];
-  await using tool = await launcher.start('ffprobe', args, { signal, wallSec: 600 });
+  await using tool = await launcher.start('ffprobe', args, { signal, read: [path], wallSec: 600 });
   const isVideo = stream.codec_type === 'video';
   const most = isVideo ? launcher.limits.maxFrames : Number.POSITIVE_INFINITY;
   const toUs = (1e6 * num) / den;

@@ -33,6 +33,7 @@ export async function openWriter(kit: Kit, options: WriterOptions): Promise<Vide
   const tool = await kit.start('ffmpeg', encoderArgs(kit, options, parts.video), {
     signal,
     feed: true,
+    write: [parts.video],
     limits: { cpuSec: 24 * 3_600, fileMib: 8_192 },
   });
   return new Mp4Writer(kit, options, sound, parts, tool);
@@ -42,7 +43,7 @@ function encoderArgs(kit: Kit, options: WriterOptions, to: string): string[] {
   const { range, space, primaries, transfer } = knownTags(options.color);
   const rate = Math.min(Math.max(options.frameRate, 1), 240);
   return [
-    ...['-hide_banner', '-nostdin', '-loglevel', 'error', '-protocol_whitelist', 'pipe', '-copyts'],
+    ...['-hide_banner', '-nostdin', '-loglevel', 'error', '-y', '-protocol_whitelist', 'pipe', '-copyts'],
     // The stream is described completely, so ffmpeg need not hold frames back to analyse it.
     ...['-probesize', '32', '-analyzeduration', '0', '-f', 'nut', '-i', 'pipe:0'],
     ...[

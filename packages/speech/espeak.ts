@@ -10,7 +10,7 @@ import {
   type Utterance,
   WALL_SEC,
 } from './synthesiser.ts';
-import { ESPEAK_ARGS } from './tools.ts';
+import { ESPEAK_ARGS, ESPEAK_SCRIPT } from './tools.ts';
 
 const MAX_HEAD = 4 << 20;
 /** Most samples of one passage: the length limit of a script, and one more piece. */
@@ -107,7 +107,8 @@ function openScript(args: readonly string[], { tools, guard, signal }: Synthesis
   const start = async () => {
     const tool = await startProgram({
       file: python,
-      isolate: tools.isolate,
+      isolation: tools.isolation,
+      read: [ESPEAK_SCRIPT],
       guard,
       signal,
       feed: true,

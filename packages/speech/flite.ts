@@ -34,8 +34,11 @@ export function openFlite(
   if (!tools.flite) throw new RenderError('processing_failed', 'flite is not there any more.');
   const { file } = tools.flite;
   const manner = stretch === undefined ? [] : ['--setf', `duration_stretch=${stretch}`];
-  const run = async (args: readonly string[]): Promise<string> => {
-    const tool = await startProgram({ file, args, isolate: tools.isolate, guard, signal, limits: LIMITS });
+  const run = async (args: readonly string[], script: string, wav: string): Promise<string> => {
+    const tool = await startProgram({
+      ...{ file, args, guard, signal, limits: LIMITS, isolation: tools.isolation },
+      ...{ read: [script], write: [wav] },
+    });
     const timer = setTimeout(() => tool.kill(), WALL_SEC * 1000);
     try {
       let output = '';
@@ -60,7 +63,7 @@ export function openFlite(
     for (const path of [script, wav]) await guard.removeOnDeath(path);
     try {
       await writeFile(script, `${text}\n`, { mode: 0o600 });
-      const output = await run(['-voice', voice, ...manner, '-psdur', '-f', script, '-o', wav]);
+      const output = await run(['-voice', voice, ...manner, '-psdur', '-f', script, '-o', wav], script, wav);
       return utterance(output, await readFile(wav));
     } finally {
       for (const path of [script, wav]) {

@@ -10,7 +10,7 @@ const both: SpeechTools = {
   available: true,
   flite: { file: '/usr/bin/flite', voices: ['slt'] },
   espeak: { python: '/usr/bin/python3', voices: new Set(names) },
-  isolate: [],
+  isolation: { wall: undefined, unshare: [], stands: [], missing: [] },
 };
 const onlyFlite: SpeechTools = { ...both, espeak: undefined };
 const SLT = { program: 'flite', name: 'slt' } as const;

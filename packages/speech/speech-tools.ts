@@ -1,3 +1,5 @@
+import type { Isolation } from '@semblance/media/isolation';
+
 /** What a voice sounds like. */
 export type Sounding = 'woman' | 'man';
 
@@ -40,8 +42,7 @@ export interface SpeechTools {
   readonly espeak: { readonly python: string; readonly voices: ReadonlySet<string> } | undefined;
   /** Voices that are models, those that a language gets first before others; they need espeak-ng. */
   readonly neural?: readonly NeuralVoice[];
-  /** Arguments before a command that run it without a network; empty where the kernel forbids that. */
-  readonly isolate: readonly string[];
+  readonly isolation: Isolation;
 }
 
 /** Why speech is unavailable here. */

@@ -1,6 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { WALLS } from '@semblance/media/isolation';
 import { runScript } from '@semblance/testkit/common/run-script';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 
@@ -23,7 +24,7 @@ afterAll(() => rm(bin, { recursive: true, force: true }));
 it.each([
   ['findSpeechTools', './tools.ts', 'available'],
   ['findMediaTools', '../media/tools.ts', 'available'],
-  ['findIsolation', '../media/tools.ts', 'length'],
+  ['findIsolation', '../media/isolation.ts', 'stands'],
 ])('%s does not take a lack of files for a lack of programs', async (name, module, field) => {
   const script = runScript(
     `
@@ -44,5 +45,5 @@ it.each([
     code: 'engine_interrupted',
     message: 'the machine of the engine lacks something (EMFILE, spawn)',
   });
-  expect(then).toBe(field === 'length' ? 3 : true);
+  expect(then).toEqual(field === 'stands' ? WALLS : true);
 });

@@ -1,22 +1,25 @@
 import { execFile } from 'node:child_process';
-import { join } from 'node:path';
+import { isAbsolute, join } from 'node:path';
 import { promisify } from 'node:util';
 import { findOnPath } from '@semblance/common/process/find-on-path';
 import { exhausted } from '@semblance/engine-api/exhausted';
-import { findIsolation } from '@semblance/media/tools';
+import { askTool, findIsolation, type Isolation } from '@semblance/media/isolation';
 import type { MissingSpeechTools, SpeechTools } from './speech-tools.ts';
 import { FLITE_VOICES, PROGRAM_NAMES } from './speech-tools.ts';
 
 const run = promisify(execFile);
 
-const ESPEAK_SCRIPT = join(import.meta.dirname, 'espeak.py');
+/** The script that speaks with espeak-ng's library. */
+export const ESPEAK_SCRIPT = join(import.meta.dirname, 'espeak.py');
 
 /**
  * Finds flite, and espeak-ng with a Python to use it, on PATH.
  * @throws EngineInterruptedError when the machine lacks the files or processes to look, so the result is unknown
+ * @throws IsolationError as `findIsolation`
  */
 export async function findSpeechTools(): Promise<SpeechTools | MissingSpeechTools> {
-  const [flite, espeak] = await Promise.all([findFlite(), findEspeak()]);
+  const isolation = await findIsolation();
+  const [flite, espeak] = await Promise.all([findFlite(isolation), findEspeak(isolation)]);
   if (typeof flite === 'string' && typeof espeak === 'string') {
     return {
       available: false,
@@ -27,15 +30,15 @@ export async function findSpeechTools(): Promise<SpeechTools | MissingSpeechTool
     available: true,
     flite: typeof flite === 'string' ? undefined : flite,
     espeak: typeof espeak === 'string' ? undefined : espeak,
-    isolate: await findIsolation(),
+    isolation,
   };
 }
 
-async function findFlite(): Promise<SpeechTools['flite'] | string> {
+async function findFlite(isolation: Isolation): Promise<SpeechTools['flite'] | string> {
   const file = findOnPath('flite');
   if (!file) return 'flite is not on PATH';
   try {
-    const { stdout } = await run(file, ['-lv'], { timeout: 20_000 });
+    const stdout = await askTool(isolation, file, ['-lv']);
     const there = new Set(stdout.replace(/^.*:/, '').trim().split(/\s+/));
     const voices = FLITE_VOICES.filter((name) => there.has(PROGRAM_NAMES[name] ?? name));
     return voices.length ? { file, voices } : `${file} has none of the voices ${FLITE_VOICES.join(', ')}`;
@@ -46,14 +49,16 @@ async function findFlite(): Promise<SpeechTools['flite'] | string> {
   }
 }
 
-async function findEspeak(): Promise<NonNullable<SpeechTools['espeak']> | string> {
-  const python = findOnPath('python3');
-  if (!python) return 'espeak-ng cannot be spoken with: python3 is not on PATH';
+async function findEspeak(isolation: Isolation): Promise<NonNullable<SpeechTools['espeak']> | string> {
+  const named = findOnPath('python3');
+  if (!named) return 'espeak-ng cannot be spoken with: python3 is not on PATH';
   try {
-    const { stdout } = await run(python, [...ESPEAK_ARGS, '--voices'], {
+    // A name on PATH may be a script that starts the interpreter, which nothing can behind walls.
+    const said = await run(named, ['-I', '-S', '-c', 'import sys; print(sys.executable)'], {
       timeout: 20_000,
-      maxBuffer: 4 << 20,
     });
+    const python = isAbsolute(said.stdout.trim()) ? said.stdout.trim() : named;
+    const stdout = await askTool(isolation, python, [...ESPEAK_ARGS, '--voices'], [ESPEAK_SCRIPT]);
     const voices = new Set(stdout.split('\n').filter((name) => /^[A-Za-z0-9-]+$/.test(name)));
     return voices.size ? { python, voices } : 'espeak-ng has no voices';
   } catch (error) {

@@ -24,7 +24,7 @@ const both: SpeechTools = {
   available: true,
   flite: { file: '/usr/bin/flite', voices: ['slt', 'rms'] },
   espeak,
-  isolate: [],
+  isolation: { wall: undefined, unshare: [], stands: [], missing: [] },
 };
 const onlyEspeak: SpeechTools = { ...both, flite: undefined };
 const onlyFlite: SpeechTools = { ...both, espeak: undefined };

@@ -5,7 +5,7 @@ import { ContentCheckError } from '../check.ts';
 import type { FromLooker, Looked, LookerAnswer, ToLooker } from './protocol.ts';
 
 /** Environment variables of the agent that the process gets. Credentials are not among them. */
-const PASSED_ON = /^(PATH|HOME|LANG|LC_.*|TZ|TMPDIR|LD_LIBRARY_PATH)$/;
+const PASSED_ON = /^(PATH|HOME|LANG|LC_.*|TZ|TMPDIR|LD_LIBRARY_PATH|SEMBLANCE_MEDIA_ISOLATION)$/;
 
 export interface LookerProcessOptions {
   /** Name of the check, in messages. */

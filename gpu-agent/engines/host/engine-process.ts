@@ -12,7 +12,8 @@ import { EngineCrashedError, EngineStartError, isSpent, renderFailure } from './
 import type { EngineInfo, EngineSetup, FromEngine, ToEngine } from './protocol.ts';
 
 /** Environment variables of the agent that an engine process gets. Credentials are not among them. */
-const PASSED_ON = /^(PATH|HOME|LANG|LC_.*|TZ|XDG_CACHE_HOME|LD_LIBRARY_PATH|(CUDA|NVIDIA|OMP|ORT)_.*)$/;
+const PASSED_ON =
+  /^(PATH|HOME|LANG|LC_.*|TZ|XDG_CACHE_HOME|LD_LIBRARY_PATH|SEMBLANCE_MEDIA_ISOLATION|(CUDA|NVIDIA|OMP|ORT)_.*)$/;
 
 /** Default nice value: half the weight of a process of normal priority on the same core. */
 export const ENGINE_NICE = 3;

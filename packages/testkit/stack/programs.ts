@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { findOnPath } from '@semblance/common/process/find-on-path';
+import { findIsolation } from '@semblance/media/isolation';
 import { findMediaTools } from '@semblance/media/tools';
 import { findSpeechTools } from '@semblance/speech/tools';
 import { hasPython } from '../engine-sidecar/python-env.ts';
@@ -44,6 +45,7 @@ export async function testNeeds(): Promise<Need[]> {
     ['speech', 'flite espeak-ng python3', lackOfSpeech],
     ['recordings', 'alsa-utils asterisk-core-sounds-en', async () => lackOfFolders()],
     ['python', 'python3 python3-venv', lackOfPython],
+    ['walls', 'gcc libc6-dev python3', lackOfWalls],
     ['go', 'golang', async () => lackOfPrograms('go')],
     ['browser', 'chromium-headless-shell', lackOfBrowser],
   ];
@@ -73,6 +75,12 @@ async function lackOfSpeech(): Promise<string | undefined> {
   if (!tools.available) return tools.reason;
   if (!tools.flite) return 'flite does not run, or has none of the voices';
   return tools.espeak ? undefined : 'python3 cannot speak with espeak-ng';
+}
+
+async function lackOfWalls(): Promise<string | undefined> {
+  const { missing } = await findIsolation();
+  if (missing.length > 0) return missing.map(({ wall, why }) => `${wall}: ${why}`).join(', ');
+  return lackOfPrograms('python3');
 }
 
 function lackOfFolders(): string | undefined {

@@ -39,7 +39,7 @@ export async function runMediaBench({ say }: { readonly say: (line: string) => v
       notes: [
         `Best of ${TURNS} turns each. A portrait in slow motion at 30 frames a second, H.264; decoder and encoder have ${THREADS} threads each on both sides, and the encoder the same settings.`,
         'Ours counts everything a render needs: looking into the file, frames in and out of this process, sound, the index at the front, and decoding the result once more to measure it.',
-        `Child processes have ${tools.isolate.length > 0 ? 'no network' : 'the network of this process: the kernel allows no other here'}; ffmpeg ${tools.version}.`,
+        `Child processes have ${tools.isolation.missing.length === 0 ? 'all walls' : `no wall for ${tools.isolation.missing.map(({ wall }) => wall).join(', ')}`}; ffmpeg ${tools.version}.`,
       ],
     };
   } finally {
