@@ -16,6 +16,7 @@ import { findSpeechTools } from '@semblance/speech/tools';
 import { FaceFinder } from '@semblance/vision/face-finder';
 import { FaceMesher } from '@semblance/vision/face-mesh';
 import { FaceRecogniser } from '@semblance/vision/face-recogniser';
+import { withOneDecoder } from '@semblance/vision/image/decoder';
 import { openSession } from '@semblance/vision/models/session';
 import { FaceSwap } from './face-swap.ts';
 import { type CheckedModel, ModelDirError, openModelDir } from './model-dir.ts';
@@ -154,32 +155,34 @@ async function openEngine(
       return (await import('./motion-transfer.ts')).inspectMotionTransfer(swap, request);
     throw new Error(`${request.capability} has no picture to inspect`);
   };
+  const render: Engine['render'] = async (given) => {
+    const { capability } = given;
+    if (!capabilities.some((offered) => offered.capability === capability))
+      throw new RenderError('processing_failed', `The onnx engine has no capability ${capability}.`);
+    const { request, others, told } = await chosen(given);
+    const used = withRenderOptions(opened, request.options);
+    const own = swap.using(used);
+    if (capability === 'face-swap-image' || !media) return told(await photoSwap(own, request, others));
+    const parts = { swap: own, finder, media, models: used };
+    // This code is loaded with the first video, so that an engine for pictures starts without it.
+    if (capability === 'face-swap') {
+      threads ??= new SwapThreads(() => share.threadData());
+      const { videoSwap } = await import('./video-swap.ts');
+      return told(await videoSwap({ ...parts, threads, recogniser, others }, request));
+    }
+    if (capability === 'avatar' && speech)
+      return (await import('./avatar.ts')).avatar({ ...parts, recogniser, speech }, request);
+    if (capability === 'lip-sync') return (await import('./lip-sync.ts')).lipSync(parts, request);
+    return (await import('./motion-transfer.ts')).motionTransfer(parts, request);
+  };
+  const inspect: Engine['inspect'] = async (given) => {
+    const { request, toldBefore } = await chosen(given);
+    return toldBefore(await look(request));
+  };
   return {
     capabilities,
-    async render(given) {
-      const { capability } = given;
-      if (!capabilities.some((offered) => offered.capability === capability))
-        throw new RenderError('processing_failed', `The onnx engine has no capability ${capability}.`);
-      const { request, others, told } = await chosen(given);
-      const used = withRenderOptions(opened, request.options);
-      const own = swap.using(used);
-      if (capability === 'face-swap-image' || !media) return told(await photoSwap(own, request, others));
-      const parts = { swap: own, finder, media, models: used };
-      // This code is loaded with the first video, so that an engine for pictures starts without it.
-      if (capability === 'face-swap') {
-        threads ??= new SwapThreads(() => share.threadData());
-        const { videoSwap } = await import('./video-swap.ts');
-        return told(await videoSwap({ ...parts, threads, recogniser, others }, request));
-      }
-      if (capability === 'avatar' && speech)
-        return (await import('./avatar.ts')).avatar({ ...parts, recogniser, speech }, request);
-      if (capability === 'lip-sync') return (await import('./lip-sync.ts')).lipSync(parts, request);
-      return (await import('./motion-transfer.ts')).motionTransfer(parts, request);
-    },
-    async inspect(given) {
-      const { request, toldBefore } = await chosen(given);
-      return toldBefore(await look(request));
-    },
+    render: (request) => withOneDecoder(() => render(request)),
+    inspect: (request) => withOneDecoder(() => inspect(request)),
     async close() {
       await threads?.close();
       share.close();
@@ -187,6 +190,33 @@ async function openEngine(
       await media?.close();
     },
   };
+
+  async function render(request: RenderRequest): Promise<RenderResult> {
+    const { capability } = request;
+    if (!capabilities.some((offered) => offered.capability === capability))
+      throw new RenderError('processing_failed', `The onnx engine has no capability ${capability}.`);
+    if (capability === 'face-swap-image' || !media) return photoSwap(swap, request);
+    const parts = { swap, finder, media, models: opened };
+    // This code is loaded with the first video, so that an engine for pictures starts without it.
+    if (capability === 'face-swap') {
+      threads ??= new SwapThreads(() => share.threadData());
+      return (await import('./video-swap.ts')).videoSwap({ ...parts, threads, recogniser }, request);
+    }
+    if (capability === 'avatar' && speech)
+      return (await import('./avatar.ts')).avatar({ ...parts, recogniser, speech }, request);
+    if (capability === 'lip-sync') return (await import('./lip-sync.ts')).lipSync(parts, request);
+    return (await import('./motion-transfer.ts')).motionTransfer(parts, request);
+  }
+
+  async function inspect(request: InspectRequest): Promise<Findings> {
+    if (request.capability === 'face-swap-image') return inspectPhotoSwap(swap, request);
+    if (request.capability === 'face-swap')
+      return (await import('./video-swap.ts')).inspectVideoSwap(swap, request);
+    if (request.capability === 'avatar') return (await import('./avatar.ts')).inspectAvatar(finder, request);
+    if (request.capability === 'motion-control')
+      return (await import('./motion-transfer.ts')).inspectMotionTransfer(swap, request);
+    throw new Error(`${request.capability} has no picture to inspect`);
+  }
 }
 
 /** Returns why the owner's voices cannot read a text; undefined if they can. */

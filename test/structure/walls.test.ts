@@ -7,8 +7,8 @@ import { importsOf, packageOf, ROOT, trackedFiles, workspaceOf, workspaces } fro
 const LAYERS: readonly (readonly string[])[] = [
   ['engine-api', 'proto'],
   ['common'],
-  ['crds', 'events', 'media', 'objects', 'provenance', 'vision'],
-  ['speech'],
+  ['crds', 'events', 'media', 'objects', 'provenance'],
+  ['speech', 'vision'],
   ['engine-builtin', 'engine-sidecar'],
   ['engine-onnx'],
   ['voice'],

@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import type { MediaKind } from '@semblance/engine-api/capabilities';
-import { RenderError } from '@semblance/engine-api/engine';
 import type { VideoFrame } from '@semblance/media/types';
-import sharp from 'sharp';
+import { readSmall } from '@semblance/vision/image/picture-file';
 import { createSampledFrames, type OnStep } from '../looker/sampled-frames.ts';
 import { PDQ_SIDE, type PdqHash, pdqHashes } from './pdq.ts';
 
@@ -48,25 +47,16 @@ export function createFingerprints(): Fingerprints {
 }
 
 async function ofPicture(path: string): Promise<Fingerprint> {
-  try {
-    // This decoder is as tolerant as the engines are.
-    const { data, info } = await sharp(path, { failOn: 'error', limitInputPixels: MAX_PIXELS })
-      .autoOrient()
-      .resize(PDQ_SIDE, PDQ_SIDE, { fit: 'inside', withoutEnlargement: true })
-      .flatten({ background: '#ffffff' })
-      .toColourspace('srgb')
-      .raw()
-      .toBuffer({ resolveWithObject: true });
-    const luma = new Float32Array(info.width * info.height);
-    const [red, green, blue] = info.channels >= 3 ? [0, 1, 2] : [0, 0, 0];
-    for (let pixel = 0, at = 0; pixel < luma.length; pixel++, at += info.channels) {
-      luma[pixel] =
-        0.299 * (data[at + red] ?? 0) + 0.587 * (data[at + green] ?? 0) + 0.114 * (data[at + blue] ?? 0);
-    }
-    return pdqHashes(luma, info.width, info.height);
-  } catch (cause) {
-    throw new RenderError('unsupported_format', 'The picture could not be read.', { cause });
+  // This decoder is as tolerant as the engines are.
+  const size = { width: PDQ_SIDE, height: PDQ_SIDE, fit: 'inside' } as const;
+  const { data, width, height, channels } = await readSmall(path, size, MAX_PIXELS);
+  const luma = new Float32Array(width * height);
+  const [red, green, blue] = channels >= 3 ? [0, 1, 2] : [0, 0, 0];
+  for (let pixel = 0, at = 0; pixel < luma.length; pixel++, at += channels) {
+    luma[pixel] =
+      0.299 * (data[at + red] ?? 0) + 0.587 * (data[at + green] ?? 0) + 0.114 * (data[at + blue] ?? 0);
   }
+  return pdqHashes(luma, width, height);
 }
 
 function ofFrame({ data, width, height }: VideoFrame): Fingerprint {

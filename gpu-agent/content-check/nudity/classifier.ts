@@ -1,5 +1,5 @@
-import { RenderError } from '@semblance/engine-api/engine';
 import { regionToRgb } from '@semblance/media/yuv';
+import { readSmall } from '@semblance/vision/image/picture-file';
 import { NUDITY_SIDE, openNudity } from '@semblance/vision/nudity';
 import sharp, { type Sharp } from 'sharp';
 import type { SampledFrame } from '../looker/sampled-frames.ts';
@@ -20,13 +20,8 @@ export async function openClassifier(): Promise<Classifier> {
   const nudityOf = await openNudity();
   return {
     async ofPicture(path) {
-      let pixels: Buffer;
-      try {
-        pixels = await square(sharp(path, { failOn: 'error', limitInputPixels: MAX_PIXELS }).autoOrient());
-      } catch (cause) {
-        throw new RenderError('unsupported_format', 'The picture could not be read.', { cause });
-      }
-      return nudityOf(pixels);
+      const size = { width: NUDITY_SIDE, height: NUDITY_SIDE, fit: 'fill' } as const;
+      return nudityOf((await readSmall(path, size, MAX_PIXELS)).data);
     },
     async ofFrame({ frame, info }) {
       const { width, height } = frame;
@@ -36,10 +31,10 @@ export async function openClassifier(): Promise<Classifier> {
   };
 }
 
+/** Scales pixels of our own, which need no wall. */
 function square(picture: Sharp): Promise<Buffer> {
   return picture
     .resize(NUDITY_SIDE, NUDITY_SIDE, { fit: 'fill' })
-    .flatten({ background: '#ffffff' })
     .toColourspace('srgb')
     .removeAlpha()
     .raw()

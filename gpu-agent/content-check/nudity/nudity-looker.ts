@@ -1,3 +1,4 @@
+import { withOneDecoder } from '@semblance/vision/image/decoder';
 import { openPicture } from '@semblance/vision/image/picture-file';
 import type { CheckedFile } from '../check.ts';
 import type { Looker } from '../looker/looker.ts';
@@ -36,15 +37,17 @@ export function createNudityLooker({ threshold }: NudityLookerOptions): Looker {
   }
 
   return {
-    async find({ phase, files }, signal, onStep) {
-      for (const file of files) {
-        // The caller may be gone, so no further file is decoded.
-        signal.throwIfAborted();
-        onStep();
-        if (await shows(file, phase === 'input', signal, onStep)) return file;
-      }
-      return undefined;
-    },
+    find: ({ phase, files }, signal, onStep) =>
+      // The pictures of one attempt share a process.
+      withOneDecoder(async () => {
+        for (const file of files) {
+          // The caller may be gone, so no further file is decoded.
+          signal.throwIfAborted();
+          onStep();
+          if (await shows(file, phase === 'input', signal, onStep)) return file;
+        }
+        return undefined;
+      }),
     close: () => frames.close(),
   };
 }

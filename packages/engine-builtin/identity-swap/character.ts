@@ -3,7 +3,7 @@ import type { Hint } from '@semblance/engine-api/findings';
 import type { Picture } from '@semblance/engine-api/picture';
 import type { FaceFinder } from '@semblance/vision/face-finder';
 import { cropsOf, faceFromPoints } from '@semblance/vision/face-mesh';
-import { readFace, readShown } from '@semblance/vision/image/picture-file';
+import { readAlpha, readFace, readShown } from '@semblance/vision/image/picture-file';
 import type { Person, PersonFinder } from '@semblance/vision/person';
 import { shrink } from '@semblance/vision/picture';
 import sharp from 'sharp';
@@ -96,7 +96,7 @@ export async function readCharacter(
       'No person was found in the character picture (character_key).',
     );
   }
-  const alpha = await readAlpha(path, picture);
+  const alpha = await alphaOf(path, picture);
   checkpoint();
   const person = scaledPerson(found, picture.width / small.width);
   const face = await readCharacterFace(picture, person, faces, checkpoint);
@@ -212,16 +212,11 @@ export async function fittedTo(character: Character, frameHeight: number): Promi
   };
 }
 
-async function readAlpha(path: string, picture: Picture): Promise<Uint8Array | undefined> {
-  if (!(await sharp(path).metadata()).hasAlpha) return undefined;
-  const { data, info } = await sharp(path)
-    .autoOrient()
-    .toColourspace('srgb')
-    .extractChannel('alpha')
-    .raw({ depth: 'uchar' })
-    .toBuffer({ resolveWithObject: true });
-  if (info.width !== picture.width || info.height !== picture.height || info.channels !== 1) return undefined;
+async function alphaOf(path: string, picture: Picture): Promise<Uint8Array | undefined> {
+  const alpha = await readAlpha(path, WHAT);
+  if (!alpha || alpha.width !== picture.width || alpha.height !== picture.height || alpha.channels !== 1)
+    return undefined;
   let empty = 0;
-  for (const value of data) if (value < 8) empty++;
-  return empty > LEAST_EMPTY * data.length ? new Uint8Array(data) : undefined;
+  for (const value of alpha.data) if (value < 8) empty++;
+  return empty > LEAST_EMPTY * alpha.data.length ? alpha.data : undefined;
 }

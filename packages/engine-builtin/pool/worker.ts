@@ -8,6 +8,7 @@ import { createMedia, findMediaTools } from '@semblance/media/media';
 import type { Media } from '@semblance/media/types';
 import { FaceFinder } from '@semblance/vision/face-finder';
 import { FaceRecogniser } from '@semblance/vision/face-recogniser';
+import { keepSpareDecoder, withOneDecoder } from '@semblance/vision/image/decoder';
 import { openSession } from '@semblance/vision/models/session';
 import { threadStarted } from '@semblance/vision/models/thread-gate';
 import { BUILTIN_CAPABILITIES } from '../capabilities.ts';
@@ -59,6 +60,7 @@ async function handle(message: Exclude<ToWorker, { type: 'cancel' }>): Promise<v
     const loaded = await loadFinder();
     if (message.type === 'warm-up') {
       await warmUp(loaded, (await lookForMediaTools()).available);
+      keepSpareDecoder();
       send({ type: 'done', id, result: null });
     } else {
       send({ type: 'done', id, result: await carryOut(message, loaded) });
@@ -77,17 +79,19 @@ async function carryOut(
   const controller = new AbortController();
   running.set(id, controller);
   try {
-    return await act(message, {
-      finder: loaded,
-      recogniser: loadRecogniser,
-      settings: message.type === 'render' ? withOptions(message.work.options) : settings,
-      media: openMedia,
-      signal: controller.signal,
-      checkpoint: () => {
-        if (Atomics.load(flag, 0) !== 0) throw new CancelledError('the render was cancelled');
-      },
-      onProgress: (fraction, stage) => send({ type: 'progress', id, fraction, stage }),
-    });
+    return await withOneDecoder(() =>
+      act(message, {
+        finder: loaded,
+        recogniser: loadRecogniser,
+        settings: message.type === 'render' ? withOptions(message.work.options) : settings,
+        media: openMedia,
+        signal: controller.signal,
+        checkpoint: () => {
+          if (Atomics.load(flag, 0) !== 0) throw new CancelledError('the render was cancelled');
+        },
+        onProgress: (fraction, stage) => send({ type: 'progress', id, fraction, stage }),
+      }),
+    );
   } catch (error) {
     // An error that a cancelled step throws is no fault of its own.
     throw controller.signal.aborted ? controller.signal.reason : error;

@@ -1,8 +1,11 @@
-import { type FileHandle, open } from 'node:fs/promises';
-import { RenderError } from '@semblance/engine-api/engine';
+import { readFile } from 'node:fs/promises';
+import { EngineInterruptedError, RenderError } from '@semblance/engine-api/engine';
 import type { Picture } from '@semblance/engine-api/picture';
-import sharp, { type Metadata, type OutputInfo, type Sharp } from 'sharp';
+import sharp from 'sharp';
 import { embedProfile, type ImageFormat, isAnimatedPng, isLosslessWebp, sniffFormat } from './container.ts';
+import { withDecoder } from './decoder/attempt-decoder.ts';
+import type { Pixels } from './decoder/decoder.ts';
+import type { DecodeRequest, PictureLook } from './decoder/protocol.ts';
 
 /** Largest number of pixels of an accepted picture. */
 export const MAX_PIXELS = 40_000_000;
@@ -20,8 +23,8 @@ export interface BasePicture {
 
 interface Opened {
   readonly format: ImageFormat;
-  readonly head: Buffer;
-  readonly metadata: Metadata;
+  readonly file: Buffer;
+  readonly look: PictureLook;
 }
 
 /**
@@ -32,33 +35,32 @@ interface Opened {
  */
 export async function readBase(path: string): Promise<BasePicture> {
   const subject = 'The base image';
-  const { format, head, metadata } = await openPicture(path, subject);
-  if ((metadata.pages ?? 1) > 1 || (format === 'png' && isAnimatedPng(head))) {
-    throw new RenderError(
-      'unsupported_format',
-      `${subject} is animated: send a still picture, or a video to Video Swap.`,
-    );
-  }
-  const grey = metadata.space === 'b-w' || metadata.space === 'grey16';
-  const deep = metadata.depth === 'ushort';
-  const convert = metadata.space === 'cmyk';
-  const profile = convert ? undefined : metadata.icc;
-  let space: string;
-  if (grey) space = deep ? 'grey16' : 'b-w';
-  else space = deep ? 'rgb16' : 'srgb';
-  const picture = await decode(subject, () =>
-    sharp(path, { failOn: 'error', limitInputPixels: MAX_PIXELS, ignoreIcc: !convert })
-      .autoOrient()
-      .toColourspace(space)
-      .raw({ depth: deep ? 'ushort' : 'uchar' })
-      .toBuffer({ resolveWithObject: true }),
-  );
-  return {
-    picture,
-    format,
-    lossless: format === 'png' || (format === 'webp' && isLosslessWebp(head)),
-    profile,
-  };
+  return withDecoder(async () => {
+    const { format, file, look } = await openPicture(path, subject);
+    const head = file.subarray(0, HEAD_BYTES);
+    if (look.pages > 1 || (format === 'png' && isAnimatedPng(head))) {
+      throw new RenderError(
+        'unsupported_format',
+        `${subject} is animated: send a still picture, or a video to Video Swap.`,
+      );
+    }
+    const grey = look.space === 'b-w' || look.space === 'grey16';
+    const deep = look.depth === 'ushort';
+    const convert = look.space === 'cmyk';
+    const picture = await decodePicture(file, subject, {
+      space: grey ? (deep ? 'grey16' : 'b-w') : deep ? 'rgb16' : 'srgb',
+      depth: deep ? 'ushort' : 'uchar',
+      alpha: 'keep',
+      limit: MAX_PIXELS,
+      ignoreIcc: !convert,
+    });
+    return {
+      picture,
+      format,
+      lossless: format === 'png' || (format === 'webp' && isLosslessWebp(head)),
+      profile: convert || look.icc === undefined ? undefined : Buffer.from(look.icc, 'base64'),
+    };
+  });
 }
 
 /**
@@ -68,8 +70,7 @@ export async function readBase(path: string): Promise<BasePicture> {
  * @throws RenderError as {@link readBase}
  */
 export async function readFace(path: string, what = 'The face picture'): Promise<Picture> {
-  await openPicture(path, what);
-  return decode(what, () => rgbOf(path).removeAlpha().toBuffer({ resolveWithObject: true }));
+  return readRgb(path, what, 'remove');
 }
 
 /**
@@ -79,17 +80,28 @@ export async function readFace(path: string, what = 'The face picture'): Promise
  * @throws RenderError as {@link readBase}
  */
 export async function readShown(path: string, what: string): Promise<Picture> {
-  await openPicture(path, what);
-  return decode(what, () =>
-    rgbOf(path).flatten({ background: '#ffffff' }).toBuffer({ resolveWithObject: true }),
-  );
+  return readRgb(path, what, 'white');
 }
 
-function rgbOf(path: string): Sharp {
-  return sharp(path, { failOn: 'error', limitInputPixels: MAX_PIXELS })
-    .autoOrient()
-    .toColourspace('srgb')
-    .raw({ depth: 'uchar' });
+function readRgb(path: string, what: string, alpha: DecodeRequest['alpha']): Promise<Picture> {
+  return withDecoder(async () => {
+    const { file } = await openPicture(path, what);
+    return decodePicture(file, what, { space: 'srgb', depth: 'uchar', alpha, limit: MAX_PIXELS });
+  });
+}
+
+/**
+ * Decodes only the opacity of a picture, upright, one byte for each pixel. Undefined where it has none.
+ * @param what name of the picture in messages
+ * @throws RenderError as {@link readBase}
+ */
+export function readAlpha(path: string, what: string): Promise<Pixels | undefined> {
+  return withDecoder(async (decoder) => {
+    const { file, look } = await openPicture(path, what);
+    if (!look.hasAlpha) return undefined;
+    const how = { space: 'srgb', depth: 'uchar', alpha: 'only', limit: MAX_PIXELS } as const;
+    return orDamaged(damagedText(what), () => decoder.decode(file, how));
+  });
 }
 
 /** Encodes a changed base image in its original family, depth and colour space. */
@@ -125,20 +137,15 @@ export const EXTENSIONS: Readonly<Record<ImageFormat, string>> = { jpeg: 'jpg', 
  * @throws RenderError `unsupported_format` (not JPEG, PNG or WebP; damaged), `input_too_large`
  */
 export async function openPicture(path: string, what: string): Promise<Opened> {
-  const head = await readHead(path);
-  const format = sniffFormat(head);
+  const file = await readFile(path);
+  const format = sniffFormat(file.subarray(0, HEAD_BYTES));
   if (!format) {
     throw new RenderError('unsupported_format', `${what} is not a JPEG, PNG or WebP file.`);
   }
-  let metadata: Metadata;
-  try {
-    metadata = await sharp(path, { failOn: 'error', limitInputPixels: false }).metadata();
-  } catch (error) {
-    throw new RenderError('unsupported_format', `${what} cannot be read: the file is damaged.`, {
-      cause: error,
-    });
-  }
-  const { width, height } = metadata;
+  const look = await orDamaged(`${what} cannot be read: the file is damaged.`, () =>
+    withDecoder((decoder) => decoder.look(file)),
+  );
+  const { width, height } = look;
   if (width * height > MAX_PIXELS) {
     const size = `${width} × ${height}`;
     throw new RenderError(
@@ -146,46 +153,47 @@ export async function openPicture(path: string, what: string): Promise<Opened> {
       `${what} has ${size} pixels; at most ${MAX_PIXELS / 1e6} megapixels are taken.`,
     );
   }
-  return { format, head, metadata };
+  return { format, file, look };
 }
 
-async function readHead(path: string): Promise<Buffer> {
-  let file: FileHandle | undefined;
-  try {
-    file = await open(path, 'r');
-    const head = Buffer.alloc(HEAD_BYTES);
-    const { bytesRead } = await file.read(head, 0, HEAD_BYTES, 0);
-    return head.subarray(0, bytesRead);
-  } finally {
-    await file?.close();
-  }
-}
+const damagedText = (what: string) => `${what} cannot be decoded: the file is damaged or cut off.`;
 
-async function decode(
+async function decodePicture(
+  file: Uint8Array,
   what: string,
-  read: () => Promise<{ data: Buffer; info: OutputInfo }>,
+  how: Omit<DecodeRequest, 'type'>,
 ): Promise<Picture> {
-  let result: { data: Buffer; info: OutputInfo };
-  try {
-    result = await read();
-  } catch (error) {
-    throw new RenderError(
-      'unsupported_format',
-      `${what} cannot be decoded: the file is damaged or cut off.`,
-      {
-        cause: error,
-      },
-    );
-  }
-  const { data, info } = result;
-  const { width, height, channels } = info;
-  const samples = width * height * channels;
-  const deep = data.byteLength === samples * 2;
-  if (!deep && data.byteLength !== samples)
-    throw new Error(`decoder gave ${data.byteLength} bytes for ${samples} samples`);
-  // The decoder's buffer has memory of its own, aligned for 16 bits.
-  const pixels = deep
-    ? new Uint16Array(data.buffer, data.byteOffset, samples)
-    : new Uint8Array(data.buffer, data.byteOffset, samples);
+  const { width, height, channels, data } = await orDamaged(damagedText(what), () =>
+    withDecoder((decoder) => decoder.decode(file, how)),
+  );
+  const pixels =
+    how.depth === 'ushort' ? new Uint16Array(data.buffer, data.byteOffset, data.byteLength / 2) : data;
   return { width, height, channels: channels as Picture['channels'], data: pixels };
+}
+
+/** Blames the file for what is no fault of this machine. */
+async function orDamaged<Result>(message: string, work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (cause) {
+    if (cause instanceof EngineInterruptedError || cause instanceof RenderError) throw cause;
+    throw new RenderError('unsupported_format', message, { cause });
+  }
+}
+
+/**
+ * Decodes a file for a look at it: at most as large as this, and over white.
+ * @throws RenderError `unsupported_format`
+ */
+export function readSmall(
+  path: string,
+  size: NonNullable<DecodeRequest['size']>,
+  limit: number,
+): Promise<Pixels> {
+  return orDamaged('The picture could not be read.', async () => {
+    const file = await readFile(path);
+    return withDecoder((decoder) =>
+      decoder.decode(file, { limit, space: 'srgb', depth: 'uchar', alpha: 'white', size }),
+    );
+  });
 }
