@@ -133,7 +133,7 @@ async function startParts(
     },
   });
 
-  const { engines, measure, cards, tried, firstReady } = await startEngines({
+  const { engines, isolation, measure, cards, tried, firstReady } = await startEngines({
     ...options,
     tempDir: workDir.engines,
     started,
@@ -218,6 +218,10 @@ async function startParts(
     cards: (cards?.statement ?? []).slice(0, MAX_CARDS),
     ...workStatement({ engines, live, ending }),
     contentCheck: contentChecks.statement,
+    mediaIsolation: {
+      walls: [...isolation.stands],
+      missing: isolation.missing.map(({ wall, why }) => ({ name: wall, message: why.slice(0, 1_024) })),
+    },
     provenance: provenance.statement,
   });
 

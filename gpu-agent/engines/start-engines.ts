@@ -1,7 +1,7 @@
 import type { Logger } from '@semblance/common/logging';
 import { OWNER_OPTIONS_SETTING } from '@semblance/common/owner-options';
 import { findOnPath } from '@semblance/common/process/find-on-path';
-import { findIsolation } from '@semblance/media/isolation';
+import { findIsolation, type Isolation } from '@semblance/media/isolation';
 import { createMedia, findMediaTools } from '@semblance/media/media';
 import { isMeasurable, type VideoMeter } from '../attempts/measured-units.ts';
 import { type Cards, type CardsOptions, createCards } from '../cards/cards.ts';
@@ -16,6 +16,8 @@ export interface StartedEngines {
   readonly tried: Promise<unknown>;
   /** Resolves when the first engine is warm. */
   firstReady(): Promise<unknown>;
+  /** The walls around decoders. */
+  readonly isolation: Isolation;
   /** Measures videos; undefined without ffmpeg. */
   readonly measure: VideoMeter | undefined;
   /** The memory of the cards; undefined when nothing tells it. */
@@ -44,7 +46,8 @@ export interface StartEnginesOptions {
  */
 export async function startEngines(options: StartEnginesOptions): Promise<StartedEngines> {
   const { settings, logger } = options;
-  await findIsolation();
+  const isolation = await findIsolation();
+  for (const { wall, why } of isolation.missing) logger.warn({ wall }, `decoders run without a wall: ${why}`);
   const tools = await findMediaTools();
   const media = tools.available ? createMedia({ tools, threads: 1, nice: settings.renderNice }) : undefined;
   if (media) options.started.push(() => media.close());
@@ -95,6 +98,7 @@ export async function startEngines(options: StartEnginesOptions): Promise<Starte
     // An engine that is a program of its own may stay away for long.
     tried: Promise.all(pools.filter((_, i) => !sources[i]?.remote).map((pool) => pool.tried)),
     firstReady: () => Promise.any(pools.map((pool) => pool.firstReady())),
+    isolation,
     measure: media?.measure,
     cards,
   };

@@ -5,6 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { isKubeError, LEASE_RESOURCE } from '@semblance/common/kube/index';
 import { GPUAGENT_RESOURCE } from '@semblance/crds/gen/gpuagents';
+import { findIsolation } from '@semblance/media/isolation';
 import { AttemptState } from '@semblance/proto/semblance/agent/v1/agent';
 import { createHarness, type Harness, type TestAgent, until } from '@semblance/testkit/gpu-agent/harness';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -37,6 +38,7 @@ describe('registering', () => {
     const agent = await start({ SEMBLANCE_AGENT_NODE: 'node-7', SEMBLANCE_AGENT_MEMORY_MIB: '3000' });
     await slots(agent, 1);
     expect((await agent.resource())?.spec).toEqual({ drain: false });
+    const isolation = await findIsolation();
     expect((await agent.resource())?.status).toMatchObject({
       incarnation: agent.incarnation,
       address: agent.address,
@@ -55,6 +57,10 @@ describe('registering', () => {
       ],
       unavailable: [{ name: 'avatar', message: 'tests have no voice' }],
       unavailableNames: 'avatar',
+      mediaIsolation: {
+        walls: isolation.stands,
+        missing: isolation.missing.map(({ wall, why }) => ({ name: wall, message: why })),
+      },
     });
     const first = (await agent.lease())?.spec;
     expect(first).toMatchObject({ holderIdentity: agent.incarnation, leaseDurationSeconds: 60 });

@@ -27,6 +27,7 @@ export type AgentStatement = Required<
     | 'unavailable'
     | 'unavailableNames'
     | 'contentCheck'
+    | 'mediaIsolation'
     | 'provenance'
   >
 >;

@@ -27,6 +27,8 @@
   value: {{ join "," $pool.engines }}
 - name: SEMBLANCE_AGENT_WORK_DIR
   value: /work/agent
+- name: SEMBLANCE_MEDIA_ISOLATION
+  value: {{ $pool.mediaIsolation }}
 {{- if not (kindIs "invalid" $pool.slots) }}
 - name: SEMBLANCE_AGENT_SLOTS
   value: {{ $pool.slots | int | quote }}
