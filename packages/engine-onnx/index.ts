@@ -155,7 +155,19 @@ async function openEngine(
       return (await import('./motion-transfer.ts')).inspectMotionTransfer(swap, request);
     throw new Error(`${request.capability} has no picture to inspect`);
   };
-  const render: Engine['render'] = async (given) => {
+  return {
+    capabilities,
+    render: (request) => withOneDecoder(() => render(request)),
+    inspect: (request) => withOneDecoder(() => inspect(request)),
+    async close() {
+      await threads?.close();
+      share.close();
+      await pool.close();
+      await media?.close();
+    },
+  };
+
+  async function render(given: RenderRequest): Promise<RenderResult> {
     const { capability } = given;
     if (!capabilities.some((offered) => offered.capability === capability))
       throw new RenderError('processing_failed', `The onnx engine has no capability ${capability}.`);
@@ -174,48 +186,11 @@ async function openEngine(
       return (await import('./avatar.ts')).avatar({ ...parts, recogniser, speech }, request);
     if (capability === 'lip-sync') return (await import('./lip-sync.ts')).lipSync(parts, request);
     return (await import('./motion-transfer.ts')).motionTransfer(parts, request);
-  };
-  const inspect: Engine['inspect'] = async (given) => {
-    const { request, toldBefore } = await chosen(given);
-    return toldBefore(await look(request));
-  };
-  return {
-    capabilities,
-    render: (request) => withOneDecoder(() => render(request)),
-    inspect: (request) => withOneDecoder(() => inspect(request)),
-    async close() {
-      await threads?.close();
-      share.close();
-      await pool.close();
-      await media?.close();
-    },
-  };
-
-  async function render(request: RenderRequest): Promise<RenderResult> {
-    const { capability } = request;
-    if (!capabilities.some((offered) => offered.capability === capability))
-      throw new RenderError('processing_failed', `The onnx engine has no capability ${capability}.`);
-    if (capability === 'face-swap-image' || !media) return photoSwap(swap, request);
-    const parts = { swap, finder, media, models: opened };
-    // This code is loaded with the first video, so that an engine for pictures starts without it.
-    if (capability === 'face-swap') {
-      threads ??= new SwapThreads(() => share.threadData());
-      return (await import('./video-swap.ts')).videoSwap({ ...parts, threads, recogniser }, request);
-    }
-    if (capability === 'avatar' && speech)
-      return (await import('./avatar.ts')).avatar({ ...parts, recogniser, speech }, request);
-    if (capability === 'lip-sync') return (await import('./lip-sync.ts')).lipSync(parts, request);
-    return (await import('./motion-transfer.ts')).motionTransfer(parts, request);
   }
 
-  async function inspect(request: InspectRequest): Promise<Findings> {
-    if (request.capability === 'face-swap-image') return inspectPhotoSwap(swap, request);
-    if (request.capability === 'face-swap')
-      return (await import('./video-swap.ts')).inspectVideoSwap(swap, request);
-    if (request.capability === 'avatar') return (await import('./avatar.ts')).inspectAvatar(finder, request);
-    if (request.capability === 'motion-control')
-      return (await import('./motion-transfer.ts')).inspectMotionTransfer(swap, request);
-    throw new Error(`${request.capability} has no picture to inspect`);
+  async function inspect(given: InspectRequest): Promise<Findings> {
+    const { request, toldBefore } = await chosen(given);
+    return toldBefore(await look(request));
   }
 }
 
