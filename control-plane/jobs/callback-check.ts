@@ -1,7 +1,8 @@
 import { ApiError } from '@semblance/common/errors';
 import type { Sql } from '../storage/sql.ts';
 import type { CallbackHosts } from '../webhooks/callback-hosts.ts';
-import { checkSubmission, type Submission } from './submit.ts';
+import type { Submission } from './submission.ts';
+import { checkSubmission } from './submit.ts';
 
 /** Refuses submits whose callback no webhook would reach, before anything is held. */
 export interface CallbackCheck {

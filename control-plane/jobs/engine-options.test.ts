@@ -3,7 +3,8 @@ import { type TestDatabase, testDatabase } from '@semblance/testkit/control-plan
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { estimate } from './estimate.ts';
 import { readOrder, renderJobFor } from './render-jobs.ts';
-import { bodyDigest, type Submission } from './submit.ts';
+import type { Submission } from './submission.ts';
+import { bodyDigest } from './submit.ts';
 
 let db: TestDatabase;
 beforeAll(async () => {

@@ -8,7 +8,7 @@ import {
   optionFaults,
 } from '@semblance/engine-api/option';
 import { isStorable, type Sql } from '../storage/sql.ts';
-import type { Submission } from './submit.ts';
+import type { Submission } from './submission.ts';
 
 /** Checks the form of the options of a submit. @throws ApiError invalid_input */
 export function checkOptionsForm(engineOptions: Submission['engineOptions']): void {

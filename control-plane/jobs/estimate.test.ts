@@ -1,7 +1,7 @@
 import { type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { estimate } from './estimate.ts';
-import type { Submission } from './submit.ts';
+import type { Submission } from './submission.ts';
 
 let db: TestDatabase;
 beforeAll(async () => {

@@ -1,7 +1,8 @@
 import type { Micros } from '@semblance/common/money';
 import type { Sql } from '../storage/sql.ts';
 import { checkOptions } from './engine-options.ts';
-import { checkSubmission, refusal, type Submission } from './submit.ts';
+import type { Submission } from './submission.ts';
+import { checkSubmission, refusal } from './submit.ts';
 
 export interface Estimate {
   readonly holdMicros: Micros;

@@ -1,7 +1,8 @@
 import { type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { removeOldKeys } from '../chores/housekeeping.ts';
-import { bodyDigest, checkCallbackUrl, createSubmit, type Submission, type SubmitDebts } from './submit.ts';
+import type { Submission } from './submission.ts';
+import { bodyDigest, checkCallbackUrl, createSubmit, type SubmitDebts } from './submit.ts';
 
 let db: TestDatabase;
 beforeAll(async () => {

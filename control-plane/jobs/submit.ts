@@ -11,20 +11,7 @@ import type { Database } from '../storage/database.ts';
 import { isStorable, NoConnectionError, type Sql, StorageError, sqlState } from '../storage/sql.ts';
 import { checkOptions, checkOptionsForm } from './engine-options.ts';
 import type { UnknownSubmit } from './retract.ts';
-
-export interface Submission {
-  readonly accountId: string;
-  readonly capability: string;
-  /** Input role → file key. */
-  readonly inputs: Readonly<Record<string, string>>;
-  readonly parameters: Readonly<Record<string, string>>;
-  /** Options of the engine, as text. */
-  readonly engineOptions: Readonly<Record<string, string>>;
-  readonly callbackUrl: string | undefined;
-  readonly idempotencyKey: string | undefined;
-  /** Trace that the job's later life continues. */
-  readonly traceparent?: string | undefined;
-}
+import type { Submission } from './submission.ts';
 
 export interface Submitted {
   readonly jobId: string;

@@ -3,7 +3,8 @@ import { type TestDatabase, testDatabase } from '@semblance/testkit/control-plan
 import { pino } from 'pino';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createGate } from '../accounts/gate.ts';
-import type { Submission, Submitted } from '../jobs/submit.ts';
+import type { Submission } from '../jobs/submission.ts';
+import type { Submitted } from '../jobs/submit.ts';
 import { submitTogether } from './together.ts';
 
 let db: TestDatabase;

@@ -11,7 +11,8 @@ import type {
 import type { Gate } from '../accounts/gate.ts';
 import { isJobId } from '../jobs/job-row.ts';
 import type { JobView } from '../jobs/job-view.ts';
-import type { Submission, Submitted } from '../jobs/submit.ts';
+import type { Submission } from '../jobs/submission.ts';
+import type { Submitted } from '../jobs/submit.ts';
 import { refused } from './message-streams.ts';
 
 /** Reads that came together. One that is refused takes no other with it. */

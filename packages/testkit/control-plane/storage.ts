@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { createAccount, hashKey, limitKey } from '@semblance/control-plane/accounts/accounts';
-import { createSubmit, type Submission } from '@semblance/control-plane/jobs/submit';
+import type { Submission } from '@semblance/control-plane/jobs/submission';
+import { createSubmit } from '@semblance/control-plane/jobs/submit';
 import { openDatabase } from '@semblance/control-plane/storage/database';
 import { migrate, readMigrations } from '@semblance/control-plane/storage/migrate';
 import { testPostgres } from '../servers/shared.ts';

@@ -1,0 +1,14 @@
+/** A submit after its check, as the books take it. */
+export interface Submission {
+  readonly accountId: string;
+  readonly capability: string;
+  /** Input role → file key. */
+  readonly inputs: Readonly<Record<string, string>>;
+  readonly parameters: Readonly<Record<string, string>>;
+  /** Options of the engine, as text. */
+  readonly engineOptions: Readonly<Record<string, string>>;
+  readonly callbackUrl: string | undefined;
+  readonly idempotencyKey: string | undefined;
+  /** Trace that the job's later life continues. */
+  readonly traceparent?: string | undefined;
+}
