@@ -75,7 +75,7 @@ async function openObject(ctx: GatewayContext, store: DirectoryStore, key: strin
 function setHeaders(ctx: GatewayContext, object: OpenObject, grant: LinkGrant, validators: Validators): void {
   const secondsLeft = Math.max(0, grant.expires - Math.ceil(Date.now() / 1000));
   const extension = extensionOf(object.contentType);
-  const name = nameOf(ctx) ?? grant.key.slice(grant.key.lastIndexOf('/') + 1);
+  const name = grant.filename ?? grant.key.slice(grant.key.lastIndexOf('/') + 1);
   const filename = extension && !name.endsWith(`.${extension}`) ? `${name}.${extension}` : name;
   ctx.set({
     'Accept-Ranges': 'bytes',
@@ -86,12 +86,6 @@ function setHeaders(ctx: GatewayContext, object: OpenObject, grant: LinkGrant, v
     'Content-Security-Policy': "default-src 'none'; sandbox",
     'Referrer-Policy': 'no-referrer',
   });
-}
-
-/** Returns the file name that the link states. */
-function nameOf(ctx: GatewayContext): string | undefined {
-  const name = new URLSearchParams(ctx.querystring).get('filename');
-  return name !== null && /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$/.test(name) ? name : undefined;
 }
 
 function rangeOf(ctx: GatewayContext, object: OpenObject, validators: Validators): ByteRange | undefined {

@@ -20,11 +20,14 @@ export abstract class LinkSigner {
   /** Rejects with a RangeError if the key is no key of an object. */
   async signGet(key: string, options: SignedLinkOptions): Promise<string> {
     checkKey(key);
-    const link = signLink(this.#options.signingKey, { method: 'GET', key, expires: expiryOf(options) });
     const { filename } = options;
-    // The name is not signed: it only says how a client names the file, and a link without it stays valid.
-    const name = filename === undefined ? '' : `&filename=${encodeURIComponent(filename)}`;
-    return `${this.#originFor(options)}${link}${name}`;
+    const grant = {
+      method: 'GET',
+      key,
+      expires: expiryOf(options),
+      ...(filename !== undefined && { filename }),
+    } as const;
+    return this.#originFor(options) + signLink(this.#options.signingKey, grant);
   }
 
   /** Rejects with a RangeError if the key is no key of an object. */

@@ -14,6 +14,9 @@ export type LinkMethod = 'GET' | 'PUT' | 'DELETE' | 'LIST';
 /** Longest lifetime of links for `DELETE` and `LIST`, in seconds. Such links are made for one request. */
 export const LONGEST_INTERNAL_SECONDS = 600;
 
+/** Names of files in links; they need no escape in a header. */
+const FILENAME = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$/;
+
 /** What a link permits. A GET link also permits HEAD. */
 export interface LinkGrant {
   readonly method: LinkMethod;
@@ -24,6 +27,8 @@ export interface LinkGrant {
   /** PUT only: content type of the object, and its largest size in bytes. */
   readonly contentType?: string;
   readonly maxBytes?: number;
+  /** GET only: name under which a client saves the file; absent: the end of its key. */
+  readonly filename?: string;
   /** LIST only: the end of the page before; absent for the first page. */
   readonly after?: string;
 }
@@ -43,6 +48,7 @@ export function signLink(signingKey: Buffer, grant: LinkGrant): string {
     query.set('prefix', grant.key);
     query.set('after', grant.after ?? '');
   }
+  if (grant.filename !== undefined) query.set('filename', grant.filename);
   query.set('signature', signatureOf(signingKey, grant).toString('base64url'));
   const path = grant.method === 'LIST' ? FILES_PATH : `${FILES_PATH}/${grant.key}`;
   return `${path}?${query}`;
@@ -73,6 +79,11 @@ export function verifyLink(
     grant = { ...grant, contentType, maxBytes };
   }
   if (method === 'LIST') grant = { ...grant, after: query.get('after') ?? '' };
+  const filename = method === 'GET' ? query.get('filename') : null;
+  if (filename !== null) {
+    if (!FILENAME.test(filename)) return { ok: false, reason: 'invalid' };
+    grant = { ...grant, filename };
+  }
   const presented = Buffer.from(signature, 'base64url');
   const expected = signatureOf(signingKey, grant);
   // The encoded forms are compared too, because base64url has spare bits and a link must have only one spelling.
@@ -98,6 +109,7 @@ function signatureOf(signingKey: Buffer, grant: LinkGrant): Buffer {
     grant.contentType ?? null,
     grant.maxBytes ?? null,
     ...(grant.method === 'LIST' ? [grant.after ?? ''] : []),
+    ...(grant.filename === undefined ? [] : ['filename', grant.filename]),
   ]);
   return createHmac('sha256', keyObject(signingKey)).update(text).digest();
 }

@@ -195,9 +195,9 @@ describe('Voice Swap', () => {
     const text = await connectStream(await open(account));
     text.ws.send('{"hello": 1}');
     expect((await text.closed).code).toBe(1003);
-    const odd = await connectStream(await open(account));
-    odd.ws.send(Buffer.alloc(3));
-    expect((await odd.closed).code).toBe(1007);
+    const large = await connectStream(await open(account));
+    large.ws.send(Buffer.alloc(1_000_000));
+    expect((await large.closed).code).toBe(1009);
   });
 
   test('hard-stops at max_duration_sec, which the balance may make less than what was asked for', async () => {
