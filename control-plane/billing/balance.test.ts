@@ -63,5 +63,8 @@ test('a pending hold is neither balance nor spend', async () => {
     spentThisWeekMicros: 0n,
     spentThisMonthMicros: 0n,
     spentThisYearMicros: 0n,
+    heldMicros: 60_000n,
+    reservedMicros: 0n,
+    availableMicros: 940_000n,
   });
 });

@@ -37,7 +37,8 @@ test('a block is set aside without a debit, counts in the admission of jobs, and
   const { accountId } = account;
   const before = await readBalance(db.sql, accountId);
   expect(await reserve(accountId, 960_000n, 'ses-a')).toBe('reserved');
-  expect(await readBalance(db.sql, accountId)).toEqual(before);
+  const setAside = { reservedMicros: 960_000n, availableMicros: 40_000n };
+  expect(await readBalance(db.sql, accountId)).toEqual({ ...before, ...setAside });
   await expect(db.submitter()(account.submission())).rejects.toMatchObject({ code: 'insufficient_balance' });
   expect(await release('ses-a')).toBe(true);
   expect(await reserved(accountId)).toBe(0n);

@@ -28,7 +28,8 @@ test('nothing is debited at open; the seconds streamed are charged at the end, a
   const { accountId } = await db.account(1);
   const before = await readBalance(db.sql, accountId);
   const id = await streaming(accountId, { minutes: 10 });
-  expect(await readBalance(db.sql, accountId)).toEqual(before);
+  const reserved = { reservedMicros: 600_000n, availableMicros: 400_000n };
+  expect(await readBalance(db.sql, accountId)).toEqual({ ...before, ...reserved });
   expect(await moneyOf(accountId)).toEqual({ available: 1_000_000n, reserved: 600_000n, spent: 0n });
   expect(await report([told(id, 2_000)])).toEqual([{ over: false, reason: undefined }]);
   expect(await moneyOf(accountId)).toMatchObject({ spent: 0n });

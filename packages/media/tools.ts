@@ -36,7 +36,10 @@ export async function findMediaTools(): Promise<MediaTools | MissingMediaTools> 
       `${ffmpeg ? 'ffprobe' : 'ffmpeg'} is not on PATH (Debian and Ubuntu: apt-get install ffmpeg)`,
     );
   }
-  const isolation = await findIsolationOf(ffmpeg, ['-hide_banner', '-version']);
+  const ofFfmpeg = await findIsolationOf(ffmpeg, ['-hide_banner', '-version']);
+  const ofFfprobe = await findIsolationOf(ffprobe, ['-hide_banner', '-version']);
+  // Both run behind the same walls, so those of the one with fewer.
+  const isolation = ofFfmpeg.wall ? ofFfprobe : ofFfmpeg;
   const look = (file: string, what: string) => askTool(isolation, file, ['-hide_banner', what]);
   try {
     const [version, versionOfProbe, encoders, filters] = await Promise.all([
