@@ -184,7 +184,10 @@ export function routeTable(options: RoutesOptions): Route[] {
       { method: 'get', path: FILES_PATH, handler: listFiles({ store }), operation: 'internal' },
     );
   }
-  if (options.tryPage) routes.push(...tryPageRoutes());
+  if (options.tryPage) {
+    const filesOrigin = store instanceof DirectoryStore ? publicUrl : undefined;
+    routes.push(...tryPageRoutes({ filesOrigin }));
+  }
   return [...routes, ...serviceRoutes({ routes, prefix: API_PREFIX, schemas: eventSchemas })];
 }
 

@@ -67,6 +67,7 @@ export function beginHandshake({ request, socket, logger, metrics }: HandshakeOp
         `Content-Length: ${Buffer.byteLength(body)}`,
         `Request-Id: ${requestId}`,
         'Cache-Control: no-store',
+        'X-Content-Type-Options: nosniff',
         'Connection: close',
         ...(code === 'at_capacity' ? [`Retry-After: ${AT_CAPACITY_RETRY_SECONDS}`] : []),
         ...(status === 401 ? ['WWW-Authenticate: Bearer'] : []),
