@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { loadConfig } from '@semblance/common/config';
 import { createGuard } from '@semblance/common/process/guard';
-import { createAuthority } from '@semblance/local/stack/service-certificates';
+import { createAuthority } from '@semblance/common/grpc/tls/authority';
 import { PATIENT } from '@semblance/testkit/control-plane/storage';
 import { startPostgres } from '@semblance/testkit/servers/start';
 import { afterAll, beforeAll, expect, test } from 'vitest';

@@ -92,7 +92,10 @@ describe('everything is given back', () => {
     await page.goto(`http://127.0.0.1:${line.port}/api/v1/try#key=${TEST_KEY}`);
     // Sessions are still opened when the line is cut; their sockets are not.
     await page.route('**/session', async (route) => {
-      const url = route.request().url().replace(/^http:..[^/]+/, rig.gateway.origin);
+      const url = route
+        .request()
+        .url()
+        .replace(/^http:..[^/]+/, rig.gateway.origin);
       await route.fulfill({ response: await route.fetch({ url }) });
     });
     await startStreaming();
