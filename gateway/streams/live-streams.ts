@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
+import { createClientLog } from '@semblance/common/client-log';
 import type { Tls } from '@semblance/common/grpc/tls/tls';
 import type { Logger } from '@semblance/common/logging';
 import type { ControlPlane } from '../control/control-plane.ts';
@@ -62,6 +63,7 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
   const pace = { ...STREAM_PACE, ...options.pace };
   const agents = createAgents({ token: options.token, tls: options.tls });
   const servers = createSocketServers(options.closeMs);
+  const clientLog = createClientLog(logger);
   const reporter = createReporter({ send: control.reportSessions, logger });
   streamMetrics.reportsOwed(() => reporter.owed);
   const streams = createStreamSet({ clock, tickMs, onEmpty: checkEmpty });
@@ -80,7 +82,7 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
   }
 
   async function connect(request: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
-    const handshake = beginHandshake({ request, socket, logger, metrics });
+    const handshake = beginHandshake({ request, socket, logger, clientLog, metrics });
     if (closing || drainEndsAt !== undefined) return refuseEnding(handshake);
     if (handshakes >= MAX_HANDSHAKES)
       return handshake.refuse('at_capacity', 'Too many connections are being made; connect again shortly.');
@@ -151,7 +153,7 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
     wants: (request) => asksForSocket(request) && streamTarget(request.url) !== undefined,
     upgrade(request, socket, head) {
       connect(request, socket, head).catch((error: unknown) => {
-        logger.error({ err: error }, 'cannot make a socket');
+        clientLog.error('socket', { err: error }, 'cannot make a socket');
         socket.destroy();
       });
     },
