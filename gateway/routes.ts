@@ -10,6 +10,7 @@ import type { ControlPlane } from './control/control-plane.ts';
 import type { EventStreams } from './events/event-streams.ts';
 import { eventSchemas, readEvents, readEventsOperation } from './events/read-events.ts';
 import { deleteFile } from './files/delete.ts';
+import { createLinkKeys } from './files/link-keys.ts';
 import { listFiles } from './files/list.ts';
 import { readFile } from './files/read.ts';
 import { readFileOperation } from './files/read-operation.ts';
@@ -176,7 +177,7 @@ export function routeTable(options: RoutesOptions): Route[] {
       {
         method: 'get',
         path,
-        handler: readFile({ store, readIdleMs, sendLimits }),
+        handler: readFile({ store, readIdleMs, sendLimits, linkKeys: createLinkKeys({ control }) }),
         operation: readFileOperation,
       },
       { method: 'put', path, handler: writeFile({ store, bodyLimits, signal }), operation: 'internal' },

@@ -24,9 +24,9 @@ export function readTogether(gate: Gate, view: JobView) {
     return Promise.all(
       verdicts.map(async ({ admission, refusal, rateLimit }) => {
         if (refusal) return refused(refusal, rateLimit);
-        const { job, linkSeconds } = admission;
+        const { job, linkSeconds, keyId } = admission;
         if (!job) return refused(new ApiError('not_found', 'There is no such job.'), rateLimit);
-        return { outcome: { $case: 'job', value: await view.show(job, linkSeconds) }, rateLimit };
+        return { outcome: { $case: 'job', value: await view.show(job, linkSeconds, keyId) }, rateLimit };
       }),
     );
   };

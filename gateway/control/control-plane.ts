@@ -24,6 +24,8 @@ import {
   type EndSessionResponse,
   type EstimateJobRequest,
   type EstimateJobResponse,
+  type FindUsableKeysRequest,
+  type FindUsableKeysResponse,
   type GetBalanceRequest,
   type GetBalanceResponse,
   type GetJobRequest,
@@ -91,6 +93,8 @@ const SUBMIT_SPAN = {
  */
 export interface ControlPlane {
   authorize(ctx: GatewayContext, request: AuthorizeRequest): Promise<unknown>;
+  /** Returns those of the API keys that are still valid. */
+  findUsableKeys(ctx: GatewayContext, request: FindUsableKeysRequest): Promise<FindUsableKeysResponse>;
   beginUpload(ctx: GatewayContext, request: BeginUploadRequest): Promise<BeginUploadResponse>;
   completeUpload(ctx: GatewayContext, request: CompleteUploadRequest): Promise<CompleteUploadResponse>;
   abortUpload(ctx: GatewayContext, request: AbortUploadRequest): Promise<unknown>;
@@ -261,6 +265,7 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
   return {
     watchJob,
     authorize: asker(client.authorize.bind(client)),
+    findUsableKeys: asker(client.findUsableKeys.bind(client)),
     beginUpload: asker(client.beginUpload.bind(client)),
     completeUpload: asker(client.completeUpload.bind(client)),
     abortUpload: asker(client.abortUpload.bind(client)),

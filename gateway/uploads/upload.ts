@@ -75,7 +75,7 @@ export function upload(options: UploadOptions): Handler {
 
 async function store(
   ctx: GatewayContext,
-  { fileKey, accountId }: BeginUploadResponse,
+  { fileKey, accountId, keyId }: BeginUploadResponse,
   options: UploadOptions,
 ): Promise<{ url: string; sizeBytes: number }> {
   const { bodyLimits } = options;
@@ -101,7 +101,7 @@ async function store(
   if (stored.sizeBytes !== sizeBytes) throw new Error('the object store did not store every byte');
   const description = { kind: KINDS[file.kind], contentType, sizeBytes: BigInt(sizeBytes), sha256 };
   const { url } = await options.control
-    .completeUpload(ctx, { fileKey, accountId, ...description })
+    .completeUpload(ctx, { fileKey, accountId, keyId, ...description })
     .catch((error: ApiError) => {
       throw error.code === 'not_found' ? tooLate(error) : error;
     });

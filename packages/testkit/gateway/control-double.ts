@@ -14,6 +14,7 @@ import {
   type ConnectSessionRequest,
   type ControlServiceServer,
   ControlServiceService,
+  type FindUsableKeysRequest,
   type GetJobRequest,
   type GetJobResult,
   type GetPricingResponse,
@@ -63,6 +64,8 @@ export class ControlDouble {
   readonly failures = new Map<string, Error>();
   /** Promises that methods wait for before their answer, by method name. */
   readonly pauses = new Map<string, Promise<unknown>>();
+  /** Ids of API keys that were revoked. */
+  readonly revoked = new Set<string>();
   /** Whether submits are answered as repeats. */
   replay = false;
   rateLimit = 'limit=60,remaining=59,reset=32';
@@ -116,6 +119,9 @@ export class ControlDouble {
       });
     return {
       authorize: on('authorize', () => ({ accountId: 'a', keyId: 'k' })),
+      findUsableKeys: on('findUsableKeys', ({ keyIds }: FindUsableKeysRequest) => ({
+        keyIds: keyIds.filter((keyId) => !this.revoked.has(keyId)),
+      })),
       beginUpload: on('beginUpload', () => {
         const fileKey = newId('api/');
         this.reserved.add(fileKey);
