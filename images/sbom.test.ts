@@ -48,7 +48,7 @@ describe('the list of an image', () => {
 
   it('has what the lock file says that this repository installs', () => {
     const { packages } = JSON.parse(readFileSync(join(ROOT, 'package-lock.json'), 'utf8')) as {
-      packages: Record<string, { version?: string; link?: boolean; optional?: boolean }>;
+      packages: Record<string, { name?: string; version?: string; link?: boolean; optional?: boolean }>;
     };
     const found = new Set(
       npmPackages(ROOT).map(({ group, name, version }) => `${group ? `${group}/` : ''}${name} ${version}`),
@@ -58,7 +58,8 @@ describe('the list of an image', () => {
         ([path, { link, optional, version }]) =>
           path.includes('node_modules/') && !link && !optional && version,
       )
-      .map(([path, { version }]) => `${path.replace(/^.*node_modules\//, '')} ${version}`)
+      // An alias has the name of its package in it.
+      .map(([path, { name, version }]) => `${name ?? path.replace(/^.*node_modules\//, '')} ${version}`)
       .filter((each) => !found.has(each));
     expect(missing).toEqual([]);
   });

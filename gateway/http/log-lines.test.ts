@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { upgradeHead } from '@semblance/testkit/gateway/stream-rig';
 import { sendRaw, startTestGateway, type TestGateway } from '@semblance/testkit/gateway/test-gateway';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 /** Lines of one kind in a window (client-log.ts), and requests that would make that many times over. */
 const LINES = 20;
@@ -12,10 +12,11 @@ const REQUESTS = 150;
 const GATEWAY = join(import.meta.dirname, '..');
 
 let t: TestGateway;
-beforeAll(async () => {
+// A window of a kind of lines outlasts a test, so each has its own gateway.
+beforeEach(async () => {
   t = await startTestGateway({ eventStreams: { tickMs: 20 } });
 });
-afterAll(() => t.close());
+afterEach(() => t.close());
 
 const raw = (head: string) => () => sendRaw(t.port, head, 20);
 const get =
@@ -53,7 +54,7 @@ describe('a client that sends the same again and again', () => {
       'a half body',
       () => raw('POST /api/v1/face-swap-image HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{'),
     ],
-    ['a socket without a token', () => raw(upgradeHead('/streams/ses-1'))],
+    ['a socket without a token', () => raw(upgradeHead('ws://a/streams/ses-1'))],
     ['streams of events that it breaks off', () => brokenEvents],
   ])('%s: the log grows by a few lines', async (_what, request) => {
     t.control.jobs.set('job-1', { id: 'job-1', status: 'processing' } as never);
