@@ -177,7 +177,10 @@ describe('certificates of an installation', () => {
     let looks = 0;
     const counting = {
       ...client,
-      get: (...args: Parameters<KubeClient['get']>) => (looks++, client.get(...args)),
+      get: (...args: Parameters<KubeClient['get']>) => {
+        looks++;
+        return client.get(...args);
+      },
     };
     const begun = performance.now();
     const waiting = renewCertificates({ ...times(61), client: counting as KubeClient, spreadMs: 1_000 });
