@@ -185,7 +185,7 @@ export function routeTable(options: RoutesOptions): Route[] {
     );
   }
   if (options.tryPage) routes.push(...tryPageRoutes());
-  return [...routes, ...serviceRoutes({ routes, prefix: API_PREFIX, schemas: eventSchemas })];
+  return [...routes, ...serviceRoutes({ routes, prefix: API_PREFIX, publicUrl, schemas: eventSchemas })];
 }
 
 export function createRouter(routes: readonly Route[]): Router {

@@ -6,7 +6,7 @@ import { codes, detailsSchema } from './job-schema.ts';
 /** Field of an estimate that asks for an inspection. */
 export const inspectField = z.boolean('must be true or false').meta({
   description:
-    'Whether an agent looks at the pictures, for at most 5 s. The answer then has `inspection`, and `details` where something was found out. It costs nothing.',
+    'Whether an agent looks at the pictures, for at most 5 seconds. The answer then has `inspection`, and `details` where something was found out. It costs nothing. Left out: false.',
 });
 
 interface InspectionFields {
@@ -63,7 +63,11 @@ export const inspectionSchemas = {
         ].join('\n'),
       }),
       error: z
-        .object({ code: z.string(), message: z.string() })
+        .object({
+          code: z.string().meta({ description: 'Why the job would fail, as in the `error` of a failed job.' }),
+          message: z.string().meta({ description: 'Why the job would fail, in words for people.' }),
+        })
+        .meta({ id: 'Refusal' })
         .optional()
         .meta({ description: 'With `refused`: as in a failed job.' }),
       reason: z

@@ -82,12 +82,13 @@ export function statusWith(job: RenderJob, now: number, change: StatusChange): R
     },
     now,
   );
-  for (const [type, of] of [
-    ['Complete', 'Succeeded'],
-    ['Failed', 'Failed'],
+  for (const [type, holds] of [
+    ['Complete', phase === 'Succeeded'],
+    ['Failed', phase === 'Failed'],
+    ['Finished', phase === 'Succeeded' || phase === 'Failed'],
   ] as const) {
     conditions =
-      phase === of
+      holds
         ? withCondition(conditions, { type, status: 'True', reason, message, observedGeneration }, now)
         : withoutCondition(conditions, type);
   }
