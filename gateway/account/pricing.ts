@@ -75,6 +75,10 @@ function asSubmitted(when: Readonly<Record<string, string>>): Record<string, str
 
 const features = CAPABILITY_NAMES.map((name) => CAPABILITIES[name].feature);
 
+const conditionValue = z
+  .union([z.string(), z.int()])
+  .meta({ id: 'RateConditionValue', description: 'Value of a parameter, in the type of the submit.' });
+
 const rateCardSchema = z
   .object({
     currency: z.literal('USD').meta({ description: 'Currency of all amounts.' }),
@@ -91,7 +95,7 @@ const rateCardSchema = z
           .array(
             z
               .object({
-              when: z.record(z.string(), z.union([z.string(), z.number()])).meta({
+              when: z.record(z.string(), conditionValue).meta({
                 description:
                   'Parameter values that the rate is for, in the types of the submit; empty: any. A size counts as measured on the output: the smallest of 480, 720 and 1080 lines, or of `1k` and `2k`, that covers it, and never more than the submit asked for.',
               }),

@@ -12,7 +12,6 @@ import { usd } from '../openapi/parts.ts';
 import { optional } from './fields.ts';
 import { inspectField, inspectionFields, inspectionSchemas } from './inspection.ts';
 import {
-  faceRule,
   JOB_CAPABILITIES,
   type JobCapability,
   submitName,
@@ -84,7 +83,7 @@ function estimateOf(name: JobCapability) {
       capability: z.literal(name).meta({ description: 'Path segment of the submit.' }),
       inspect: optional(inspectField),
     })
-    .meta({ ...faceRule(name), id: `${estimateName(name)}`, description: `Estimate of ${CAPABILITIES[name].title}.` });
+    .meta({ id: `${estimateName(name)}`, description: `Estimate of ${CAPABILITIES[name].title}.` });
 }
 
 const estimateName = (name: JobCapability) => submitName(name).replace(/Submit$/, 'EstimateRequest');

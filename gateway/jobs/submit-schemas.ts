@@ -111,7 +111,6 @@ export function submitSchema(capability: JobCapability): z.ZodObject {
       'The body must be a JSON object',
     );
     schema = withOneOfFaces(capability, fields).meta({
-      ...faceRule(capability),
       id: submitName(capability),
       description: `Submit of ${title}.`,
     });
@@ -135,18 +134,6 @@ function keyOf(kind: MediaKind) {
 /** Returns the name of a submit body in the document. */
 export function submitName(capability: JobCapability): string {
   return `${pascal(CAPABILITIES[capability].feature)}Submit`;
-}
-
-/**
- * Returns the JSON Schema of the rule that `face_key` or `face_keys` is there: they are not both absent or null. Generators
- * of clients pass over `not`; for alternatives (`anyOf`) they would make types without fields. That the two exclude each
- * other is said in words.
- */
-export function faceRule(capability: JobCapability): object {
-  if (!takesFaces(capability)) return {};
-  return {
-    not: { properties: { [FACE_KEY]: { type: 'null' }, [FACE_KEYS]: { type: 'null' } } },
-  };
 }
 
 type Body = Readonly<Record<string, unknown>>;

@@ -52,6 +52,8 @@ export function createDocument(options: DocumentOptions): Json {
       { name: 'Account', description: 'Balance, usage and prices.' },
       { name: 'Files', description: 'Signed, expiring links.' },
       { name: 'Service', description: 'This document.' },
+      // A tag of their own: generators make a class of each, and one of calls and webhooks would lack the calls.
+      { name: 'Webhooks', description: 'Calls from the service to its users.' },
     ],
     paths,
     webhooks: { jobEnded: { post: describeWebhook('jobEnded', schemaOf) } },

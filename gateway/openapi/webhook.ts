@@ -47,7 +47,7 @@ const HEADERS: readonly [string, string, boolean][] = [
 export function describeWebhook(id: string, schemaOf: SchemaOf): Json {
   return {
     operationId: id,
-    tags: ['Jobs'],
+    tags: ['Webhooks'],
     summary: 'A job has ended',
     description:
       'Sent to the `callback_url` of a job that succeeded or failed. Any 2xx answer within 10 seconds takes it. Otherwise it is sent again, six times in all over about 15 minutes, with the same `delivery_id`.',
