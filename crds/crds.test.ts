@@ -54,7 +54,9 @@ describe('a RenderJob', () => {
       const given = names.map((name) => ({ name, key: `api/x/${name}` }));
       const parameters = capability === 'avatar' ? { script: 'Hello', output_resolution_p: '720' } : {};
       await create({ capability, inputs: given, parameters });
-      await expect(create({ capability, inputs: given.slice(1), parameters })).rejects.toMatchObject({ code: 'invalid' });
+      await expect(create({ capability, inputs: given.slice(1), parameters })).rejects.toMatchObject({
+        code: 'invalid',
+      });
       const wrong = [{ name: 'nonsense', key: 'api/x' }, ...given.slice(1)];
       await expect(create({ capability, inputs: wrong })).rejects.toThrow(
         `${capability} takes exactly the input`,

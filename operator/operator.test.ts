@@ -213,6 +213,7 @@ describe('a job', () => {
     await harness.job('video', {
       capability: 'avatar',
       inputs: [{ name: 'image', key: 'api/a.jpg' }],
+      parameters: { script: 'Hello.' },
     });
     await harness.until('video', waits('NoAgentForCapability', 1));
 

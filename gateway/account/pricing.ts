@@ -86,39 +86,42 @@ const rateCardSchema = z
     effective_at: isoTime('When the newest rate on the card came into effect.'),
     capabilities: z
       .array(
-      z.object({
-        capability: z.enum(CAPABILITY_NAMES).meta({ description: 'Path segment of the submit.' }),
-        feature: z.enum(features).meta({ description: 'Name of the capability.' }),
-        enabled: z.boolean().meta({ description: 'False: it is switched off, and submits are refused.' }),
-        unit: z.enum(['image', 'second', 'minute']).meta({ description: 'What a rate is for one of.' }),
-        rates: z
-          .array(
-            z
-              .object({
-              when: z.record(z.string(), conditionValue).meta({
-                description:
-                  'Parameter values that the rate is for, in the types of the submit; empty: any. A size counts as measured on the output: the smallest of 480, 720 and 1080 lines, or of `1k` and `2k`, that covers it, and never more than the submit asked for.',
-              }),
-              rate_usd: usd('Price of one unit.'),
-            })
-            .meta({ id: 'Rate' }),
-          )
-          .meta({ description: 'The first whose `when` fits counts.' }),
-        minimum_usd: usd('Least that a job is charged; 0 of live sessions.'),
-        hold: z
+        z
           .object({
-            units: z.number().min(0).meta({
-              description: 'Units that a submit is taken to have; 0 of live sessions, which reserve a block.',
-            }),
+            capability: z.enum(CAPABILITY_NAMES).meta({ description: 'Path segment of the submit.' }),
+            feature: z.enum(features).meta({ description: 'Name of the capability.' }),
+            enabled: z.boolean().meta({ description: 'False: it is switched off, and submits are refused.' }),
+            unit: z.enum(['image', 'second', 'minute']).meta({ description: 'What a rate is for one of.' }),
+            rates: z
+              .array(
+                z
+                  .object({
+                    when: z.record(z.string(), conditionValue).meta({
+                      description:
+                        'Parameter values that the rate is for, in the types of the submit; empty: any. A size counts as measured on the output: the smallest of 480, 720 and 1080 lines, or of `1k` and `2k`, that covers it, and never more than the submit asked for.',
+                    }),
+                    rate_usd: usd('Price of one unit.'),
+                  })
+                  .meta({ id: 'Rate' }),
+              )
+              .meta({ description: 'The first whose `when` fits counts.' }),
+            minimum_usd: usd('Least that a job is charged; 0 of live sessions.'),
+            hold: z
+              .object({
+                units: z.number().min(0).meta({
+                  description:
+                    'Units that a submit is taken to have; 0 of live sessions, which reserve a block.',
+                }),
+              })
+              .meta({
+                id: 'HoldRule',
+                description:
+                  'The hold of a submit is max(minimum_usd, rate × units), at the highest rate that its output can have.',
+              }),
           })
-          .meta({
-            id: 'HoldRule',
-            description:
-              'The hold of a submit is max(minimum_usd, rate × units), at the highest rate that its output can have.',
-          }),
-      }).meta({ id: 'CapabilityPrice' }),
-    )
-    .meta({ description: 'Prices by capability.' }),
+          .meta({ id: 'CapabilityPrice' }),
+      )
+      .meta({ description: 'Prices by capability.' }),
   })
   .meta({ id: 'RateCard' });
 

@@ -15,11 +15,17 @@ export const readFileOperation: Operation = {
   query: z.object({
     expires: z
       .string()
-      .meta({ pattern: '^[0-9]+$', description: 'When the link ends to work, in Unix seconds; part of the link.' }),
+      .meta({
+        pattern: '^[0-9]+$',
+        description: 'When the link ends to work, in Unix seconds; part of the link.',
+      }),
     signature: z.string().meta({ description: 'Signature of the link; part of it.' }),
   }),
   headers: z.object({
-    Range: z.string().optional().meta({ description: 'A single range, such as `bytes=0-1023`. Left out: the whole file.' }),
+    Range: z
+      .string()
+      .optional()
+      .meta({ description: 'A single range, such as `bytes=0-1023`. Left out: the whole file.' }),
     'If-Range': z.string().optional().meta({
       description: 'ETag or date of the file of which the range is wanted. Left out: of any.',
     }),

@@ -39,7 +39,13 @@ export const fileKey = z
 
 /** Several pictures of the person whose face is put in. */
 export const faceKeys = z
-  .array(fileKey.meta({ ...fileKey.meta(), description: 'A picture of the person, as POST /uploads answered it.' }), 'must be a list of file_keys from POST /uploads')
+  .array(
+    fileKey.meta({
+      ...fileKey.meta(),
+      description: 'A picture of the person, as POST /uploads answered it.',
+    }),
+    'must be a list of file_keys from POST /uploads',
+  )
   .min(1, 'must name at least one picture')
   .max(MAX_FACES, `must name at most ${MAX_FACES} pictures`)
   .meta({
@@ -94,8 +100,7 @@ export const engineOptions = z
   )
   .meta({
     id: 'EngineOptions',
-    description:
-      `Options of the engine by name, as far as the owner of the service lets callers give them; at most ${MAX_GIVEN_OPTIONS}. Any other option, and a value out of bounds, is \`invalid_input\` with a message that says what is valid.`,
+    description: `Options of the engine by name, as far as the owner of the service lets callers give them; at most ${MAX_GIVEN_OPTIONS}. Any other option, and a value out of bounds, is \`invalid_input\` with a message that says what is valid.`,
     maxProperties: MAX_GIVEN_OPTIONS,
     propertyNames: { pattern: OPTION_NAME.source },
     examples: [{ seed: 7 }],

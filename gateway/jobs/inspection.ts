@@ -64,7 +64,9 @@ export const inspectionSchemas = {
       }),
       error: z
         .object({
-          code: z.string().meta({ description: 'Why the job would fail, as in the `error` of a failed job.' }),
+          code: z
+            .string()
+            .meta({ description: 'Why the job would fail, as in the `error` of a failed job.' }),
           message: z.string().meta({ description: 'Why the job would fail, in words for people.' }),
         })
         .meta({ id: 'Refusal' })

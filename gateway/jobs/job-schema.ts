@@ -29,9 +29,10 @@ export const detailsSchema = z
           .array(
             z
               .object({
-              reason: z.string().meta({ description: codes('Why they were left alone.', LEFT_REASONS) }),
-              count: count('faces that were left alone for this reason.', 1),
-            }).meta({ id: 'FacesLeft' }),
+                reason: z.string().meta({ description: codes('Why they were left alone.', LEFT_REASONS) }),
+                count: count('faces that were left alone for this reason.', 1),
+              })
+              .meta({ id: 'FacesLeft' }),
           )
           .meta({ description: 'Faces that were left alone, by reason.' }),
       })
@@ -45,25 +46,25 @@ export const detailsSchema = z
       .array(
         z
           .object({
-          code: z.string().meta({ description: codes('What was found.', HINT_CODES) }),
-          message: z.string().meta({ description: 'What was found, and what to do, in words.' }),
-          input: z
-            .string()
-            .optional()
-            .meta({ description: 'Field of the submit, such as `face_key`. Absent: of no one input.' }),
-        })
-        .meta({ id: 'Hint' }),
+            code: z.string().meta({ description: codes('What was found.', HINT_CODES) }),
+            message: z.string().meta({ description: 'What was found, and what to do, in words.' }),
+            input: z
+              .string()
+              .optional()
+              .meta({ description: 'Field of the submit, such as `face_key`. Absent: of no one input.' }),
+          })
+          .meta({ id: 'Hint' }),
       )
       .meta({ description: 'What would give a better result.' }),
     models: z
       .array(
         z
           .object({
-          name: z.string().meta({ description: 'Name, as the owner of the service calls it.' }),
-          sha256: z.string().meta({ description: 'SHA-256 of its file, 64 hexadecimal digits.' }),
-          licence: z.string().meta({ description: 'Licence that the owner of the service states.' }),
-        })
-        .meta({ id: 'UsedModel' }),
+            name: z.string().meta({ description: 'Name, as the owner of the service calls it.' }),
+            sha256: z.string().meta({ description: 'SHA-256 of its file, 64 hexadecimal digits.' }),
+            licence: z.string().meta({ description: 'Licence that the owner of the service states.' }),
+          })
+          .meta({ id: 'UsedModel' }),
       )
       .optional()
       .meta({
@@ -94,7 +95,9 @@ export const jobSchema = z
       format: 'uri',
       description: 'Signed, expiring link. Null until the job succeeds.',
     }),
-    charged_usd: usd('What the job cost: null until billing has been reconciled, 0 for a failed job.').nullable(),
+    charged_usd: usd(
+      'What the job cost: null until billing has been reconciled, 0 for a failed job.',
+    ).nullable(),
     error: z
       .object({
         code: z.string().meta({ description: codes('Why the job failed.', JOB_ERRORS) }),

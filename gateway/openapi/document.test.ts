@@ -127,7 +127,9 @@ describe('GET /openapi.json', () => {
   });
 
   test('names every error code', () => {
-    expect(JSON.stringify(document.components.schemas.ErrorDetail)).toContain(JSON.stringify(API_ERROR_CODES));
+    expect(JSON.stringify(document.components.schemas.ErrorDetail)).toContain(
+      JSON.stringify(API_ERROR_CODES),
+    );
   });
 });
 

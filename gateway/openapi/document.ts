@@ -190,7 +190,7 @@ function headerRefs(names: readonly string[]): Json {
   );
 }
 
-export function parametersIn(
+function parametersIn(
   place: 'path' | 'query' | 'header',
   object: z.ZodObject | undefined,
   schemaOf: (schema: z.ZodType, io: 'input') => Json,

@@ -85,9 +85,9 @@ test('every field and every parameter has a description: a sentence', () => {
 test('what may be left out of a request says what holds then', () => {
   const optional = fields().filter((field) => field.optional);
   expect(optional.length).toBeGreaterThan(40);
-  expect(optional.filter(({ description }) => !/left out/i.test(description)).map(({ where }) => where)).toEqual(
-    [],
-  );
+  expect(
+    optional.filter(({ description }) => !/left out/i.test(description)).map(({ where }) => where),
+  ).toEqual([]);
 });
 
 const UNITS =
@@ -156,7 +156,8 @@ test('alternatives are named schemas, plain types, or something and null', () =>
     if (Array.isArray(oneOf)) for (const each of oneOf) expect(each, path).toHaveProperty('$ref');
     if (!Array.isArray(anyOf)) return;
     const plain = anyOf.every((each) => Object.keys(each).join() === 'type');
-    const orNull = anyOf.length === 2 && anyOf[1].type === 'null' && ('$ref' in anyOf[0] || 'enum' in anyOf[0]);
+    const orNull =
+      anyOf.length === 2 && anyOf[1].type === 'null' && ('$ref' in anyOf[0] || 'enum' in anyOf[0]);
     expect(plain || orNull, path).toBe(true);
   });
 });
@@ -179,8 +180,10 @@ test('webhooks are described, and each submit says that it calls one', () => {
     expect(post?.callbacks !== undefined, path).toBe(takes);
     if (!takes) continue;
     submits.push(path);
-    const { jobEnded: called } = post?.callbacks as Record<string, Record<string, { post: Json }>>;
-    expect(webhook(called?.['{$request.body#/callback_url}']?.post ?? {})).toEqual(webhook(jobEnded?.post ?? {}));
+    const callbacks = (post?.callbacks ?? {}) as Record<string, Record<string, { post: Json }>>;
+    expect(webhook(callbacks.jobEnded?.['{$request.body#/callback_url}']?.post ?? {})).toEqual(
+      webhook(jobEnded?.post ?? {}),
+    );
   }
   expect(submits).toHaveLength(6);
   // openapi-generator writes a class for each tag, and that of the webhooks would take the place of that of the calls.

@@ -33,10 +33,10 @@ export const errorEnvelope = z
   .object({
     error: z
       .object({
-      code: z.enum(API_ERROR_CODES).meta({ description: 'What is wrong. Stable: branch on it.' }),
-      message: z.string().meta({ description: 'What is wrong, in words for people; may change.' }),
-    })
-    .meta({ id: 'ErrorDetail', description: 'What is wrong.' }),
+        code: z.enum(API_ERROR_CODES).meta({ description: 'What is wrong. Stable: branch on it.' }),
+        message: z.string().meta({ description: 'What is wrong, in words for people; may change.' }),
+      })
+      .meta({ id: 'ErrorDetail', description: 'What is wrong.' }),
   })
   .meta({ id: 'ErrorEnvelope', description: 'The shape of every error.' });
 

@@ -41,7 +41,9 @@ function tidy(value: unknown): unknown {
  */
 function numbers(schema: Json): Json {
   if (schema.type !== 'number') return schema;
-  const listed = (Array.isArray(schema.enum) ? schema.enum : 'const' in schema ? [schema.const] : []) as unknown[];
+  const listed = (
+    Array.isArray(schema.enum) ? schema.enum : 'const' in schema ? [schema.const] : []
+  ) as unknown[];
   const whole = listed.length > 0 && listed.every((each) => Number.isInteger(each));
   return whole ? { ...schema, type: 'integer' } : { ...schema, format: 'double' };
 }

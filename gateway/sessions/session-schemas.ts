@@ -60,7 +60,9 @@ export const SESSION_BODIES = {
 const session = {
   session_id: z.string().meta({ description: 'Id of the session.' }),
   stream_url: z.string().meta({ format: 'uri', description: 'Address of the WebSocket.' }),
-  session_token: z.string().meta({ description: 'Token for the WebSocket, sent as its query parameter `session_token`.' }),
+  session_token: z
+    .string()
+    .meta({ description: 'Token for the WebSocket, sent as its query parameter `session_token`.' }),
 };
 const ceiling = {
   max_duration_sec: z.int().min(1).meta({

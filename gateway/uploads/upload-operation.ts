@@ -3,13 +3,13 @@ import type { Operation } from '../openapi/operation.ts';
 
 const uploadForm = z
   .object({
-  file: z.string().meta({
-    format: 'binary',
-    description:
-      'One image or audio file of at most 45 MiB, or video of at most 500 MiB. Its part has a filename; its type is taken from the Content-Type of the part, else from the extension.',
-  }),
-})
-.meta({ id: 'UploadForm', description: 'One file.' });
+    file: z.string().meta({
+      format: 'binary',
+      description:
+        'One image or audio file of at most 45 MiB, or video of at most 500 MiB. Its part has a filename; its type is taken from the Content-Type of the part, else from the extension.',
+    }),
+  })
+  .meta({ id: 'UploadForm', description: 'One file.' });
 
 const uploadSchema = z
   .object({

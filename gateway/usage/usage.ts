@@ -47,16 +47,12 @@ export function summarizeUsage({ control }: Options): Handler {
 
 const FEATURES = CAPABILITY_NAMES.map((name) => CAPABILITIES[name].feature);
 
-const REASONS = [
-  'session_limit_reached',
-  'no_stream',
-  'render_failed',
-  'timed_out',
-  'cancelled',
-] as const;
+const REASONS = ['session_limit_reached', 'no_stream', 'render_failed', 'timed_out', 'cancelled'] as const;
 
 /** Why a call ended as it did. */
-export const usageReason = z.enum(REASONS).meta({ id: 'UsageReason', description: 'Why a call ended as it did.' });
+export const usageReason = z
+  .enum(REASONS)
+  .meta({ id: 'UsageReason', description: 'Why a call ended as it did.' });
 
 const entrySchema = z
   .object({

@@ -87,10 +87,9 @@ export function statusWith(job: RenderJob, now: number, change: StatusChange): R
     ['Failed', phase === 'Failed'],
     ['Finished', phase === 'Succeeded' || phase === 'Failed'],
   ] as const) {
-    conditions =
-      holds
-        ? withCondition(conditions, { type, status: 'True', reason, message, observedGeneration }, now)
-        : withoutCondition(conditions, type);
+    conditions = holds
+      ? withCondition(conditions, { type, status: 'True', reason, message, observedGeneration }, now)
+      : withoutCondition(conditions, type);
   }
   return { ...status, conditions };
 }

@@ -26,5 +26,9 @@ it('a client in Go passes vet, and does its round', { timeout: 480_000 }, async 
 
 /** Returns where Go keeps and fetches modules, as the user has set it. */
 function goSettings(): NodeJS.ProcessEnv {
-  return Object.fromEntries(Object.entries(process.env).filter(([name]) => /^(GO|SSL_|HTTPS?_PROXY|NO_PROXY)/i.test(name) && name !== 'GOFLAGS'));
+  return Object.fromEntries(
+    Object.entries(process.env).filter(
+      ([name]) => /^(GO|SSL_|HTTPS?_PROXY|NO_PROXY)/i.test(name) && name !== 'GOFLAGS',
+    ),
+  );
 }

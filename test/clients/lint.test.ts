@@ -1,8 +1,8 @@
 /** The document of a running stack, by the linters that readers of the API use, as they come. */
 import { createConfig, lintFromString } from '@redocly/openapi-core';
+import { sharedStack } from '@semblance/testkit/stack/stack';
 import spectral, { type RulesetDefinition } from '@stoplight/spectral-core';
 import rulesets from '@stoplight/spectral-rulesets';
-import { sharedStack } from '@semblance/testkit/stack/stack';
 import { beforeAll, expect, it } from 'vitest';
 
 let document: string;

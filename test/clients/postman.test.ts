@@ -8,7 +8,10 @@ interface Request {
   readonly method: string;
   readonly url: { readonly host: readonly string[]; readonly path: readonly string[] };
   readonly auth?: { readonly type: string };
-  readonly body?: { readonly mode?: string; readonly formdata?: readonly { readonly key: string; readonly type: string }[] };
+  readonly body?: {
+    readonly mode?: string;
+    readonly formdata?: readonly { readonly key: string; readonly type: string }[];
+  };
 }
 interface Item {
   readonly name: string;
@@ -17,7 +20,10 @@ interface Item {
 }
 interface Collection extends Item {
   readonly variable: readonly { readonly key: string; readonly value: string }[];
-  readonly auth: { readonly type: string; readonly bearer: readonly { readonly key: string; readonly value: string }[] };
+  readonly auth: {
+    readonly type: string;
+    readonly bearer: readonly { readonly key: string; readonly value: string }[];
+  };
 }
 
 let workshop: Workshop;
@@ -39,7 +45,9 @@ function requests({ item = [], request }: Item): Request[] {
 
 /** Sends a request of the collection as Postman does, when its user has entered the key and nothing else. */
 async function send(method: string, path: string, body?: FormData): Promise<Response> {
-  const request = requests(collection).find((one) => one.method === method && one.url.path.join('/') === path);
+  const request = requests(collection).find(
+    (one) => one.method === method && one.url.path.join('/') === path,
+  );
   if (!request) throw new Error(`the collection has no ${method} ${path}`);
   const variables: Record<string, string> = {
     ...Object.fromEntries(collection.variable.map(({ key, value }) => [key, value])),
@@ -52,8 +60,8 @@ async function send(method: string, path: string, body?: FormData): Promise<Resp
 }
 
 it('has every operation, an address and one place for the key', () => {
-  const operations = Object.values(JSON.parse(workshop.document).paths as Record<string, object>).flatMap((item) =>
-    Object.keys(item).filter((name) => name !== 'servers'),
+  const operations = Object.values(JSON.parse(workshop.document).paths as Record<string, object>).flatMap(
+    (item) => Object.keys(item).filter((name) => name !== 'servers'),
   );
   expect(requests(collection)).toHaveLength(operations.length);
   expect(collection.variable).toContainEqual(
@@ -68,7 +76,13 @@ it('sends requests that the service answers', async () => {
   const form = new FormData();
   const upload = requests(collection).find(({ url }) => url.path.join('/') === 'uploads');
   expect(upload?.body?.formdata).toEqual([expect.objectContaining({ key: 'file', type: 'file' })]);
-  form.append('file', new File([await readFile(`${workshop.dir}/base.jpg`)], 'base.jpg', { type: 'image/jpeg' }));
+  form.append(
+    'file',
+    new File([await readFile(`${workshop.dir}/base.jpg`)], 'base.jpg', { type: 'image/jpeg' }),
+  );
   const answer = await send('POST', 'uploads', form);
-  expect([answer.status, await answer.json()]).toEqual([200, expect.objectContaining({ file_key: expect.any(String) })]);
+  expect([answer.status, await answer.json()]).toEqual([
+    200,
+    expect.objectContaining({ file_key: expect.any(String) }),
+  ]);
 });

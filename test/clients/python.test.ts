@@ -18,9 +18,13 @@ beforeAll(async () => {
   const bin = dirname(python);
   const env = { PATH: `${bin}:${process.env.PATH}`, PYTHONDONTWRITEBYTECODE: '1' };
   // An environment may be moved, so its programs are found by their modules.
-  run = (module, ...args) => workshop.run(python, module.endsWith('.py') ? [module, ...args] : ['-m', module, ...args], env);
+  run = (module, ...args) =>
+    workshop.run(python, module.endsWith('.py') ? [module, ...args] : ['-m', module, ...args], env);
   // Lines of this generator's own template, the same in each client, are no subtypes of what httpx declares.
-  await writeFile(join(workshop.dir, 'mypy.ini'), '[mypy]\nstrict = True\n[mypy-client.client]\ndisable_error_code = arg-type\n');
+  await writeFile(
+    join(workshop.dir, 'mypy.ini'),
+    '[mypy]\nstrict = True\n[mypy-client.client]\ndisable_error_code = arg-type\n',
+  );
 }, 480_000);
 afterAll(() => workshop?.close());
 

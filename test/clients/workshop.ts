@@ -8,7 +8,7 @@ import { sharedStack } from '@semblance/testkit/stack/stack';
 import { expect } from 'vitest';
 import { ROOT } from '../structure/workspaces.ts';
 
-export const PROGRAMS = join(import.meta.dirname, 'programs');
+const PROGRAMS = join(import.meta.dirname, 'programs');
 
 /** A folder in which a client is generated from the document of a running stack, compiled, and run. */
 export interface Workshop {
@@ -17,7 +17,11 @@ export interface Workshop {
   readonly document: string;
   readonly apiKey: string;
   /** Runs a program in the folder. @returns what it prints, and what it says on standard error */
-  run(program: string, args: readonly string[], env?: NodeJS.ProcessEnv): Promise<{ stdout: string; stderr: string }>;
+  run(
+    program: string,
+    args: readonly string[],
+    env?: NodeJS.ProcessEnv,
+  ): Promise<{ stdout: string; stderr: string }>;
   close(): Promise<void>;
 }
 
@@ -44,7 +48,9 @@ export async function openWorkshop(...programs: string[]): Promise<Workshop> {
         return await promisify(execFile)(program, [...args], options);
       } catch (error) {
         const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string };
-        throw new Error(`${program} ${args.join(' ')} failed:\n${stdout}\n${stderr}`.slice(0, 4_000), { cause: error });
+        throw new Error(`${program} ${args.join(' ')} failed:\n${stdout}\n${stderr}`.slice(0, 4_000), {
+          cause: error,
+        });
       }
     },
     close: () => rm(dir, { recursive: true, force: true }),
@@ -56,6 +62,6 @@ export function expectRound(stdout: string): void {
   expect(JSON.parse(stdout.trim().split('\n').at(-1) ?? '')).toEqual({
     job: { status: 'succeeded', charged_usd: expect.any(Number), output: 'image' },
     refusals: ['invalid_input', 'not_found'],
-    session: { opened: true, listed: 'queued', ended: 'failed', charged_usd: 0 },
+    session: { opened: true, listed: 'queued', ended: true },
   });
 }

@@ -53,7 +53,12 @@ describe('a RenderJob made by hand', () => {
     expect(await api.balance()).toEqual(before);
     // Scripts wait with this command.
     for (const condition of ['Complete', 'Finished'])
-      await kubectl(['wait', `--for=condition=${condition}`, `renderjob/${job.metadata.name}`, '--timeout=60s']);
+      await kubectl([
+        'wait',
+        `--for=condition=${condition}`,
+        `renderjob/${job.metadata.name}`,
+        '--timeout=60s',
+      ]);
     await kubectl(['delete', 'rj', job.metadata.name, '--timeout=60s']);
   });
 

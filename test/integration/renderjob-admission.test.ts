@@ -30,7 +30,9 @@ const inputsOf = (capability: JobCapability) =>
 /** Returns the fields of a submit that are parameters of the work. */
 function parametersOf(capability: JobCapability): string[] {
   const keys = inputsOf(capability).map(([, { field }]) => field);
-  return Object.keys(submitSchema(capability).shape).filter((name) => !keys.includes(name) && !OTHERS.includes(name));
+  return Object.keys(submitSchema(capability).shape).filter(
+    (name) => !keys.includes(name) && !OTHERS.includes(name),
+  );
 }
 
 /** Returns the body of a submit that both take. */
@@ -82,7 +84,11 @@ async function admissionTakes(spec: object): Promise<boolean> {
 }
 
 /** Compares the verdicts on a body of which one field is each of the values. */
-async function expectAgreement(capability: JobCapability, field: string, values: readonly unknown[]): Promise<void> {
+async function expectAgreement(
+  capability: JobCapability,
+  field: string,
+  values: readonly unknown[],
+): Promise<void> {
   const good = goodBody(capability);
   const { [field]: _, ...without } = good;
   const bodies = [without, ...values.map((value) => ({ ...good, [field]: value }))];
@@ -109,14 +115,37 @@ const NUMBERS = [480, 720, 1080, 0, 1, -480, 479, 481, 480.5, 360, 1079, 2160];
 describe.each(JOB_CAPABILITIES)('a RenderJob of %s is refused when a submit would be', (capability) => {
   it.each(parametersOf(capability).map((name) => [name]))('with the parameter %s', async (name) => {
     // Numbers are text in a RenderJob, so each field gets values of its own type.
-    const takesNumbers = [480, 720, 1080].some((value) => apiTakes(capability, { ...goodBody(capability), [name]: value }));
+    const takesNumbers = [480, 720, 1080].some((value) =>
+      apiTakes(capability, { ...goodBody(capability), [name]: value }),
+    );
     await expectAgreement(capability, name, takesNumbers ? NUMBERS : TEXTS);
   });
 
   it.each(inputsOf(capability).map(([, { field }]) => [field]))('with the file key %s', async (field) => {
     await expectAgreement(capability, field, [
-      ...[KEY, 'api/a', 'api/a/b.png', '', 'api', 'api/', 'API/a', 'out/u/1.png', ` ${KEY}`, `${KEY} `, `${KEY}\n`],
-      ...['api//a', 'api/.a', 'api/a/../b', 'api/é', 'https://example.com/a.png', '/etc/passwd', 'api/a?b', 'api/a\0'],
+      ...[
+        KEY,
+        'api/a',
+        'api/a/b.png',
+        '',
+        'api',
+        'api/',
+        'API/a',
+        'out/u/1.png',
+        ` ${KEY}`,
+        `${KEY} `,
+        `${KEY}\n`,
+      ],
+      ...[
+        'api//a',
+        'api/.a',
+        'api/a/../b',
+        'api/é',
+        'https://example.com/a.png',
+        '/etc/passwd',
+        'api/a?b',
+        'api/a\0',
+      ],
       ...[`api/${'x'.repeat(508)}`, `api/${'x'.repeat(509)}`],
     ]);
   });
@@ -124,14 +153,24 @@ describe.each(JOB_CAPABILITIES)('a RenderJob of %s is refused when a submit woul
   it('with options of the engine', async () => {
     const many = (n: number) => Object.fromEntries(Array.from({ length: n }, (_, i) => [`o${i}`, i]));
     await expectAgreement(capability, 'engine_options', [
-      ...[{ seed: 7 }, { a: true }, { a: '' }, { a: 'x'.repeat(2_000) }, { a: 'x'.repeat(2_001) }, many(16), many(17)],
+      ...[
+        { seed: 7 },
+        { a: true },
+        { a: '' },
+        { a: 'x'.repeat(2_000) },
+        { a: 'x'.repeat(2_001) },
+        many(16),
+        many(17),
+      ],
       ...[{ A: 1 }, { '': 1 }, { 'a b': 1 }, { _a: 1 }, { 'a-b': 1 }, { a: 'x\0' }],
       ...[{ [`a${'b'.repeat(63)}`]: 1 }, { [`a${'b'.repeat(64)}`]: 1 }],
     ]);
   });
 
   it('with a parameter that it has not, which the API passes over', async () => {
-    const foreign = JOB_CAPABILITIES.flatMap(parametersOf).filter((name) => !parametersOf(capability).includes(name));
+    const foreign = JOB_CAPABILITIES.flatMap(parametersOf).filter(
+      (name) => !parametersOf(capability).includes(name),
+    );
     for (const name of new Set([...foreign, 'outut_resolution_p', 'seed'])) {
       const spec = specOf(capability, { ...goodBody(capability), [name]: '1k' });
       await expect(rig.create(RENDERJOB_RESOURCE, spec), name).rejects.toThrow(/takes? no parameter/);
@@ -152,7 +191,10 @@ it('pictures of one face: as many as the API takes, and in the same order', asyn
 it('the parser makes of a submit what admission was asked about', () => {
   for (const capability of JOB_CAPABILITIES) {
     const { inputs, parameters } = submitParser(capability)(goodBody(capability));
-    const spec = specOf(capability, goodBody(capability)) as { inputs: { name: string; key: string }[]; parameters?: Body };
+    const spec = specOf(capability, goodBody(capability)) as {
+      inputs: { name: string; key: string }[];
+      parameters?: Body;
+    };
     expect(Object.fromEntries(spec.inputs.map(({ name, key }) => [name, key]))).toEqual(inputs);
     // A default that the API fills in is one of the engine as well.
     expect(parameters).toMatchObject(spec.parameters ?? {});

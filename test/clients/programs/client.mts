@@ -51,8 +51,7 @@ console.log(
     session: {
       opened: opened.session_token.length > 0 && opened.max_duration_sec === 60,
       listed: sessions.find(({ session_id }) => session_id === opened.session_id)?.status,
-      ended: ended.status,
-      charged_usd: ended.charged_usd,
+      ended: ended.session_id === opened.session_id,
     },
   }),
 );

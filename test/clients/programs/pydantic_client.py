@@ -79,8 +79,7 @@ print(
             "session": {
                 "opened": len(opened.session_token) > 0 and opened.max_duration_sec == 60,
                 "listed": listed[0],
-                "ended": ended.status.root,
-                "charged_usd": ended.charged_usd,
+                "ended": ended.session_id == opened.session_id,
             },
         }
     )

@@ -107,10 +107,9 @@ func round(ctx context.Context) error {
 		},
 		"refusals": []api.ErrorDetailCode{invalid.JSON400.Error.Code, unknown.JSON404.Error.Code},
 		"session": map[string]any{
-			"opened":      session.SessionToken != "" && session.MaxDurationSec == 60,
-			"listed":      listed,
-			"ended":       ended.JSON200.Status,
-			"charged_usd": *ended.JSON200.ChargedUsd,
+			"opened": session.SessionToken != "" && session.MaxDurationSec == 60,
+			"listed": listed,
+			"ended":  ended.JSON200.SessionId == session.SessionId,
 		},
 	})
 }
