@@ -13,12 +13,10 @@ export const readFileOperation: Operation = {
   key: 'none',
   path: z.object({ key: z.string().min(1).meta({ description: 'Key of the file, slashes included.' }) }),
   query: z.object({
-    expires: z
-      .string()
-      .meta({
-        pattern: '^[0-9]+$',
-        description: 'When the link ends to work, in Unix seconds; part of the link.',
-      }),
+    expires: z.string().meta({
+      pattern: '^[0-9]+$',
+      description: 'When the link ends to work, in Unix seconds; part of the link.',
+    }),
     signature: z.string().meta({ description: 'Signature of the link; part of it.' }),
   }),
   headers: z.object({

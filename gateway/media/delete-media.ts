@@ -18,11 +18,9 @@ export const mediaQuery = z.object({
 const deletedMedia = z
   .object({
     id: z.string().meta({ description: 'Id of the job.' }),
-    output_deleted: z
-      .boolean()
-      .meta({
-        description: 'Whether an output was deleted: false when there was none any more, or none at all.',
-      }),
+    output_deleted: z.boolean().meta({
+      description: 'Whether an output was deleted: false when there was none any more, or none at all.',
+    }),
     deleted_inputs: z.array(z.string()).meta({ description: 'File keys of the uploads deleted.' }),
     kept_inputs: z
       .array(z.string())
