@@ -5,6 +5,7 @@ import { codes, detailsSchema } from './job-schema.ts';
 
 /** Field of an estimate that asks for an inspection. */
 export const inspectField = z.boolean('must be true or false').meta({
+  default: false,
   description:
     'Whether an agent looks at the pictures, for at most 5 seconds. The answer then has `inspection`, and `details` where something was found out. It costs nothing. Left out: false.',
 });

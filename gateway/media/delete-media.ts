@@ -9,10 +9,10 @@ import { isJobIdShaped, jobPath } from '../jobs/job-schema.ts';
 import type { Operation } from '../openapi/operation.ts';
 
 export const mediaQuery = z.object({
-  inputs: z
-    .enum(['true', 'false'], 'must be true or false')
-    .optional()
-    .meta({ description: '`true`: the uploads that the job was made from, too. Left out: `false`.' }),
+  inputs: z.enum(['true', 'false'], 'must be true or false').optional().meta({
+    default: 'false',
+    description: '`true`: the uploads that the job was made from, too. Left out: `false`.',
+  }),
 });
 
 const deletedMedia = z

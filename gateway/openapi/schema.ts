@@ -12,7 +12,16 @@ const COMPONENTS = '#/components/schemas/';
  * Objects stay open, so that clients of this release accept answers of a later one.
  */
 export function toSchema(schema: z.ZodType, io: 'input' | 'output', components: Json): Json {
-  const made = z.toJSONSchema(schema, { io, target: 'draft-2020-12' }) as Json;
+  const made = z.toJSONSchema(schema, {
+    io,
+    target: 'draft-2020-12',
+    // The library drops both from the input of a schema that transforms, although they are those of the input.
+    override({ zodSchema, jsonSchema }) {
+      const { default: value, examples } = z.globalRegistry.get(zodSchema) ?? {};
+      if (value !== undefined) jsonSchema.default = value as typeof jsonSchema.default;
+      if (examples !== undefined) jsonSchema.examples = examples as typeof jsonSchema.examples;
+    },
+  }) as Json;
   const { $schema: _, $defs = {}, ...own } = made;
   for (const [name, definition] of Object.entries($defs as Record<string, Json>))
     components[name] = tidy(definition);

@@ -23,10 +23,10 @@ const SESSION_ID = /^ses-[0-9a-z]{26}$/;
 const sessionId = z.string('must be given once').regex(SESSION_ID, 'must be the id of a session');
 
 export const sessionsQuery = z.object({
-  open: z
-    .enum(['true', 'false'], 'must be true or false')
-    .optional()
-    .meta({ description: '`true`: only sessions that have not ended. Left out: `false`.' }),
+  open: z.enum(['true', 'false'], 'must be true or false').optional().meta({
+    default: 'false',
+    description: '`true`: only sessions that have not ended. Left out: `false`.',
+  }),
   limit: pageLimit,
   before: sessionId.optional().meta({
     description:
