@@ -58,6 +58,7 @@ export const inspectionSchemas = {
     .object({
       status: z.enum(['inspected', 'refused', 'not_inspected']).meta({
         description: [
+          'What came of the inspection:',
           '- `inspected`: nothing in the pictures speaks against the render.',
           '- `refused`: a submit would be accepted, and its job would fail with `error`.',
           '- `not_inspected`: nothing was looked at, for `reason`.',

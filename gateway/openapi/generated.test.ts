@@ -37,6 +37,12 @@ interface Field {
   readonly optional: boolean;
 }
 
+/** Returns the description of a field, else that of the schema that it refers to. */
+function descriptionOf({ description, $ref }: Json): string {
+  const referred = document.components.schemas[String($ref).split('/').at(-1) ?? ''];
+  return String(description ?? referred?.description ?? '');
+}
+
 /** Returns the fields of all objects, and all parameters. */
 function fields(): Field[] {
   const found: Field[] = [];
@@ -55,7 +61,7 @@ function fields(): Field[] {
         found.push({
           where: `${path}.${field}`,
           schema,
-          description: String(schema.description ?? ''),
+          description: descriptionOf(schema),
           optional: requests.has(name) && !required.includes(field),
         });
     }
@@ -91,7 +97,7 @@ test('what may be left out of a request says what holds then', () => {
 });
 
 const UNITS =
-  /US dollars|seconds?|[Mm]inutes|pixels|entries|[Cc]alls|[Ff]aces|files|jobs|attempt|[Uu]nits|rates|Share|[Nn]umber of/;
+  /US dollars|[Ss]econds?|[Mm]inutes|pixels|entries|[Cc]alls|[Ff]aces|files|jobs|attempt|[Uu]nits|rates|Share|[Nn]umber of/;
 
 test('a number says what it counts, and has bounds', () => {
   const numbers = fields().filter(({ schema }) =>
