@@ -113,8 +113,8 @@ const rateCardSchema = z
                     'Units that a submit is taken to have; 0 of live sessions, which reserve a block.',
                 }),
               })
+              .meta({ id: 'HoldRule' })
               .meta({
-                id: 'HoldRule',
                 description:
                   'The hold of a submit is max(minimum_usd, rate × units), at the highest rate that its output can have.',
               }),

@@ -80,8 +80,9 @@ export const inspectionSchemas = {
         .meta({ description: codes('With `not_inspected`.', REASONS) }),
       message: z.string().optional().meta({ description: 'With `not_inspected`: the reason in words.' }),
     })
+    .meta({ id: 'Inspection' })
     .optional()
-    .meta({ id: 'Inspection', description: 'Only with `inspect: true`.' }),
+    .meta({ description: 'What came of the inspection; only with `inspect: true`.' }),
   details: detailsSchema.optional().meta({
     description:
       'Only with `inspect: true`: what was found out about the pictures, as in the record of a job. `changed` counts the faces that a render would change.',

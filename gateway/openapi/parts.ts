@@ -36,7 +36,8 @@ export const errorEnvelope = z
         code: z.enum(API_ERROR_CODES).meta({ description: 'What is wrong. Stable: branch on it.' }),
         message: z.string().meta({ description: 'What is wrong, in words for people; may change.' }),
       })
-      .meta({ id: 'ErrorDetail', description: 'What is wrong.' }),
+      .meta({ id: 'ErrorDetail' })
+      .meta({ description: 'What is wrong.' }),
   })
   .meta({ id: 'ErrorEnvelope', description: 'The shape of every error.' });
 
