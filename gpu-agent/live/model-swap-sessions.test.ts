@@ -5,6 +5,7 @@ import {
   failingArcface,
   tinyArcface,
   tinyEnhancer,
+  tinyPictureSwapper,
   tinySwapper,
 } from '@semblance/testkit/engine-onnx/tiny-models';
 import { until } from '@semblance/testkit/gpu-agent/harness';
@@ -128,7 +129,8 @@ describe('live swaps with a swapper of the owner', () => {
   });
 
   it('have the identity of another face from a change on, and keep it when there is none', async () => {
-    const coloured = { ...BLUE, bytes: tinySwapper({ size: 256 }) };
+    // It draws the mean colour of the source.
+    const coloured = { contract: 'blendswap_256', bytes: tinyPictureSwapper(112), options: { match: 0 } };
     const rig = await agentWith([ARCFACE, coloured]);
     const other = await session(rig, '/face');
     const wanted = await send(other.relay);
