@@ -10,7 +10,7 @@ import { Allowance } from './allowance.ts';
 import type { Ending } from './endings.ts';
 
 /** What a change may name. */
-export const CHANGEABLE = ['prompt', 'voice_profile_id'] as const;
+const CHANGEABLE = ['prompt', 'voice_profile_id'] as const;
 type Changeable = (typeof CHANGEABLE)[number];
 
 /** Longest text frame of a client, in bytes: 2,000 characters as JSON may write them, and the rest of the message. */

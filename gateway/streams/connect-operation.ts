@@ -29,9 +29,12 @@ export const connectStreamOperation: Operation = {
       description:
         '`on`: the client takes JSON text frames after the first, which tell what comes. There is one, `{type: "ending", reason, in_seconds}`: the session will be ended by the service, and another can be opened now.',
     }),
-    changes: z.enum(['on']).optional().meta({
-      description: `\`on\`: the client may change its session by JSON text frames, \`{type: "change", id?, prompt}\` for Live Swap Pro and \`{type: "change", id?, voice_profile_id}\` for Voice Swap. The second frame of the service is \`{type: "changeable", fields}\` with the fields that can be changed. Each change is answered by \`{type: "changed", id?, note?}\` or \`{type: "change_refused", id?, code, message}\`, after which nothing has changed. At most one in 2 seconds, with a burst of five, and frames of at most ${MAX_TEXT_BYTES} bytes.`,
-    }),
+    changes: z
+      .enum(['on'])
+      .optional()
+      .meta({
+        description: `\`on\`: the client may change its session by JSON text frames, \`{type: "change", id?, prompt}\` for Live Swap Pro and \`{type: "change", id?, voice_profile_id}\` for Voice Swap. The second frame of the service is \`{type: "changeable", fields}\` with the fields that can be changed. Each change is answered by \`{type: "changed", id?, note?}\` or \`{type: "change_refused", id?, code, message}\`, after which nothing has changed. At most one in 2 seconds, with a burst of five, and frames of at most ${MAX_TEXT_BYTES} bytes.`,
+      }),
   }),
   answers: [{ status: 101, description: 'The socket.' }],
   errors: ['unauthorized', 'not_found'],

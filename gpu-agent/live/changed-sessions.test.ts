@@ -138,8 +138,7 @@ describe('a session in mid-session', () => {
       { inputs: { face: { url: 'file:///etc/passwd', maxBytes: 0n } } },
       { inputs: { '../face': { url: store.url('/face'), maxBytes: 0n } } },
     ];
-    for (const to of malformed)
-      expect(await codeOf(rig.change(id, to))).toBe(status.INVALID_ARGUMENT);
+    for (const to of malformed) expect(await codeOf(rig.change(id, to))).toBe(status.INVALID_ARGUMENT);
     await relay.close();
     expect(await codeOf(to('late'))).toBe(status.NOT_FOUND);
     expect(asked).toEqual([]);

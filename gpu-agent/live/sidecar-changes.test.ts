@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { EndReason } from '@semblance/proto/semblance/live/v1/live';
 import { OpenResponse } from '@semblance/proto/semblance/engine/live/v1/live_engine';
+import { EndReason } from '@semblance/proto/semblance/live/v1/live';
 import type { ScriptedLive } from '@semblance/testkit/engine-sidecar/scripted-live';
 import { until } from '@semblance/testkit/gpu-agent/harness';
 import { type HttpStore, startHttpStore } from '@semblance/testkit/gpu-agent/http-store';

@@ -146,7 +146,10 @@ export function createLiveCall(call: Call, options: LiveCallOptions): LiveCall {
   }
   function accept({ response }: ConvertResponse): void {
     if (!response) broken('it sent an empty message');
-    if (response.$case === 'changed' || response.$case === 'unchanged') return acceptChange(response.value);
+    if (response.$case === 'changed' || response.$case === 'unchanged') {
+      acceptChange(response.value);
+      return;
+    }
     const { sequence } = response.value;
     answered(sequence);
     if (response.$case === 'done') return;

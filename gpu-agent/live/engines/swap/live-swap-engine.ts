@@ -182,7 +182,7 @@ export function lookAskedFor(
 }
 
 /** Returns the refusal of a face that an engine cannot use. */
-export function refusedBy(error: RenderError): ChangeRefusedError {
+function refusedBy(error: RenderError): ChangeRefusedError {
   return new ChangeRefusedError(error.code, error.message, { cause: error });
 }
 
