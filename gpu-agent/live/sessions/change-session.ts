@@ -53,7 +53,9 @@ export function sessionChanger(options: SessionChangerOptions) {
     } catch (error) {
       if (signal.aborted) throw new SessionNotReadyError('not-ready');
       if (error instanceof ChangeRefusedError) {
-        logger.info({ code: error.code }, `a change of the session was refused: ${describeError(error)}`);
+        // Only faults of ours are told in words: others may repeat what the client wrote.
+        const why = error.code === 'internal_error' ? `: ${describeError(error.cause)}` : '';
+        logger.info({ code: error.code }, `a change of the session was refused${why}`);
         throw error;
       }
       logger.warn({ err: error }, `cannot change the session: ${describeError(error)}`);

@@ -57,10 +57,21 @@ describe('models of voices fit', () => {
 
   it('with a pitch by FCPE, in place of RMVPE', async () => {
     for (const counted of [false, true])
-      expect(await faults(tinyContentvec(256), tinyFcpe(() => 0, counted), tinyTone())).toEqual([]);
-    expect(await faults(tinyContentvec(256), rmvpe, tinyFcpe(() => 0), tinyTone())).toEqual([
-      expect.stringContaining('would both do this stage; keep one of them'),
-    ]);
+      expect(
+        await faults(
+          tinyContentvec(256),
+          tinyFcpe(() => 0, counted),
+          tinyTone(),
+        ),
+      ).toEqual([]);
+    expect(
+      await faults(
+        tinyContentvec(256),
+        rmvpe,
+        tinyFcpe(() => 0),
+        tinyTone(),
+      ),
+    ).toEqual([expect.stringContaining('would both do this stage; keep one of them')]);
   });
 
   it('only with all that one of the layouts has', async () => {

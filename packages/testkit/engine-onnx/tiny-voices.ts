@@ -173,7 +173,10 @@ export function tinyFcpe(hzOf: (band: number) => number, counted = false): Given
   const mel = graph.input('mel', [1, 'frames', 128]);
   const threshold = graph.input('threshold', [1]);
   const shares = graph.op('Softmax', [graph.op('Mul', [mel, graph.weight([20], [])])], { axis: 2 });
-  const each = graph.weight(Float32Array.from({ length: 128 }, (_, band) => hzOf(band)), [128, 1]);
+  const each = graph.weight(
+    Float32Array.from({ length: 128 }, (_, band) => hzOf(band)),
+    [128, 1],
+  );
   const hz = graph.op('MatMul', [shares, each]);
   const strongest = graph.op('ReduceMax', [shares], { axes: [2], keepdims: 1 });
   const sure = graph.op('Cast', [graph.op('Greater', [strongest, threshold])], { to: 1 });

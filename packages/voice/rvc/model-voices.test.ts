@@ -1,5 +1,11 @@
 import type { Voice } from '@semblance/common/voices/voice';
-import { tinyContentvec, tinyEcho, tinyRmvpe, tinyTone } from '@semblance/testkit/engine-onnx/tiny-voices';
+import {
+  tinyContentvec,
+  tinyEcho,
+  tinyFcpe,
+  tinyRmvpe,
+  tinyTone,
+} from '@semblance/testkit/engine-onnx/tiny-voices';
 import { levelDb, median, pitchOf } from '@semblance/testkit/voice/analysis';
 import { alto, convertAll, converterBy, ModelVoicesRig } from '@semblance/testkit/voice/model-voices-rig';
 import { joined, noise, VOWELS, vowel } from '@semblance/testkit/voice/sounds';
