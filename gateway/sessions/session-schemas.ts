@@ -19,6 +19,12 @@ function minutes(max: number) {
 /** Characters of voice ids; the control plane knows which voices exist. */
 const VOICE_ID = /^[A-Za-z0-9._-]{1,100}$/;
 
+/** The prompt of a Live Swap Pro session. */
+export const promptOfSession = text(2000);
+export const voiceIdOfSession = z
+  .string('must be a string')
+  .regex(VOICE_ID, 'must be the id of a voice from GET /voices');
+
 const NO_OBJECT = 'The body must be a JSON object';
 
 /** Schemas of the bodies that open a session, by capability. */
@@ -27,12 +33,10 @@ export const SESSION_BODIES = {
     .object(
       {
         duration_minutes: minutes(240),
-        prompt: text(2000)
-          .nullish()
-          .meta({
-            description: `What to swap, in at most 2,000 characters; a file_key in it is the picture of the face. Left out: “${DEFAULT_LIVE_PROMPT}”`,
-            default: DEFAULT_LIVE_PROMPT,
-          }),
+        prompt: promptOfSession.nullish().meta({
+          description: `What to swap, in at most 2,000 characters; a file_key in it is the picture of the face. Left out: “${DEFAULT_LIVE_PROMPT}”`,
+          default: DEFAULT_LIVE_PROMPT,
+        }),
       },
       NO_OBJECT,
     )
@@ -46,9 +50,7 @@ export const SESSION_BODIES = {
             description: `Minutes to fund, from 1 to 120: the longest the session may last. Left out: ${DEFAULT_VOICE_MINUTES}.`,
             default: DEFAULT_VOICE_MINUTES,
           }),
-        voice_profile_id: z
-          .string('must be a string')
-          .regex(VOICE_ID, 'must be the id of a voice from GET /voices')
+        voice_profile_id: voiceIdOfSession
           .nullish()
           .meta({ description: 'An id from GET /voices. Left out: the sound passes through unchanged.' }),
       },
