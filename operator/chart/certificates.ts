@@ -69,7 +69,7 @@ export async function renewCertificates(options: RenewOptions): Promise<'kept' |
     { notAfter: new Date(now() + lifetimeMs + DAY_MS), notBefore: new Date(now() - EARLIER_MS) },
     `Semblance ${options.fullname}`,
   );
-  const former = held.flatMap(({ issuer }) => (issuer ? [issuer.toString()] : []));
+  const former = held.flatMap(({ issuer }) => (issuer ? [issuer.toString().trim()] : []));
   const authorities = [...new Set([...former, authority.pem.trim()])].join('\n').concat('\n');
 
   // One after the other in a fixed order, so that of two runs one fails at its first write.
