@@ -56,20 +56,21 @@ export async function renewCertificates(options: RenewOptions): Promise<'kept' |
   const { logger, lifetimeMs, now = Date.now } = options;
   const look = () => Promise.all(COMPONENTS.map((component) => read(options, component, now())));
   let held = await look();
-  // Either it ends, or it is dead, and what it gave out grows old.
-  for (let said = false; isUnderWay(held, options.spreadMs, now()); held = await look()) {
+  let why = reasonToRenew(held, options, now());
+  // Either the other run ends, or it is dead, and what it gave out grows old.
+  for (let said = false; why !== undefined && isUnderWay(held, options.spreadMs, now()); said = true) {
     if (!said) logger.info('waiting for another run, which is renewing the certificates');
-    said = true;
     await delay(options.spreadMs / 10);
+    held = await look();
+    why = reasonToRenew(held, options, now());
   }
-  const why = reasonToRenew(held, options, now());
   if (why === undefined) return 'kept';
   const inUse = held.some(({ issuer }) => issuer);
   const authority = await createAuthority(
     { notAfter: new Date(now() + lifetimeMs + DAY_MS), notBefore: new Date(now() - EARLIER_MS) },
     `Semblance ${options.fullname}`,
   );
-  const former = held.flatMap(({ issuer }) => (issuer ? [issuer.toString()] : []));
+  const former = held.flatMap(({ issuer }) => (issuer ? [issuer.toString().trim()] : []));
   const authorities = [...new Set([...former, authority.pem.trim()])].join('\n').concat('\n');
 
   // One after the other in a fixed order, so that of two runs one fails at its first write.
