@@ -14,6 +14,8 @@ import {
 /** A share of 1 as a lane of a packed value gives it between four pixels: colour, brightness. */
 const FULL = 255 * 256;
 const FULL_LUMA = LUMA_SHARE * 256;
+/** Share of the new face from which nothing is seen of the frame's own. */
+const ALL = 0.998;
 /**
  * Interpolates both lanes of packed values between four neighbours; each lane of the result has 8 bits of fraction.
  */
@@ -49,6 +51,8 @@ function sharpBetween(own: Uint8Array, width: number, last: number, sx: number, 
   const x = sx >> 16;
   const y = sy >> 16;
   const at = y * width + x;
+  // What does not move lies between no pixels.
+  if (((sx | sy) & (ONE - 1)) === 0 && at >= 0 && at <= last) return (own[at] as number) * ONE;
   if (x < 1 || y < 1 || x > width - 3 || at + 2 * width > last) return ownBetween(own, width, last, sx, sy);
   return betweenBytes(own, width, at, (sx >> 8) & 255, (sy >> 8) & 255);
 }
@@ -102,7 +106,7 @@ export function drawLuma(layer: Layer): void {
         );
         const part = (packed >>> LUMA_BIT) * byShare;
         let value =
-          (sharpBetween(own, width, last, sx, sy) / 65536) * (1 - part) +
+          (part < ALL ? (sharpBetween(own, width, last, sx, sy) / ONE) * (1 - part) : 0) +
           ((packed & lower) - none) * byLuma +
           lift * part;
         if (grainy && part > 0) {
