@@ -1,4 +1,4 @@
-import type { Metadata, ServiceError } from '@grpc/grpc-js';
+import { type Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import type { ApiError } from '@semblance/common/errors';
 import { call, createClient } from '@semblance/common/grpc/client';
 import { fromServiceError } from '@semblance/common/grpc/status';
@@ -12,6 +12,7 @@ import {
   type Caller,
   type CancelJobRequest,
   type CancelJobResponse,
+  type CheckCallerRequest,
   type CompleteUploadRequest,
   type CompleteUploadResponse,
   type ConnectSessionRequest,
@@ -24,6 +25,8 @@ import {
   type EndSessionResponse,
   type EstimateJobRequest,
   type EstimateJobResponse,
+  type ExtendUploadRequest,
+  type ExtendUploadResponse,
   type GetBalanceRequest,
   type GetBalanceResponse,
   type GetJobRequest,
@@ -91,7 +94,10 @@ const SUBMIT_SPAN = {
  */
 export interface ControlPlane {
   authorize(ctx: GatewayContext, request: AuthorizeRequest): Promise<unknown>;
+  /** Authenticates without counting. A control plane of an earlier release cannot: the call that follows judges the key. */
+  checkCaller(ctx: GatewayContext, request: CheckCallerRequest): Promise<void>;
   beginUpload(ctx: GatewayContext, request: BeginUploadRequest): Promise<BeginUploadResponse>;
+  extendUpload(ctx: GatewayContext, request: ExtendUploadRequest): Promise<ExtendUploadResponse>;
   completeUpload(ctx: GatewayContext, request: CompleteUploadRequest): Promise<CompleteUploadResponse>;
   abortUpload(ctx: GatewayContext, request: AbortUploadRequest): Promise<unknown>;
   submitJob(ctx: GatewayContext, request: SubmitJobRequest): Promise<SubmitJobResponse>;
@@ -258,10 +264,18 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
   const estimateJob = asker(client.estimateJob.bind(client));
   const inspectJob = asker(client.estimateJob.bind(client), timeoutMs + INSPECTION_MS);
 
+  const check = asker(client.checkCaller.bind(client));
+
   return {
     watchJob,
+    async checkCaller(ctx, request) {
+      await check(ctx, request).catch((error: ApiError) => {
+        if ((error.cause as Partial<ServiceError> | undefined)?.code !== status.UNIMPLEMENTED) throw error;
+      });
+    },
     authorize: asker(client.authorize.bind(client)),
     beginUpload: asker(client.beginUpload.bind(client)),
+    extendUpload: asker(client.extendUpload.bind(client)),
     completeUpload: asker(client.completeUpload.bind(client)),
     abortUpload: asker(client.abortUpload.bind(client)),
     submitJob,

@@ -76,6 +76,10 @@ export class DirectoryStore extends LinkSigner implements ObjectStore {
     this.#sweeper = setInterval(sweep, SWEEP_EVERY_MS).unref();
   }
 
+  get folder(): string {
+    return this.#options.folder;
+  }
+
   async put(key: string, source: Readable, options: { contentType: string; signal?: AbortSignal }) {
     const target = this.#pathOf(key);
     options.signal?.throwIfAborted();
