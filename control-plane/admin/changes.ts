@@ -27,13 +27,7 @@ import type {
   SwitchCapabilityResponse,
   TopUpAccountRequest,
 } from '@semblance/proto/semblance/admin/v1/admin';
-import {
-  createAccountIn,
-  createKey,
-  limitKey,
-  requireAccount,
-  revokeKey,
-} from '../accounts/accounts.ts';
+import { createAccountIn, createKey, limitKey, requireAccount, revokeKey } from '../accounts/accounts.ts';
 import { setLimits } from '../accounts/limits.ts';
 import type { AuditFacts } from '../audit/audit.ts';
 import { topUp } from '../billing/ledger.ts';

@@ -7,7 +7,12 @@ const account: FlagSpec = { name: 'account', value: 'ID', required: true, help: 
 
 /** Flags of `limit set`, with the fields of the request and of the answer. */
 const LIMITS = [
-  { flag: 'jobs-in-flight', field: 'jobsInFlight', shown: 'jobs_in_flight', help: 'jobs queued or processing' },
+  {
+    flag: 'jobs-in-flight',
+    field: 'jobsInFlight',
+    shown: 'jobs_in_flight',
+    help: 'jobs queued or processing',
+  },
   { flag: 'live-sessions', field: 'liveSessions', shown: 'live_sessions', help: 'sessions open' },
   { flag: 'stored-mb', field: 'storedMb', shown: 'stored_mb', help: 'megabytes of stored uploads' },
   {

@@ -50,7 +50,8 @@ const SUCCESS = {
 
 type Account = Awaited<ReturnType<TestDatabase['account']>>;
 
-const submit = (account: Account, key?: string) => db.submitter()(account.submission({ idempotencyKey: key }));
+const submit = (account: Account, key?: string) =>
+  db.submitter()(account.submission({ idempotencyKey: key }));
 
 /** Submits a job that ends after so many seconds on a slot. */
 async function ends(account: Account, seconds: number, how: Partial<RenderJobStatus>, slots?: number) {

@@ -74,7 +74,11 @@ test('ten at once that nobody connects to are followed by minutes', async () => 
 test('it passes, and one with a stream ends it for good', async () => {
   expect(await pause(await accountWith(...times(3, { ago: 8 })))).toBe(2);
   expect(await pause(await accountWith(...times(3, { ago: 11 })))).toBe(0);
-  expect(await pause(await accountWith(...times(8), { streamedMs: 1, connected: true, reason: 'session_limit_reached' }))).toBe(0);
+  expect(
+    await pause(
+      await accountWith(...times(8), { streamedMs: 1, connected: true, reason: 'session_limit_reached' }),
+    ),
+  ).toBe(0);
 });
 
 test.each<[string, Past, boolean]>([

@@ -115,7 +115,10 @@ test('uploads under way leave no room for what would not fit beside them', async
   await uploads.abort(begun[0] as string, accountId);
   const { fileKey } = await begin(accountId, 30 * MB);
   await complete(accountId, fileKey, 30 * MB);
-  expect(await counted(accountId)).toMatchObject({ stored: BigInt(30 * MB), reserved: BigInt(2 * (30 * MB + FORM)) });
+  expect(await counted(accountId)).toMatchObject({
+    stored: BigInt(30 * MB),
+    reserved: BigInt(2 * (30 * MB + FORM)),
+  });
 });
 
 test('room for a file of unknown size is set aside as it arrives', async () => {

@@ -172,11 +172,7 @@ test('an abort of a complete upload, or of another account’s, changes nothing'
 
 test('a reservation that is never completed is swept with its bytes; younger and complete ones stay', async () => {
   const { accountId } = await db.account();
-  const [late, young, complete] = [
-    await begin(accountId),
-    await begin(accountId),
-    await begin(accountId),
-  ];
+  const [late, young, complete] = [await begin(accountId), await begin(accountId), await begin(accountId)];
   for (const key of [late, young, complete]) await store(key);
   await uploads.complete(description(complete, accountId));
   await age(late, 3);

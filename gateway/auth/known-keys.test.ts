@@ -1,7 +1,7 @@
 import { once } from 'node:events';
+import { connect } from 'node:net';
 import { ApiError } from '@semblance/common/errors';
 import { parseRaw, startTestGateway, type TestGateway } from '@semblance/testkit/gateway/test-gateway';
-import { connect } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 
 let t: TestGateway;
@@ -46,11 +46,12 @@ describe('a body', () => {
   });
 
   it('is read at once where the key was found valid before, and no call is counted twice', async () => {
-    const send = () => fetch(`${t.base}/estimate`, {
-      method: 'POST',
-      headers: { ...t.auth, 'content-type': 'application/json' },
-      body: '{}',
-    });
+    const send = () =>
+      fetch(`${t.base}/estimate`, {
+        method: 'POST',
+        headers: { ...t.auth, 'content-type': 'application/json' },
+        body: '{}',
+      });
     await send();
     const checks = t.control.checks;
     for (let i = 0; i < 3; i++) expect((await send()).status).toBe(400);

@@ -32,7 +32,8 @@ export function readFile({ store, readIdleMs, sendLimits }: ReadFileOptions): Ha
       const range = notModified ? undefined : rangeOf(ctx, object, validators);
       const length = range ? range.end - range.start + 1 : object.sizeBytes;
       const hasBody = !notModified && ctx.method !== 'HEAD' && length > 0;
-      if (hasBody) sent = sending.begin(ctx.url);
+      // The file and not the address: its other links, and parameters that no link has, make no new one.
+      if (hasBody) sent = sending.begin(grant.key);
       setHeaders(ctx, object, grant, validators);
       if (notModified) {
         ctx.status = 304;

@@ -76,8 +76,8 @@ it('cuts the connection when the source fails', async () => {
   expect(response.destroyed).toBe(true);
 });
 
-it('counts a link and all together, and forgets what has ended', () => {
-  const count = createSendCount({ perLink: 2, inAll: 3 });
+it('counts a file and all together, and forgets what has ended', () => {
+  const count = createSendCount({ perFile: 2, inAll: 3 });
   const ends = [count.begin('a'), count.begin('a')];
   expect(() => count.begin('a')).toThrow(expect.objectContaining({ status: 503, code: 'at_capacity' }));
   count.begin('b');

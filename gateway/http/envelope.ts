@@ -23,7 +23,8 @@ export function answerError(ctx: GatewayContext, error: ApiError, status = error
   ctx.status = status;
   ctx.body = envelope(error.code, error.message);
   ctx.type = 'application/json';
-  if (error.code === 'at_capacity') ctx.set('Retry-After', String(error.retryAfterSeconds ?? AT_CAPACITY_RETRY_SECONDS));
+  if (error.code === 'at_capacity')
+    ctx.set('Retry-After', String(error.retryAfterSeconds ?? AT_CAPACITY_RETRY_SECONDS));
   // HTTP requires every 401 to say how to authenticate.
   if (status === 401) ctx.set('WWW-Authenticate', 'Bearer');
 }

@@ -263,7 +263,8 @@ describe('the end of the gateway', () => {
 });
 
 describe('an account with little room', () => {
-  const stream = (content: Buffer) => new Blob([formBytes([{ name: 'file', filename: 'x.mp4', content }])]).stream();
+  const stream = (content: Buffer) =>
+    new Blob([formBytes([{ name: 'file', filename: 'x.mp4', content }])]).stream();
 
   it('is refused the first byte too many of a body of unknown length, and keeps nothing', async () => {
     t.control.roomForUploads = BigInt(50 * KIB);

@@ -4,7 +4,11 @@ import { ApiError, describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
 import type { MediaKind as Kind } from '@semblance/engine-api/capabilities';
 import type { ObjectStore } from '@semblance/objects/store';
-import { type BeginUploadResponse, type Caller, MediaKind } from '@semblance/proto/semblance/control/v1/control';
+import {
+  type BeginUploadResponse,
+  type Caller,
+  MediaKind,
+} from '@semblance/proto/semblance/control/v1/control';
 import { requireCaller } from '../auth/bearer.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { GatewayContext, Handler } from '../http/context.ts';

@@ -44,8 +44,7 @@ export function createVolumeRoom({ reserveBytes, freeBytes }: VolumeRoomOptions)
   let promised = 0;
 
   function requireRoom(left: number): void {
-    if (left < reserveBytes)
-      throw new ApiError('at_capacity', FULL, { retryAfterSeconds: RETRY_SECONDS });
+    if (left < reserveBytes) throw new ApiError('at_capacity', FULL, { retryAfterSeconds: RETRY_SECONDS });
   }
 
   return {

@@ -12,7 +12,12 @@ import { coveredOf } from '@semblance/engine-builtin/animate/covered';
 import { framesUnchanged, stillFindings } from '@semblance/engine-builtin/findings/hints';
 import { sampleFaces } from '@semblance/engine-builtin/first-look/samples';
 import { FaceTracker } from '@semblance/engine-builtin/motion-transfer/face-tracker';
-import { COLOR, DRIVER_SIDE, noDriver, readStill } from '@semblance/engine-builtin/motion-transfer/motion-transfer';
+import {
+  COLOR,
+  DRIVER_SIDE,
+  noDriver,
+  readStill,
+} from '@semblance/engine-builtin/motion-transfer/motion-transfer';
 import { videoResult } from '@semblance/engine-builtin/video-result';
 import { openLike } from '@semblance/media/open-like';
 import { outputSize } from '@semblance/media/size';

@@ -61,7 +61,8 @@ export async function* decodeVideo(
     if (index === 0 && video.untimed) offsetUs = frame.ptsUs;
     // The first frame is shown from the beginning, because content before it could not be decoded, or was only
     // sound.
-    const ptsUs = index === 0 && !seeks && !sample ? 0 : Math.max(frame.ptsUs - offsetUs, last + LEAST_DISTANCE_US);
+    const ptsUs =
+      index === 0 && !seeks && !sample ? 0 : Math.max(frame.ptsUs - offsetUs, last + LEAST_DISTANCE_US);
     if (ptsUs > kit.limits.maxDurationSec * 1e6 || index >= kit.limits.maxFrames) {
       throw new RenderError(
         'input_too_large',

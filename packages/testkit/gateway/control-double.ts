@@ -132,8 +132,7 @@ export class ControlDouble {
       }),
       extendUpload: on('extendUpload', () => {
         const reservedBytes = this.roomLater.shift();
-        if (reservedBytes === undefined)
-          throw new ApiError('at_capacity', 'The account has no more room.');
+        if (reservedBytes === undefined) throw new ApiError('at_capacity', 'The account has no more room.');
         return { reservedBytes };
       }),
       completeUpload: on('completeUpload', async (request: CompleteUploadRequest) => {
