@@ -46,7 +46,7 @@ export function readFile({ store, readIdleMs, sendLimits }: ReadFileOptions): Ha
       ctx.set('Content-Length', String(length));
       // Koa must not answer from here on: it would not end a response whose source fails half-way.
       ctx.respond = false;
-      if (hasBody) await sendAtPace(object.createReadStream(range), ctx.res, readIdleMs);
+      if (hasBody) await sendAtPace(object.pieces(range), ctx.res, readIdleMs);
       else ctx.res.end();
     } finally {
       sent?.();

@@ -1,5 +1,4 @@
 import type { ServerResponse } from 'node:http';
-import type { Readable } from 'node:stream';
 import { StatusError } from '../http/envelope.ts';
 
 /** How often one file, and all together, may be sent at once. A reader that stalls costs memory until it is cut off. */
@@ -43,15 +42,17 @@ export function createSendCount({ perFile, inAll }: SendLimits): SendCount {
  * Sends a source as the body of an answer. A client that leaves is no fault; one that takes nothing for `idleMs` is cut
  * off. A failing source cuts the connection, so that the client notices the truncation.
  */
-export async function sendAtPace(source: Readable, response: ServerResponse, idleMs: number): Promise<void> {
+export async function sendAtPace(
+  source: AsyncIterable<Buffer>,
+  response: ServerResponse,
+  idleMs: number,
+): Promise<void> {
   try {
     for await (const piece of source) if (!(await taken(response, piece, idleMs))) return;
     response.end();
   } catch (error) {
     response.destroy();
     throw error;
-  } finally {
-    source.destroy();
   }
 }
 

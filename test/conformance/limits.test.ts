@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises';
 import { eventually } from '@semblance/testkit/stack/eventually';
 import { expectError } from '@semblance/testkit/stack/expect-error';
 import { ADMIRAL } from '@semblance/testkit/stack/media';
@@ -7,48 +6,35 @@ import { beforeAll, describe, expect, test } from 'vitest';
 
 /** Additions to the specification: what an account gets for nothing has a limit, and `at_capacity` says which. */
 let stack: Stack;
-let sizeBytes: number;
 
 beforeAll(async () => {
   stack = await sharedStack();
-  sizeBytes = (await readFile(ADMIRAL)).length;
 }, 240_000);
 
 const limit = (account: Account, flags: Record<string, number>) =>
   stack.admin('limit', 'set', { account: account.accountId, ...flags });
 
-async function upload(account: Account): Promise<Response> {
-  const form = new FormData();
-  form.append('file', new Blob([await readFile(ADMIRAL)], { type: 'image/jpeg' }), 'admiral.jpg');
-  return fetch(`${stack.read().base_url}/uploads`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${account.apiKey}` },
-    body: form,
-  });
-}
-
-const answerOf = async (response: Response) => ({
-  status: response.status,
-  headers: response.headers,
-  body: (await response.json()) as { file_key: string; error: { code: string; message: string } },
-});
+const { bytes, filename, contentType } = ADMIRAL;
+const upload = async ({ api }: Account) => {
+  const answer = await api.multipart([{ name: 'file', body: bytes, filename, contentType }]);
+  const body = answer.body as { file_key: string; error: { code: string; message: string } };
+  return { ...answer, body };
+};
 
 describe('Uploads', () => {
   test('of an account are taken as long as they fit together, however many come at once, and again after deletions', async () => {
     const account = await stack.newAccount();
-    const most = Math.floor(1_000_000 / sizeBytes);
+    const most = Math.floor(1_000_000 / bytes.length);
     await limit(account, { 'stored-mb': 1 });
-    const answers = await Promise.all(
-      Array.from({ length: 32 }, async () => answerOf(await upload(account))),
-    );
+    const answers = await Promise.all(Array.from({ length: 32 }, () => upload(account)));
     const taken = answers.filter(({ status }) => status === 200);
     while (taken.length < most) {
-      const more = await answerOf(await upload(account));
+      const more = await upload(account);
       expect(more.status).toBe(200);
       taken.push(more);
     }
     expect(taken).toHaveLength(most);
-    const refused = await answerOf(await upload(account));
+    const refused = await upload(account);
     expectError(refused, 'at_capacity');
     expect(refused.body.error.message).toContain('may have 1 MB together');
     expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
@@ -58,7 +44,7 @@ describe('Uploads', () => {
     expect(limits.find(({ name }) => name === 'stored_mb')).toMatchObject({
       limit: 1,
       own: true,
-      used: Math.round((most * sizeBytes) / 1_000) / 1_000,
+      used: Math.round((most * bytes.length) / 1_000) / 1_000,
     });
     const key = taken[0]?.body.file_key ?? '';
     await account.api.request('DELETE', `/uploads/${key.replace('/', '%2F')}`);
@@ -68,7 +54,7 @@ describe('Uploads', () => {
   test('of an account without a balance have a limit for the day, which a top-up lifts', async () => {
     const account = await stack.newAccount({ balanceUsd: 0 });
     await limit(account, { 'daily-mb': 0 });
-    const refused = await answerOf(await upload(account));
+    const refused = await upload(account);
     expectError(refused, 'at_capacity');
     expect(refused.body.error.message).toContain('0 MB a day');
     await stack.admin('account', 'topup', { account: account.accountId, usd: 1 });
