@@ -108,7 +108,7 @@ async function* withRoom(
     left -= chunk.length;
     while (left < 0) {
       const request = { fileKey, accountId, moreBytes: BigInt(UNKNOWN_BYTES) };
-      const extended = await control.extendUpload(ctx, request);
+      const extended = await control.extendUpload(ctx, request).catch(lateAsTooLate);
       left += Number(extended.reservedBytes - (reservedBytes ?? 0n));
       reservedBytes = extended.reservedBytes;
     }
@@ -151,9 +151,7 @@ async function store(
   const description = { kind: KINDS[file.kind], contentType, sizeBytes: BigInt(sizeBytes), sha256 };
   const { url } = await options.control
     .completeUpload(ctx, { fileKey, accountId, ...description })
-    .catch((error: ApiError) => {
-      throw error.code === 'not_found' ? tooLate(error) : error;
-    });
+    .catch(lateAsTooLate);
   return { url, sizeBytes };
 }
 
@@ -189,9 +187,11 @@ function isAnswer(error: unknown): boolean {
   return error instanceof ApiError || error instanceof ClientGoneError;
 }
 
-/** The reservation expired first: its setting can be shorter than an upload may take. */
-function tooLate(cause: unknown): ApiError {
-  return new ApiError('invalid_input', 'The upload took too long and was given up: upload again.', { cause });
+/** @throws ApiError `invalid_input` where the reservation expired first: its setting can be shorter than an upload may take */
+function lateAsTooLate(error: ApiError): never {
+  if (error.code !== 'not_found') throw error;
+  const message = 'The upload took too long and was given up: upload again.';
+  throw new ApiError('invalid_input', message, { cause: error });
 }
 
 function storeFailed(cause: unknown): ApiError {

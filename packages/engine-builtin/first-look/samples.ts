@@ -14,13 +14,13 @@ const LONGEST_GAP_US = 12_000_000;
 /** Largest shorter side of the samples, in pixels. */
 const SAMPLE_SIDE = 720;
 /**
- * Numbers of the samples in which small, turned and upside-down faces are looked for as well, which takes six times as
- * long. The first sample is often a title.
+ * Numbers of the samples in which small, turned and upside-down faces are looked for as well, which takes several times
+ * as many runs of the detector. The first sample is often a title.
  */
 const THOROUGH: readonly number[] = [1, 12, 48, 192];
 /**
- * Smallest width of a face in the others, as a share of the shorter side. A quarter more than in the renders, which halves
- * the runs of the detector.
+ * Smallest width of a face in the others, as a share of the shorter side. It is somewhat more than in the renders, so that
+ * the detector does without its finest tiles.
  */
 const SMALLEST_SHARE = 0.106;
 
