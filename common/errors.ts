@@ -33,6 +33,8 @@ export function isApiErrorCode(value: unknown): value is ApiErrorCode {
 export interface ApiErrorOptions extends ErrorOptions {
   /** Whether a service behind the answering one failed. Then the status of `internal_error` is 502, otherwise 500. */
   readonly upstream?: boolean;
+  /** Time after which the call may succeed, in seconds, where it is known. */
+  readonly retryAfterSeconds?: number | undefined;
 }
 
 /** An error that the caller of the API sees. `message` is written for that caller and contains no internals. */
@@ -41,12 +43,14 @@ export class ApiError extends Error {
   readonly code: ApiErrorCode;
   readonly httpStatus: number;
   readonly retryable: boolean;
+  readonly retryAfterSeconds: number | undefined;
 
   constructor(code: ApiErrorCode, message: string, options: ApiErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
     this.httpStatus = code === 'internal_error' && options.upstream ? 502 : API_ERRORS[code].http;
     this.retryable = API_ERRORS[code].retryable;
+    this.retryAfterSeconds = options.retryAfterSeconds;
   }
 }
 

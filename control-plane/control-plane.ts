@@ -16,6 +16,7 @@ import { runChores } from './chores/chores.ts';
 import { keepHouse } from './chores/housekeeping.ts';
 import { createInspector } from './inspections/inspector.ts';
 import { createJobs } from './jobs/jobs.ts';
+import { slotsOn } from './jobs/slot-time.ts';
 import { traceSender } from './jobs/traces.ts';
 import { createRemovals } from './media/removals.ts';
 import { createMetrics } from './metrics.ts';
@@ -112,6 +113,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     sweepEveryMs: options.jobSweepMs,
     // Created below, and asked only when a job is paid for.
     operatorReadsTexts: () => sessions.operatorReadsTexts(),
+    slotsOf: (renderJob) => slotsOn(agents.get(renderJob.status?.agent ?? '', namespace), renderJob),
     callbackHosts: createCallbackHosts({ guard, lookup, allowsPrivate: allow.length > 0 }),
   });
   const uploads = createUploads({ database, objects, logger });

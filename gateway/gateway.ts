@@ -4,10 +4,12 @@ import type { ListenAddress } from '@semblance/common/config';
 import { describeError } from '@semblance/common/errors';
 import type { Tls } from '@semblance/common/grpc/tls/tls';
 import type { Logger } from '@semblance/common/logging';
+import { DirectoryStore } from '@semblance/objects/directory-store';
 import type { ObjectStore } from '@semblance/objects/store';
 import Koa from 'koa';
 import type { Registry } from 'prom-client';
 import { type KeylessLimitOptions, limitKeyless } from './auth/keyless-limit.ts';
+import { createCallerBeforeBody, createKnownKeys, forgetInvalid } from './auth/known-keys.ts';
 import { connectControlPlane } from './control/control-plane.ts';
 import { createEventStreams, type EventStreamsOptions } from './events/event-streams.ts';
 import { SEND_LIMITS, type SendLimits } from './files/send.ts';
@@ -21,6 +23,7 @@ import { createLiveStreams, type LiveStreams, type LiveStreamsOptions } from './
 import { createStreamMetrics } from './streams/stream-metrics.ts';
 import { SIZE_LIMITS, type SizeLimits } from './uploads/receive-file.ts';
 import { createUploadsUnderWay } from './uploads/under-way.ts';
+import { createVolumeRoom, freeBytesOf } from './uploads/volume-room.ts';
 
 export interface GatewayOptions {
   readonly listen: ListenAddress;
@@ -34,6 +37,8 @@ export interface GatewayOptions {
   readonly registry: Registry;
   readonly sizeLimits?: SizeLimits;
   readonly sendLimits?: SendLimits;
+  /** Bytes on the volume of the objects that uploads leave to outputs. Default: none. */
+  readonly outputReserveBytes?: number;
   readonly eventStreams?: EventStreamsOptions;
   readonly timing?: Partial<GatewayTiming>;
   /** Limit of requests without a valid key. Default: none. */
@@ -109,7 +114,7 @@ export interface Gateway {
 
 /** Assembles and starts the gateway. The caller closes the object store. */
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
-  const { store, logger, sizeLimits = SIZE_LIMITS } = options;
+  const { store, logger, sizeLimits = SIZE_LIMITS, outputReserveBytes = 0 } = options;
   const timing = { ...TIMING, ...options.timing };
   const metrics = createMetrics(options.registry);
   const control = connectControlPlane({
@@ -144,7 +149,9 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     metrics,
     streamMetrics: createStreamMetrics(options.registry),
   });
+  const known = createKnownKeys();
   const routes = routeTable({
+    callerOf: createCallerBeforeBody(control, known),
     publicUrl: options.publicUrl,
     streams,
     control,
@@ -153,6 +160,10 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     metrics,
     limits: sizeLimits,
     underWay: createUploadsUnderWay(),
+    volume:
+      store instanceof DirectoryStore && outputReserveBytes > 0
+        ? createVolumeRoom({ reserveBytes: outputReserveBytes, freeBytes: () => freeBytesOf(store.folder) })
+        : undefined,
     bodyLimits: {
       idleMs: timing.uploadIdle,
       totalMs: timing.uploadTotal,
@@ -166,7 +177,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     signal: uploadsEnd.signal,
     tryPage: options.tryPage ?? false,
   });
-  if (options.keyless) app.use(asMiddleware(limitKeyless(options.keyless)));
+  if (options.keyless) app.use(asMiddleware(limitKeyless(options.keyless, known)));
+  app.use(asMiddleware(forgetInvalid(known)));
   app.use(asMiddleware(withoutLastSlash));
   app.use(createRouter(routes).routes());
   app.use(asMiddleware(unknownRoute));

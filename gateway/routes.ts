@@ -6,6 +6,7 @@ import { FILES_PATH } from '@semblance/objects/links';
 import type { ObjectStore } from '@semblance/objects/store';
 import { readBalance, readBalanceOperation } from './account/balance.ts';
 import { readPricing, readPricingOperation } from './account/pricing.ts';
+import type { CallerBeforeBody } from './auth/known-keys.ts';
 import type { ControlPlane } from './control/control-plane.ts';
 import type { EventStreams } from './events/event-streams.ts';
 import { eventSchemas, readEvents, readEventsOperation } from './events/read-events.ts';
@@ -48,17 +49,20 @@ import type { SizeLimits } from './uploads/receive-file.ts';
 import type { UploadsUnderWay } from './uploads/under-way.ts';
 import { upload } from './uploads/upload.ts';
 import { uploadOperation } from './uploads/upload-operation.ts';
+import type { VolumeRoom } from './uploads/volume-room.ts';
 import { listUsage, listUsageOperation, summarizeUsage, summarizeUsageOperation } from './usage/usage.ts';
 
 const API_PREFIX = '/api/v1';
 
 export interface RoutesOptions {
+  readonly callerOf: CallerBeforeBody;
   readonly control: ControlPlane;
   readonly store: ObjectStore;
   readonly logger: Logger;
   readonly metrics: GatewayMetrics;
   readonly limits: SizeLimits;
   readonly underWay: UploadsUnderWay;
+  readonly volume: VolumeRoom | undefined;
   readonly streams: EventStreams;
   /** Limits of uploads and of stored results. */
   readonly bodyLimits: BodyLimits;
@@ -81,20 +85,20 @@ export interface RoutesOptions {
  * declared beside its handler.
  */
 export function routeTable(options: RoutesOptions): Route[] {
-  const { control, store, logger, metrics, limits, underWay, streams } = options;
+  const { callerOf, control, store, logger, metrics, limits, underWay, volume, streams } = options;
   const { bodyLimits, bodyTimeoutMs, readIdleMs, sendLimits, pricingKeptMs, signal, publicUrl } = options;
   const routes: Route[] = [
     {
       method: 'post',
       path: '/uploads',
-      handler: upload({ control, store, logger, metrics, limits, underWay, bodyLimits, signal }),
+      handler: upload({ control, store, logger, metrics, limits, underWay, volume, bodyLimits, signal }),
       operation: uploadOperation,
     },
     ...JOB_CAPABILITIES.map(
       (capability): Route => ({
         method: 'post',
         path: `/${capability}`,
-        handler: submitJob({ control, capability, bodyTimeoutMs }),
+        handler: submitJob({ callerOf, control, capability, bodyTimeoutMs }),
         operation: submitOperation(capability),
       }),
     ),
@@ -102,13 +106,13 @@ export function routeTable(options: RoutesOptions): Route[] {
     {
       method: 'post',
       path: '/jobs/{job_id}/cancel',
-      handler: cancelJob({ control, bodyTimeoutMs }),
+      handler: cancelJob({ callerOf, control, bodyTimeoutMs }),
       operation: cancelJobOperation,
     },
     {
       method: 'post',
       path: '/estimate',
-      handler: estimateJob({ control, bodyTimeoutMs }),
+      handler: estimateJob({ callerOf, control, bodyTimeoutMs }),
       operation: estimateOperation,
     },
     {
@@ -133,7 +137,7 @@ export function routeTable(options: RoutesOptions): Route[] {
       (capability): Route => ({
         method: 'post',
         path: `/${capability}/session`,
-        handler: openSession({ control, capability, bodyTimeoutMs, publicUrl }),
+        handler: openSession({ callerOf, control, capability, bodyTimeoutMs, publicUrl }),
         operation: openSessionOperation(capability),
       }),
     ),

@@ -54,6 +54,7 @@ async function start(): Promise<() => Promise<void>> {
       perMinute: config.SEMBLANCE_GATEWAY_KEYLESS_PER_MINUTE,
       trustedProxies: config.SEMBLANCE_GATEWAY_TRUSTED_PROXIES,
     },
+    outputReserveBytes: config.SEMBLANCE_GATEWAY_OUTPUT_RESERVE_MB * 1e6,
     tryPage: config.SEMBLANCE_TRY_PAGE === 'on',
     publicUrl: config.SEMBLANCE_PUBLIC_URL,
     timing: { serveOn: drain.serve, liveDrain: drain.live },

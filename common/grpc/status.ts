@@ -3,6 +3,8 @@ import { ApiError, type ApiErrorCode, isApiErrorCode } from '../errors.ts';
 
 /** Key of the trailing metadata that carries the API error code of a refused call. */
 export const CODE_KEY = 'semblance-code';
+/** Key of the trailing metadata that says after how many seconds a refused call may succeed. */
+const RETRY_AFTER_KEY = 'semblance-retry-after';
 /** Key of the metadata that carries the request id from the edge through every service. */
 export const REQUEST_ID_KEY = 'request-id';
 
@@ -24,6 +26,7 @@ const GRPC_STATUS: Record<ApiErrorCode, status> = {
 /** Returns the gRPC status that a server answers for an ApiError. The code is added to the given trailers. */
 export function toStatus(error: ApiError, trailers: Metadata = new Metadata()): Partial<StatusObject> {
   trailers.set(CODE_KEY, error.code);
+  if (error.retryAfterSeconds !== undefined) trailers.set(RETRY_AFTER_KEY, String(error.retryAfterSeconds));
   return new StatusBuilder()
     .withCode(GRPC_STATUS[error.code])
     .withDetails(error.message)
@@ -37,7 +40,11 @@ export function toStatus(error: ApiError, trailers: Metadata = new Metadata()): 
  */
 export function fromServiceError(error: ServiceError): ApiError {
   const code = error.metadata?.get(CODE_KEY)[0];
-  if (isApiErrorCode(code)) return new ApiError(code, error.details, { cause: error, upstream: true });
+  if (isApiErrorCode(code)) {
+    const seconds = Number(error.metadata.get(RETRY_AFTER_KEY)[0] ?? Number.NaN);
+    const retryAfterSeconds = Number.isInteger(seconds) && seconds > 0 ? seconds : undefined;
+    return new ApiError(code, error.details, { cause: error, upstream: true, retryAfterSeconds });
+  }
   return new ApiError(
     'internal_error',
     'A service behind the gateway did not answer. Nothing is billed; try again.',

@@ -94,34 +94,6 @@ export async function listKeys(sql: Transaction, accountId: string): Promise<Key
   return rows.map(keyView);
 }
 
-export interface Limits {
-  /** Jobs queued or processing at once. */
-  readonly jobsInFlight: number;
-  readonly liveSessions: number;
-}
-
-/** Sets the given limits; the others stay the account's own or the platform's. @throws ApiError */
-export async function setLimits(
-  sql: Transaction,
-  accountId: string,
-  limits: Partial<Limits>,
-): Promise<Limits> {
-  const { jobsInFlight = null, liveSessions = null } = limits;
-  for (const limit of [jobsInFlight, liveSessions]) {
-    if (limit !== null && (limit < 0 || limit > 1_000_000))
-      throw new ApiError('invalid_input', 'A limit is a whole number from 0 to 1000000.');
-  }
-  await requireAccount(sql, accountId);
-  const [row] = await sql<Limits[]>`
-    update accounts a set jobs_in_flight_limit = coalesce(${jobsInFlight}, a.jobs_in_flight_limit),
-                          live_sessions_limit = coalesce(${liveSessions}, a.live_sessions_limit)
-    from settings s where a.id = ${accountId}
-    returning coalesce(a.jobs_in_flight_limit, s.jobs_in_flight_per_account) as "jobsInFlight",
-              coalesce(a.live_sessions_limit, s.live_sessions_per_account) as "liveSessions"`;
-  if (!row) throw new Error(`account ${accountId} vanished`);
-  return row;
-}
-
 /** Returns balance, holds and whether the books, recomputed from their entries, agree. @throws ApiError not_found */
 export async function showAccount(sql: Transaction, accountId: string): Promise<AccountView> {
   await requireAccount(sql, accountId);

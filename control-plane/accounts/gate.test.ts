@@ -184,3 +184,17 @@ test('an unknown key is looked up once; keys beside it in the same message are j
   expect(await codes()).toEqual(expected);
   await createGate(db.database).admit(wrong, new Metadata());
 });
+
+test('a check judges a key and counts nothing', async () => {
+  const { caller, keyId } = await db.account(0, 2);
+  const gate = createGate(db.database);
+  await Promise.all(Array.from({ length: 50 }, () => gate.check(caller)));
+  const trailers = new Metadata();
+  await gate.admit(caller, trailers);
+  expect(limits(trailers)).toEqual({ limit: 2, remaining: 1, reset: 60 });
+  for (const keySha256 of [randomBytes(32), randomBytes(31), Buffer.alloc(0)])
+    await expect(gate.check({ keySha256 })).rejects.toMatchObject({ code: 'unauthorized' });
+  await expect(gate.check(undefined)).rejects.toMatchObject({ code: 'unauthorized' });
+  await revokeKey(db.sql, keyId);
+  await expect(gate.check(caller)).rejects.toMatchObject({ code: 'unauthorized' });
+});

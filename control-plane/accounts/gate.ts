@@ -53,6 +53,8 @@ export interface Gate {
    * @throws ApiError unauthorized, rate_limited, internal_error
    */
   admit(caller: Caller | undefined, trailers: Metadata, jobId?: string): Promise<Admission>;
+  /** Authenticates a call and counts nothing. @throws ApiError unauthorized, internal_error */
+  check(caller: Caller | undefined): Promise<void>;
 }
 
 /** A call with a key that may exist. */
@@ -100,10 +102,13 @@ export function createGate(database: Database): Gate {
 
   const unknown = new LRUCache<string, true>({ max: UNKNOWN_KEYS, ttl: UNKNOWN_MS });
 
+  const valid = createBatcher<string, boolean>({
+    deadlineMs: database.deadlineMs,
+    run: (hashes) => validKeys(database, hashes),
+  });
+
   async function admitAll(asks: readonly Ask[]): Promise<Verdict[]> {
-    const hashes = asks.map(({ caller }) =>
-      caller?.keySha256.length === HASH_BYTES ? Buffer.from(caller.keySha256).toString('hex') : undefined,
-    );
+    const hashes = asks.map(({ caller }) => hashOf(caller));
     const keyed: Keyed[] = [];
     const places = asks.map(({ jobId }, i) => {
       const hash = hashes[i];
@@ -126,7 +131,34 @@ export function createGate(database: Database): Gate {
       if (verdict.refusal) throw verdict.refusal;
       return verdict.admission;
     },
+    async check(caller) {
+      const hash = hashOf(caller);
+      if (hash !== undefined && !unknown.has(hash)) {
+        if (await valid.submit(hash)) return;
+        unknown.set(hash, true);
+      }
+      throw unauthorized(caller?.keySha256.length ?? 0);
+    },
   };
+}
+
+/** Returns the hash of a call's key in hex; undefined for what no key can have. */
+function hashOf(caller: Caller | undefined): string | undefined {
+  return caller?.keySha256.length === HASH_BYTES ? Buffer.from(caller.keySha256).toString('hex') : undefined;
+}
+
+function unauthorized(hashLength: number): ApiError {
+  const message = hashLength === 0 ? 'An API key is required.' : 'The API key is not known or was revoked.';
+  return new ApiError('unauthorized', message);
+}
+
+/** Returns for each hash whether it is that of a valid key. */
+async function validKeys(database: Database, hashes: readonly string[]): Promise<boolean[]> {
+  const rows = await database.fast<{ hash: string }[]>`
+    select q.hash from unnest(${hashes}::text[]) as q(hash)
+    join api_keys k on k.secret_sha256 = decode(q.hash, 'hex') and k.revoked_at is null`;
+  const found = new Set(rows.map(({ hash }) => hash));
+  return hashes.map((hash) => found.has(hash));
 }
 
 /** Returns those of the keys that are still valid. Counts nothing. @throws Error when the database does not answer */
@@ -142,10 +174,7 @@ export async function usableKeys(
 const HASH_BYTES = 32;
 
 function verdictOn(hashLength: number, counted: Counted | undefined): Verdict {
-  if (!counted) {
-    const message = hashLength === 0 ? 'An API key is required.' : 'The API key is not known or was revoked.';
-    return { rateLimit: '', refusal: new ApiError('unauthorized', message) };
-  }
+  if (!counted) return { rateLimit: '', refusal: unauthorized(hashLength) };
   const { admission, limit, place, resetSeconds } = counted;
   const rateLimit = `limit=${limit},remaining=${Math.max(0, limit - place)},reset=${resetSeconds}`;
   if (place <= limit) return { rateLimit, admission };

@@ -34,6 +34,7 @@ export const LEAST_ROLE: Readonly<Record<AdminMethod, Role>> = {
   ListSessions: 'read-only',
   EndSession: 'support',
   SwitchCapability: 'owner',
+  ShowLimits: 'read-only',
   SetLimits: 'support',
   SetRates: 'owner',
   PreviewRates: 'read-only',

@@ -27,14 +27,8 @@ import type {
   SwitchCapabilityResponse,
   TopUpAccountRequest,
 } from '@semblance/proto/semblance/admin/v1/admin';
-import {
-  createAccountIn,
-  createKey,
-  limitKey,
-  requireAccount,
-  revokeKey,
-  setLimits,
-} from '../accounts/accounts.ts';
+import { createAccountIn, createKey, limitKey, requireAccount, revokeKey } from '../accounts/accounts.ts';
+import { setLimits } from '../accounts/limits.ts';
 import type { AuditFacts } from '../audit/audit.ts';
 import { topUp } from '../billing/ledger.ts';
 import { switchCapability } from '../billing/rate-card.ts';
@@ -201,19 +195,21 @@ export async function capabilitySwitched(
 
 export async function limitsSet(
   tx: Transaction,
-  { accountId, jobsInFlight, liveSessions }: SetLimitsRequest,
+  { accountId, ...limits }: SetLimitsRequest,
 ): Promise<Changed<SetLimitsResponse>> {
   const own = async () => {
     const [row] = await tx<Record<string, number | null>[]>`
-      select jobs_in_flight_limit as jobs_in_flight, live_sessions_limit as live_sessions from accounts
-      where id = ${accountId} for no key update`;
+      select jobs_in_flight_limit as jobs_in_flight, live_sessions_limit as live_sessions,
+             stored_mb_limit as stored_mb, daily_mb_limit as daily_mb,
+             failed_slot_seconds_limit as failed_slot_seconds
+      from accounts where id = ${accountId} for no key update`;
     return row;
   };
   await requireAccount(tx, accountId);
   const before = await own();
-  const limits = await setLimits(tx, accountId, { jobsInFlight, liveSessions });
+  const set = await setLimits(tx, accountId, limits);
   const audit = { accountId, subject: accountId, before, after: await own() };
-  return { response: { accountId, ...limits }, audit };
+  return { response: { accountId, ...set }, audit };
 }
 
 export async function settingSet(

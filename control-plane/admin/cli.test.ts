@@ -184,9 +184,34 @@ test('limits of an account are set one by one', async () => {
     account_id: answer.account_id,
     jobs_in_flight: 7,
     live_sessions: 10,
+    stored_mb: 20_000,
+    daily_mb: 1_000,
+    failed_slot_seconds: 900,
   });
   expect(await set('--live-sessions', '0')).toMatchObject({ jobs_in_flight: 7, live_sessions: 0 });
   expect((await set('--jobs-in-flight', '1000001')).error.code).toBe('invalid_input');
+  expect(await set('--stored-mb', '5', '--daily-mb', '6', '--failed-slot-seconds', '8')).toMatchObject({
+    live_sessions: 0,
+    stored_mb: 5,
+    daily_mb: 6,
+    failed_slot_seconds: 8,
+  });
+});
+
+test('limits of an account are shown, with what is used of them', async () => {
+  const { answer } = await json('account', 'create', '--name', 'Shown limits');
+  const account = answer.account_id;
+  await json('limit', 'set', '--account', account, '--stored-mb', '3');
+  await json('settings', 'set', '--name', 'failed_slot_seconds_per_hour', '--value', 'never');
+  expect((await json('limit', 'show', '--account', account)).answer).toEqual([
+    { name: 'jobs_in_flight', limit: 100, own: false, used: 0 },
+    { name: 'live_sessions', limit: 10, own: false, used: 0 },
+    { name: 'stored_mb', limit: 3, own: true, used: 0 },
+    { name: 'daily_mb', limit: 1_000, own: false, used: 0 },
+    { name: 'failed_slot_seconds', limit: null, own: false, used: 0 },
+  ]);
+  await json('settings', 'set', '--name', 'failed_slot_seconds_per_hour', '--value', '900');
+  expect((await json('limit', 'show', '--account', 'acct-none')).answer.error.code).toBe('not_found');
 });
 
 test('rates are set for all, or for one account, from the next submit on', async () => {

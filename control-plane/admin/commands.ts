@@ -2,11 +2,12 @@ import { CAPABILITY_NAMES } from '@semblance/engine-api/capabilities';
 import { ACCOUNT_COMMANDS } from './account-commands.ts';
 import { AUDIT_COMMANDS } from './audit-commands.ts';
 import type { Command } from './command.ts';
+import { LIMIT_COMMANDS } from './limit-commands.ts';
 import { RATES_COMMANDS } from './rates-commands.ts';
 import { RECORD_COMMANDS } from './record-commands.ts';
 import { SESSION_COMMANDS } from './session-commands.ts';
 import { TOKEN_COMMANDS } from './token-commands.ts';
-import { type FlagSpec, wholeFlag, yesFlag } from './usage.ts';
+import { type FlagSpec, yesFlag } from './usage.ts';
 import { USAGE_COMMANDS } from './usage-commands.ts';
 import { VOICE_COMMANDS } from './voice-commands.ts';
 
@@ -18,7 +19,6 @@ const capability = (name: string): FlagSpec => ({
   required: true,
   help: `its path segment: ${CAPABILITY_NAMES.join(', ')}`,
 });
-const optional = (name: string, value: unknown) => (value === undefined ? {} : { [name]: value });
 
 /** All commands of the service owner, by noun and verb. */
 export const COMMANDS: readonly Command[] = [
@@ -38,27 +38,7 @@ export const COMMANDS: readonly Command[] = [
       },
     }),
   ),
-  {
-    name: 'limit set',
-    help: 'Sets how much an account may have in flight at once.',
-    flags: [
-      account,
-      { name: 'jobs-in-flight', value: 'N', required: false, help: 'jobs queued or processing' },
-      { name: 'live-sessions', value: 'N', required: false, help: 'sessions open' },
-    ],
-    async run(flags, calls) {
-      const answer = await calls.invoke('setLimits', {
-        accountId: flags.get('account'),
-        ...optional('jobsInFlight', wholeFlag(flags, 'jobs-in-flight')),
-        ...optional('liveSessions', wholeFlag(flags, 'live-sessions')),
-      });
-      return {
-        account_id: answer.accountId,
-        jobs_in_flight: answer.jobsInFlight,
-        live_sessions: answer.liveSessions,
-      };
-    },
-  },
+  ...LIMIT_COMMANDS,
   {
     name: 'secret show',
     help: 'Shows the secret that webhooks of the account are signed with, and the next one; makes the first.',

@@ -74,6 +74,7 @@ async function requests() {
     values ('voice', 'minute', '[{"when": {}, "rate_micros": 1}]', 0, 1000, '2999-01-01') returning id`;
   const reads = {
     ShowAccount: () => invoke(admin.showAccount.bind(admin), { accountId }),
+    ShowLimits: () => invoke(admin.showLimits.bind(admin), { accountId }),
     ListAccounts: () => invoke(admin.listAccounts.bind(admin), { search: 'a', limit: 0 }),
     ListKeys: () => invoke(admin.listKeys.bind(admin), { accountId }),
     ListDeliveries: () => invoke(admin.listDeliveries.bind(admin), { accountId }),
@@ -196,12 +197,13 @@ describe('the audit', () => {
         before: JSON.parse(entry.beforeJson ?? 'null'),
         after: JSON.parse(entry.afterJson ?? 'null'),
       }));
+    const others = { stored_mb: null, daily_mb: null, failed_slot_seconds: null };
     expect(await list()).toEqual([
       {
         action: 'SetLimits',
         subject: accountId,
-        before: { jobs_in_flight: null, live_sessions: null },
-        after: { jobs_in_flight: 3, live_sessions: null },
+        before: { jobs_in_flight: null, live_sessions: null, ...others },
+        after: { jobs_in_flight: 3, live_sessions: null, ...others },
       },
       {
         action: 'TopUpAccount',

@@ -56,6 +56,7 @@ export async function keepHouse(options: HousekeepingOptions, signal: AbortSigna
     () => removeOldKeys(database.sql),
     () => removeOldTraces(database.sql),
     () => removeOldRetractions(database.sql),
+    () => removeOldWork(database.sql),
     () => uploads.sweep(signal),
     () => retention.sweep(signal),
   ];
@@ -120,6 +121,16 @@ export function removeOldRetractions(sql: Sql): Promise<void> {
     () => sql`
       delete from retracted_submits where job_id in (
         select job_id from retracted_submits where at < now() - interval '7 days' order by at limit ${BATCH}) returning 1`,
+  );
+}
+
+/** Deletes counts of failed work that no limit looks at any more. */
+export function removeOldWork(sql: Sql): Promise<void> {
+  return untilFewer(
+    () => sql`
+      delete from failed_work where (account_id, minute) in (
+        select account_id, minute from failed_work where minute < now() - interval '2 hours'
+        order by minute limit ${BATCH}) returning 1`,
   );
 }
 

@@ -17,7 +17,7 @@ import { createJobView, type JobView } from './job-view.ts';
 import type { RenderJobOrder } from './render-jobs.ts';
 import { createRenderJobPayer } from './renderjob-payer.ts';
 import { createRetractor } from './retract.ts';
-import { createSettler, type SettledFacts } from './settle.ts';
+import { createSettler, type SettledFacts, type SettlerOptions } from './settle.ts';
 import { createSubmit } from './submit.ts';
 import { traceSettler } from './traces.ts';
 import { createJobWatcher } from './watcher.ts';
@@ -38,6 +38,8 @@ export interface JobsOptions {
   /** Resolves with whether the leading operator asks for texts of jobs. */
   readonly operatorReadsTexts: () => Promise<boolean>;
   readonly callbackHosts: CallbackHosts;
+  /** Returns the slots that a RenderJob's attempt takes. Default: 1. */
+  readonly slotsOf?: SettlerOptions['slotsOf'];
 }
 
 /** Jobs from their submit to their settlement. */
@@ -59,7 +61,7 @@ type Contexts = { renderjob: RenderJobOrder; event: undefined };
 
 export function createJobs(options: JobsOptions): Jobs {
   const { database, kube, reflector, namespace, objects, events, metrics, logger, registry } = options;
-  const { now, sweepEveryMs } = options;
+  const { now, sweepEveryMs, slotsOf } = options;
 
   const outbox: Outbox<Contexts> = createOutbox<Contexts>({
     database,
@@ -86,13 +88,7 @@ export function createJobs(options: JobsOptions): Jobs {
     owe(facts.jobId, facts.status, facts.eventTask);
   };
   const settler = traceSettler(
-    createSettler({
-      database,
-      objects,
-      logger,
-      now,
-      onSettled,
-    }),
+    createSettler({ database, objects, logger, now, onSettled, ...(slotsOf && { slotsOf }) }),
   );
   const common = { database, client: kube, reflector, settler, namespace, logger, sweepEveryMs };
   const canceller: Canceller = createCanceller({ ...common, onSettled });

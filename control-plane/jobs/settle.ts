@@ -7,6 +7,7 @@ import type { ObjectStore } from '@semblance/objects/store';
 import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
 import { sqlState } from '../storage/sql.ts';
+import { slotTimeOf } from './slot-time.ts';
 
 /** `settled` by this call; `already` before it; `fenced`: the outcome belongs to another RenderJob. */
 export type Settlement = 'settled' | 'already' | 'fenced' | 'unknown';
@@ -52,6 +53,8 @@ export interface SettlerOptions {
   readonly onSettled: (facts: SettledFacts) => void;
   /** Time of the booking. Default: the database's clock. */
   readonly now?: () => Date;
+  /** Returns the slots that a RenderJob's attempt takes. Default: 1. */
+  readonly slotsOf?: (renderJob: RenderJob) => number;
 }
 
 interface Output {
@@ -71,6 +74,8 @@ interface Output {
 interface Known {
   readonly capability?: Capability;
   readonly findings?: ReportedFindings | undefined;
+  /** Slot time of its last attempt, in ms. */
+  readonly slotMs?: number | undefined;
 }
 
 /** Parameter of `settle_jobs` for each job. */
@@ -82,6 +87,8 @@ interface Request {
   readonly error_message: string | null;
   readonly reason: Failure['reason'] | null;
   readonly findings: ReportedFindings | null;
+  /** Slot time of the last attempt. */
+  readonly slot_ms: number | null;
   /** ISO 8601. */
   readonly at: string | null;
 }
@@ -100,7 +107,7 @@ type Row = {
 /**
  * Ends jobs: the money, the record and the debt of the event in one transaction, once, however often it is called.
  */
-export function createSettler({ database, objects, logger, onSettled, now }: SettlerOptions) {
+export function createSettler({ database, objects, logger, onSettled, now, slotsOf }: SettlerOptions) {
   // Jobs that end at the same time share a transaction.
   const batcher = createBatcher<Request, Row>({
     deadlineMs: database.deadlineMs,
@@ -117,7 +124,7 @@ export function createSettler({ database, objects, logger, onSettled, now }: Set
     jobId: string,
     uid: string | undefined,
     outcome: { output: Output } | { failure: Failure },
-    { capability, findings }: Known = {},
+    { capability, findings, slotMs }: Known = {},
   ): Promise<Row['outcome']> {
     const output = 'output' in outcome ? outcome.output : undefined;
     const failure = 'failure' in outcome ? outcome.failure : undefined;
@@ -129,6 +136,7 @@ export function createSettler({ database, objects, logger, onSettled, now }: Set
       error_message: failure ? storable(failure.message) : null,
       reason: failure?.reason ?? null,
       findings: findings && capability ? storedFindings(findings, capability) : null,
+      slot_ms: slotMs ?? null,
       at: now?.().toISOString() ?? null,
     });
     if (row.outcome === 'settled' && row.event_task !== null && row.status !== null) {
@@ -179,6 +187,13 @@ export function createSettler({ database, objects, logger, onSettled, now }: Set
     /** Fails a job whose outcome no RenderJob can bring any more. */
     fail,
 
+    /** Ends the job of a RenderJob that was deleted before it finished, and on which no agent works. */
+    failWithdrawn(renderJob: RenderJob): Promise<Settlement> {
+      const { name = '', uid } = renderJob.metadata;
+      const slotMs = slotTimeOf(renderJob, slotsOf?.(renderJob));
+      return fail(name, uid, CANCELLED, { capability: renderJob.spec.capability, slotMs });
+    },
+
     /**
      * Settles by the content of a finished RenderJob. A success without a usable output, or with one that cannot be
      * billed, is a failure: the hold is released.
@@ -188,13 +203,15 @@ export function createSettler({ database, objects, logger, onSettled, now }: Set
       const { name = '', uid } = renderJob.metadata;
       const { capability } = renderJob.spec;
       const { status } = renderJob;
+      const slotMs = slotTimeOf(renderJob, slotsOf?.(renderJob));
       if (status?.phase !== 'Succeeded')
-        return fail(name, uid, failureOf(renderJob), { capability, findings: status?.findings });
+        return fail(name, uid, failureOf(renderJob), { capability, findings: status?.findings, slotMs });
       const { output } = status;
       let fault = output ? await faultOf(output) : 'it names no output';
       if (output && fault === undefined) {
         const { findings } = output;
-        const outcome = await settle(name, uid, { output: asStored(output) }, { capability, findings });
+        const known = { capability, findings, slotMs };
+        const outcome = await settle(name, uid, { output: asStored(output) }, known);
         if (outcome !== 'unbillable') return outcome;
         fault = `its output is measured as ${output.milliUnits} thousandths of "${output.unit}"`;
       }

@@ -94,7 +94,8 @@ export function createSubmit(options: SubmitOptions) {
       throw error;
     });
     const held = outcome.outcome === 'accepted' ? (outcome.amount_micros ?? 0n) : 0n;
-    onOutcome?.(outcome.outcome, submission.capability, held);
+    const name = outcome.detail?.startsWith('failed_work') ? 'failed_work' : outcome.outcome;
+    onOutcome?.(name, submission.capability, held);
     if (outcome.outcome === 'accepted') {
       const { renderjob_task: renderJobTask, event_task: eventTask } = outcome;
       if (renderJobTask === null || eventTask === null) throw new Error('an accepted submit owes nothing');
@@ -254,7 +255,9 @@ export function refusal(
         `This account may have ${outcome.detail} jobs in flight. Retry when one has ended.`,
       );
     case 'platform_full':
-      return new ApiError('at_capacity', 'The platform is busy at present. Retry shortly.');
+      return outcome.detail === null
+        ? new ApiError('at_capacity', 'The platform is busy at present. Retry shortly.')
+        : tooMuchFailed(outcome.detail);
     case 'insufficient_balance':
       return new ApiError(
         'insufficient_balance',
@@ -263,6 +266,16 @@ export function refusal(
     default:
       return new Error(`unknown outcome of a submit: ${outcome.outcome}`);
   }
+}
+
+/** @param detail `failed_work <slot-seconds>` */
+function tooMuchFailed(detail: string): ApiError {
+  const [, seconds] = detail.split(' ');
+  return new ApiError(
+    'at_capacity',
+    `Within an hour this account’s renders that failed on their inputs, took too long or were cancelled may take ${seconds} slot-seconds, and took more. Check the inputs, and submit again later.`,
+    { retryAfterSeconds: 60 },
+  );
 }
 
 function article(kind: string | undefined): string {

@@ -96,8 +96,7 @@ export function createJobWatcher(options: JobWatcherOptions) {
       return hasBegun(renderJob) ? begin(name, renderJob) : cancelDeleted(name, uid);
     // Cheaper than asking the object store and locking the job's row.
     let outcome: Settlement = 'already';
-    if (withdrawn)
-      outcome = await settler.fail(name, uid, CANCELLED, { capability: renderJob.spec.capability });
+    if (withdrawn) outcome = await settler.failWithdrawn(renderJob);
     else if (!(await isSettled.submit(name))) outcome = await settler.settleFrom(renderJob);
     lastSeen.delete(name);
     if (withdrawn && outcome === 'settled') logger.info({ jobId: name }, DELETED);

@@ -6,6 +6,7 @@ import type { Logger } from '@semblance/common/logging';
 import type { Voice } from '@semblance/common/voices/voice';
 import { type AdminServiceServer, AdminServiceService } from '@semblance/proto/semblance/admin/v1/admin';
 import { listAccounts, listKeys, requireAccount, showAccount } from '../accounts/accounts.ts';
+import { showLimits } from '../accounts/limits.ts';
 import * as changes from '../admin/changes.ts';
 import * as rateChanges from '../admin/rate-changes.ts';
 import { listSettings } from '../admin/settings.ts';
@@ -143,6 +144,10 @@ export function createAdminService(options: AdminServiceOptions): GrpcService {
       session: sessionView(session),
     })),
     switchCapability: changing('SwitchCapability', changes.capabilitySwitched),
+    showLimits: guarded('ShowLimits', async ({ accountId }) => ({
+      accountId,
+      limits: await showLimits(sql, accountId),
+    })),
     setLimits: changing('SetLimits', changes.limitsSet),
     setRates: changing('SetRates', rateChanges.ratesSet),
     previewRates: guarded('PreviewRates', (request) => rateChanges.previewRates(sql, request)),

@@ -83,10 +83,17 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
       const { accountId, keyId } = await gate.admit(caller, trailers);
       return { accountId, keyId };
     }),
-    beginUpload: timed('BeginUpload', async ({ caller }, { trailers }) => {
-      const { accountId, keyId } = await gate.admit(caller, trailers);
-      return { fileKey: await uploads.begin(accountId), accountId, keyId };
+    checkCaller: timed('CheckCaller', async ({ caller }) => {
+      await gate.check(caller);
+      return {};
     }),
+    beginUpload: timed('BeginUpload', async ({ caller, ...size }, { trailers }) => {
+      const { accountId, keyId } = await gate.admit(caller, trailers);
+      return { ...(await uploads.begin(accountId, size)), accountId, keyId };
+    }),
+    extendUpload: timed('ExtendUpload', async ({ fileKey, accountId, moreBytes }) => ({
+      reservedBytes: await uploads.extend(fileKey, accountId, moreBytes),
+    })),
     completeUpload: timed('CompleteUpload', async (request, { requestId }) => ({
       url: await uploads.complete(request, requestId),
     })),

@@ -108,7 +108,7 @@ export function createMessageStreams<Request, Result>(
 export function refused(error: unknown, rateLimit = ''): Refused {
   const value =
     error instanceof ApiError && error.code !== 'internal_error'
-      ? { code: error.code, message: error.message }
+      ? { code: error.code, message: error.message, retryAfterSeconds: error.retryAfterSeconds }
       : { code: 'internal_error', message: 'The service failed. Nothing is billed; try again.' };
   return { outcome: { $case: 'refusal', value }, rateLimit };
 }

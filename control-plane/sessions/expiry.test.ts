@@ -26,6 +26,8 @@ beforeAll(async () => {
   const db = await testDatabase();
   clock = await settableClock(db.url);
   rig = await sessionRig(db);
+  // Longer than any other time, so that each ends in its turn.
+  await db.sql`update settings set session_connect_seconds = 60`;
   ({ accountId } = await db.account(100));
 });
 afterAll(async () => {

@@ -111,7 +111,7 @@ test('an opening sets the block aside, asks for a slot, and answers what was gra
       account: accountId,
       requestId: 'request-1',
       maxDurationSeconds: 300,
-      connectDeadlineSeconds: 60,
+      connectDeadlineSeconds: 15,
       settings: {},
       inputs: {},
       ticketSha256: sha256(row?.ticket as Buffer),

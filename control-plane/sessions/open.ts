@@ -141,7 +141,7 @@ export function createOpener(options: OpenerOptions) {
       const admitted = await reserve.submit(order);
       const { outcome, max_seconds: maxSeconds, max_cost_micros: maxCostMicros } = admitted;
       if (outcome !== 'reserved' || maxSeconds === null || maxCostMicros === null) {
-        onOutcome?.(outcome, wish.capability);
+        onOutcome?.(admitted.detail?.startsWith('pause') ? 'pause' : outcome, wish.capability);
         throw refusal(admitted, wish.capability);
       }
       try {

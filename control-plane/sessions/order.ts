@@ -89,6 +89,14 @@ function lookOf(prompt: string): SessionDetails {
   return { settings: { prompt }, inputs };
 }
 
+function pause(seconds: number): ApiError {
+  return new ApiError(
+    'at_capacity',
+    `The last live sessions of this account were opened and had no stream. Open the next one in ${seconds} s, and connect to it.`,
+    { retryAfterSeconds: seconds },
+  );
+}
+
 /** Result of an order in its transaction. */
 export interface OpenOutcome {
   readonly outcome: string;
@@ -122,7 +130,9 @@ export function refusal({ outcome, detail, max_cost_micros: cost }: OpenOutcome,
         `This account may have ${detail} live sessions at once. Retry when one has ended.`,
       );
     case 'platform_full':
-      return new ApiError('at_capacity', 'The platform is busy at present. Retry shortly.');
+      return detail === null
+        ? new ApiError('at_capacity', 'The platform is busy at present. Retry shortly.')
+        : pause(Number(detail.split(' ')[1]));
     case 'insufficient_balance':
       return new ApiError(
         'insufficient_balance',

@@ -42,6 +42,7 @@ const description = (fileKey: string, accountId: string, more: Partial<CompleteU
 });
 const store = (key: string) =>
   objects.put(key, Readable.from([Buffer.from('bytes')]), { contentType: 'image/png' });
+const begin = async (accountId: string) => (await uploads.begin(accountId)).fileKey;
 const isThere = (key: string) =>
   objects.info(key).then(
     () => true,
@@ -54,7 +55,7 @@ const age = (key: string, hours: number) => db.sql`
 
 test('a key begins with api/, is an object key, and tells nothing of its account', async () => {
   const { accountId } = await db.account();
-  const keys = await Promise.all(Array.from({ length: 50 }, () => uploads.begin(accountId)));
+  const keys = await Promise.all(Array.from({ length: 50 }, () => begin(accountId)));
   expect(new Set(keys).size).toBe(50);
   for (const key of keys)
     expect(key.startsWith('api/') && isObjectKey(key) && !key.includes(accountId)).toBe(true);
@@ -62,7 +63,7 @@ test('a key begins with api/, is an object key, and tells nothing of its account
 
 test('completing gives a signed link; completing again the same; with other bytes, or for another account, not', async () => {
   const [{ accountId }, other] = [await db.account(), await db.account()];
-  const key = await uploads.begin(accountId);
+  const key = await begin(accountId);
   await store(key);
   const url = await uploads.complete(description(key, accountId));
   expect(new URL(url).origin).toBe('http://files.test');
@@ -84,7 +85,7 @@ test.each<[string, Partial<CompleteUploadRequest>]>([
   ['a type of two lines', { contentType: 'image/png\r\nx: y' }],
 ])('%s is invalid_input', async (_, change) => {
   const { accountId } = await db.account();
-  const key = await uploads.begin(accountId);
+  const key = await begin(accountId);
   await expect(uploads.complete(description(key, accountId, change))).rejects.toMatchObject({
     code: 'invalid_input',
   });
@@ -92,7 +93,7 @@ test.each<[string, Partial<CompleteUploadRequest>]>([
 
 test('what is aborted is gone, cannot be completed, and is deleted again if a late write put it back', async () => {
   const { accountId } = await db.account();
-  const key = await uploads.begin(accountId);
+  const key = await begin(accountId);
   await store(key);
   await uploads.abort(key, accountId);
   expect(await isThere(key)).toBe(false);
@@ -105,7 +106,7 @@ test('what is aborted is gone, cannot be completed, and is deleted again if a la
 
 test.each(['completing', 'aborting'])('bytes stored after their key was swept go by %s it', async (late) => {
   const { accountId } = await db.account();
-  const key = await uploads.begin(accountId);
+  const key = await begin(accountId);
   await age(key, 3);
   await uploads.sweep(new AbortController().signal);
   await age(key, 1);
@@ -122,7 +123,7 @@ test.each(['completing', 'aborting'])(
   'bytes stored after their key was given up go by %s it',
   async (late) => {
     const { accountId } = await db.account();
-    const key = await uploads.begin(accountId);
+    const key = await begin(accountId);
     await uploads.abort(key, accountId);
     await store(key);
     if (late === 'completing')
@@ -137,9 +138,9 @@ test.each(['completing', 'aborting'])(
 test('nothing but the bytes of the caller’s own lost uploads is ever deleted', async () => {
   const [{ accountId }, other] = [await db.account(), await db.account()];
   const [complete, reserved, givenUp] = [
-    await uploads.begin(accountId),
-    await uploads.begin(accountId),
-    await uploads.begin(accountId),
+    await begin(accountId),
+    await begin(accountId),
+    await begin(accountId),
   ];
   await store(complete);
   await uploads.complete(description(complete, accountId));
@@ -161,7 +162,7 @@ test('nothing but the bytes of the caller’s own lost uploads is ever deleted',
 
 test('an abort of a complete upload, or of another account’s, changes nothing', async () => {
   const [{ accountId }, other] = [await db.account(), await db.account()];
-  const key = await uploads.begin(accountId);
+  const key = await begin(accountId);
   await store(key);
   await uploads.abort(key, other.accountId);
   await uploads.complete(description(key, accountId));
@@ -171,11 +172,7 @@ test('an abort of a complete upload, or of another account’s, changes nothing'
 
 test('a reservation that is never completed is swept with its bytes; younger and complete ones stay', async () => {
   const { accountId } = await db.account();
-  const [late, young, complete] = [
-    await uploads.begin(accountId),
-    await uploads.begin(accountId),
-    await uploads.begin(accountId),
-  ];
+  const [late, young, complete] = [await begin(accountId), await begin(accountId), await begin(accountId)];
   for (const key of [late, young, complete]) await store(key);
   await uploads.complete(description(complete, accountId));
   await age(late, 3);
@@ -190,7 +187,7 @@ test('a reservation that is never completed is swept with its bytes; younger and
 
 test('a file that cannot be deleted keeps no other from going, and goes when it can', async () => {
   const { accountId } = await db.account();
-  const keys = await Promise.all(Array.from({ length: 3 }, () => uploads.begin(accountId)));
+  const keys = await Promise.all(Array.from({ length: 3 }, () => begin(accountId)));
   let stuck = keys[0];
   const failing = createUploads({
     database: db.database,
@@ -216,7 +213,7 @@ test('a file that cannot be deleted keeps no other from going, and goes when it 
 
 test('sweeps and completions at the same time leave each key either complete with its bytes or gone', async () => {
   const { accountId } = await db.account();
-  const keys = await Promise.all(Array.from({ length: 30 }, () => uploads.begin(accountId)));
+  const keys = await Promise.all(Array.from({ length: 30 }, () => begin(accountId)));
   await Promise.all(keys.map(store));
   await db.sql`update uploads set reserved_at = now() - interval '3 hours' where account_id = ${accountId} and completed_at is null`;
   const { signal } = new AbortController();

@@ -6,6 +6,7 @@ import type { ObjectStore } from '@semblance/objects/store';
 import { type CompleteUploadRequest, MediaKind } from '@semblance/proto/semblance/control/v1/control';
 import type { Database } from '../storage/database.ts';
 import { isStorable } from '../storage/sql.ts';
+import { refusalOf, UNKNOWN_BYTES, type UploadOutcome } from './upload-limits.ts';
 
 const KINDS: Partial<Record<MediaKind, string>> = {
   [MediaKind.MEDIA_KIND_IMAGE]: 'image',
@@ -19,6 +20,13 @@ const MAX_FAILURES = 5;
 /** Prefix of the keys of uploads; no other object has it. */
 const KEY_PREFIX = 'api/up-';
 
+/** What is known of the size of a file that is to come, in bytes. */
+export interface FileSize {
+  readonly leastBytes?: bigint | undefined;
+  /** Bytes to set room aside for. */
+  readonly reserveBytes?: bigint | undefined;
+}
+
 export interface UploadsOptions {
   readonly database: Database;
   readonly objects: ObjectStore;
@@ -29,45 +37,63 @@ export interface UploadsOptions {
 export function createUploads({ database, objects, logger }: UploadsOptions) {
   const { sql } = database;
 
-  /** Reserves a key that is unguessable and does not reveal its owner. */
-  async function begin(accountId: string): Promise<string> {
+  /**
+   * Reserves a key that is unguessable and does not reveal its owner, and room for the file.
+   * @returns the key, and the bytes that room was set aside for
+   * @throws ApiError at_capacity, invalid_input
+   */
+  async function begin(accountId: string, { leastBytes = 0n, reserveBytes = UNKNOWN_BYTES }: FileSize = {}) {
+    if (leastBytes < 0n || reserveBytes < leastBytes)
+      throw new ApiError('invalid_input', 'The size of the upload is not described.');
     const fileKey = newId(KEY_PREFIX);
-    await sql`insert into uploads (file_key, account_id) values (${fileKey}, ${accountId})`;
-    return fileKey;
+    const [row] = await sql<UploadOutcome[]>`
+      select * from begin_upload(${fileKey}, ${accountId}, ${leastBytes}, ${reserveBytes})`;
+    if (row?.outcome !== 'begun' || row.reserved_bytes === null) throw refusalOf(row);
+    return { fileKey, reservedBytes: row.reserved_bytes };
+  }
+
+  /**
+   * Sets more room aside for an upload under way, as much as there is.
+   * @returns all bytes that room is set aside for
+   * @throws ApiError at_capacity when there is none, not_found, invalid_input
+   */
+  async function extend(fileKey: string, accountId: string, moreBytes: bigint): Promise<bigint> {
+    if (moreBytes < 1n) throw new ApiError('invalid_input', 'An upload is extended by at least one byte.');
+    requireStorable(fileKey, accountId);
+    const [row] = await sql<UploadOutcome[]>`
+      select * from extend_upload(${fileKey}, ${accountId}, ${moreBytes})`;
+    if (row?.outcome === 'unknown') throw notUnderWay();
+    if (row?.outcome !== 'extended' || row.reserved_bytes === null) throw refusalOf(row);
+    return row.reserved_bytes;
   }
 
   /**
    * Makes the stored bytes usable. Completing again with the same facts gives the same answer. Bytes that come too
    * late are deleted.
    * @returns signed link to the bytes
-   * @throws ApiError not_found (never reserved, given up, or reserved too long ago), invalid_input
+   * @throws ApiError not_found (never reserved, given up, or reserved too long ago), invalid_input, at_capacity
    */
   async function complete(request: CompleteUploadRequest, requestId?: string): Promise<string> {
-    const { fileKey, accountId, contentType, sizeBytes } = request;
+    const { fileKey, accountId, keyId, contentType, sizeBytes } = request;
     const kind = KINDS[request.kind];
     const sha256 = Buffer.from(request.sha256);
     if (!kind || sizeBytes < 0n || sha256.length !== 32 || !/^[\x21-\x7e]{3,128}$/.test(contentType))
       throw new ApiError('invalid_input', 'The upload is not described: kind, type, size and SHA-256.');
     requireStorable(fileKey, accountId);
-    const rows = await sql<{ link_seconds: number }[]>`
-        with done as (
-          update uploads set completed_at = coalesce(completed_at, now()), kind = ${kind}, content_type = ${contentType},
-                             size_bytes = ${sizeBytes}, sha256 = ${sha256}
-          where file_key = ${fileKey} and account_id = ${accountId} and abandoned_at is null
-            and (completed_at is null or (kind = ${kind} and sha256 = ${sha256}))
-          returning 1
-        )
-        select s.link_seconds from done cross join settings s`;
-    if (!rows[0]) {
+    const [row] = await sql<UploadOutcome[]>`
+      select * from complete_upload(${fileKey}, ${accountId}, ${kind}, ${contentType}, ${sizeBytes}, ${sha256})`;
+    if (row?.outcome === 'complete' && row.link_seconds !== null)
+      return objects.signGet(fileKey, {
+        expiresInSeconds: row.link_seconds,
+        audience: 'public',
+        // A gateway of the release before names no key.
+        ...(keyId !== undefined && { keyId }),
+      });
+    if (row?.outcome === 'unknown') {
       await deleteOrphan(fileKey, accountId, requestId);
-      throw new ApiError('not_found', 'This upload is not under way any more: upload again.');
+      throw notUnderWay();
     }
-    return objects.signGet(fileKey, {
-      expiresInSeconds: rows[0].link_seconds,
-      audience: 'public',
-      // A gateway of the release before names no key.
-      ...(request.keyId !== undefined && { keyId: request.keyId }),
-    });
+    throw refusalOf(row);
   }
 
   /**
@@ -140,10 +166,14 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
     return ended;
   }
 
-  return { begin, complete, abort, sweep };
+  return { begin, extend, complete, abort, sweep };
 }
 
 export type Uploads = ReturnType<typeof createUploads>;
+
+function notUnderWay(): ApiError {
+  return new ApiError('not_found', 'This upload is not under way any more: upload again.');
+}
 
 function requireStorable(...texts: string[]): void {
   if (!texts.every(isStorable)) throw new ApiError('not_found', 'There is no such upload.');

@@ -1,9 +1,9 @@
-import { hash } from 'node:crypto';
 import { ApiError } from '@semblance/common/errors';
 import { FILES_PATH } from '@semblance/objects/links';
 import { LRUCache } from 'lru-cache';
 import { networkOf } from '../http/address.ts';
 import type { GatewayContext } from '../http/context.ts';
+import type { KnownKeys } from './known-keys.ts';
 
 export interface KeylessLimitOptions {
   /** Refused requests that a network may send in a minute, and at once; 0 for any number. */
@@ -20,10 +20,8 @@ interface Bucket {
   readonly at: number;
 }
 
-/** Networks and keys that are remembered, the ones used last. About 10 MB at most. */
+/** Networks that are remembered, the ones used last. */
 const REMEMBERED = 50_000;
-/** Time for which a key that was found valid is not held back with its network, in ms. */
-const KNOWN_MS = 300_000;
 
 /**
  * Creates a middleware that limits requests without a valid key by network: each that is refused as `unauthorized`
@@ -31,13 +29,11 @@ const KNOWN_MS = 300_000;
  * valid lately. Links to files are outside: they
  * need no key, and services of the installation use them.
  */
-export function limitKeyless({
-  perMinute,
-  trustedProxies,
-  now = () => performance.now(),
-}: KeylessLimitOptions) {
+export function limitKeyless(
+  { perMinute, trustedProxies, now = () => performance.now() }: KeylessLimitOptions,
+  known: KnownKeys,
+) {
   const buckets = new LRUCache<string, Bucket>({ max: REMEMBERED });
-  const known = new LRUCache<string, true>({ max: REMEMBERED, ttl: KNOWN_MS });
   const perMs = perMinute / 60_000;
 
   function tokensOf(network: string): number {
@@ -48,16 +44,16 @@ export function limitKeyless({
   return async (ctx: GatewayContext, next: () => Promise<unknown>): Promise<void> => {
     if (perMinute === 0 || ctx.path.startsWith(FILES_PATH)) return void (await next());
     const network = networkOf(ctx.req, trustedProxies);
-    const key = () => hash('sha256', ctx.headers.authorization ?? '', 'base64');
+    const { authorization } = ctx.headers;
     const tokens = tokensOf(network);
-    if (tokens < 1 && !known.has(key())) {
+    if (tokens < 1 && !known.has(authorization)) {
       ctx.set('Retry-After', String(Math.ceil((1 - tokens) / perMs / 1_000)));
       throw new ApiError('rate_limited', 'Too many requests without a valid API key came from this network.');
     }
     try {
       await next();
       // Only answers to valid keys have a limit of theirs.
-      if (ctx.res.hasHeader('RateLimit-Limit')) known.set(key(), true);
+      if (ctx.res.hasHeader('RateLimit-Limit')) known.add(authorization);
     } catch (error) {
       if (error instanceof ApiError && error.code === 'unauthorized')
         buckets.set(network, { tokens: Math.max(0, tokensOf(network) - 1), at: now() });

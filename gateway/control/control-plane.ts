@@ -1,4 +1,4 @@
-import type { Metadata, ServiceError } from '@grpc/grpc-js';
+import { type Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import type { ApiError } from '@semblance/common/errors';
 import { type CallSettings, call, createClient } from '@semblance/common/grpc/client';
 import { fromServiceError } from '@semblance/common/grpc/status';
@@ -14,6 +14,7 @@ import {
   type CancelJobResponse,
   type ChangeSessionRequest,
   type ChangeSessionResponse,
+  type CheckCallerRequest,
   type CompleteUploadRequest,
   type CompleteUploadResponse,
   type ConnectSessionRequest,
@@ -28,6 +29,8 @@ import {
   type EstimateJobResponse,
   type FindUsableKeysRequest,
   type FindUsableKeysResponse,
+  type ExtendUploadRequest,
+  type ExtendUploadResponse,
   type GetBalanceRequest,
   type GetBalanceResponse,
   type GetJobRequest,
@@ -100,7 +103,10 @@ export interface ControlPlane {
   authorize(ctx: GatewayContext, request: AuthorizeRequest): Promise<unknown>;
   /** Returns those of the API keys that are still valid. */
   findUsableKeys(ctx: GatewayContext, request: FindUsableKeysRequest): Promise<FindUsableKeysResponse>;
+  /** Authenticates without counting. A control plane of an earlier release cannot: the call that follows judges the key. */
+  checkCaller(ctx: GatewayContext, request: CheckCallerRequest): Promise<void>;
   beginUpload(ctx: GatewayContext, request: BeginUploadRequest): Promise<BeginUploadResponse>;
+  extendUpload(ctx: GatewayContext, request: ExtendUploadRequest): Promise<ExtendUploadResponse>;
   completeUpload(ctx: GatewayContext, request: CompleteUploadRequest): Promise<CompleteUploadResponse>;
   abortUpload(ctx: GatewayContext, request: AbortUploadRequest): Promise<unknown>;
   submitJob(ctx: GatewayContext, request: SubmitJobRequest): Promise<SubmitJobResponse>;
@@ -274,11 +280,19 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
   const estimateJob = asker(client.estimateJob.bind(client));
   const inspectJob = asker(client.estimateJob.bind(client), timeoutMs + INSPECTION_MS);
 
+  const check = asker(client.checkCaller.bind(client));
+
   return {
     watchJob,
+    async checkCaller(ctx, request) {
+      await check(ctx, request).catch((error: ApiError) => {
+        if ((error.cause as Partial<ServiceError> | undefined)?.code !== status.UNIMPLEMENTED) throw error;
+      });
+    },
     authorize: asker(client.authorize.bind(client)),
     findUsableKeys: asker(client.findUsableKeys.bind(client)),
     beginUpload: asker(client.beginUpload.bind(client)),
+    extendUpload: asker(client.extendUpload.bind(client)),
     completeUpload: asker(client.completeUpload.bind(client)),
     abortUpload: asker(client.abortUpload.bind(client)),
     submitJob,

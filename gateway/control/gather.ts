@@ -125,5 +125,8 @@ interface Outcome {
 export function refusalIn({ outcome }: { readonly outcome?: Outcome | undefined }): ApiError {
   const refusal = outcome?.$case === 'refusal' ? (outcome.value as Refusal) : undefined;
   const code = isApiErrorCode(refusal?.code) ? refusal.code : 'internal_error';
-  return new ApiError(code, refusal?.message || 'The service failed. Try again.', { upstream: true });
+  return new ApiError(code, refusal?.message || 'The service failed. Try again.', {
+    upstream: true,
+    retryAfterSeconds: refusal?.retryAfterSeconds,
+  });
 }

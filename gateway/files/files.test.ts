@@ -169,8 +169,8 @@ describe('GET /files', () => {
     await expect.poll(openFiles).toBeLessThanOrEqual(before);
   });
 
-  it('sends a link only so often at once, and all links together, and again when some have ended', async () => {
-    const own = await startTestGateway({ sendLimits: { perLink: 2, inAll: 3 } });
+  it('sends a file only so often at once, by whatever link, and all files together, and again when some have ended', async () => {
+    const own = await startTestGateway({ sendLimits: { perFile: 2, inAll: 3 } });
     onTestFinished(() => own.close());
     const links: URL[] = [];
     for (const key of ['outputs/a', 'outputs/b']) {
@@ -187,6 +187,8 @@ describe('GET /files', () => {
     const third = await begin(a);
     expect([third.response.status, third.response.headers.get('retry-after')]).toEqual([503, '2']);
     expect(await codeOf(third.response)).toBe('at_capacity');
+    const another = own.local(await own.store.signGet('outputs/a', { expiresInSeconds: 600 }));
+    for (const same of [another, `${a}&x=1`]) expect((await begin(new URL(same))).response.status).toBe(503);
     under.push(await begin(b));
     expect((await begin(b)).response.status).toBe(503);
     expect((await fetch(b as URL, { method: 'HEAD' })).status).toBe(200);

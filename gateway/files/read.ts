@@ -35,7 +35,8 @@ export function readFile({ store, readIdleMs, sendLimits, linkKeys }: ReadFileOp
       const range = notModified ? undefined : rangeOf(ctx, object, validators);
       const length = range ? range.end - range.start + 1 : object.sizeBytes;
       const hasBody = !notModified && ctx.method !== 'HEAD' && length > 0;
-      if (hasBody) sent = sending.begin(ctx.url);
+      // The file and not the address: its other links, and parameters that no link has, make no new one.
+      if (hasBody) sent = sending.begin(grant.key);
       setHeaders(ctx, object, grant, validators);
       if (notModified) {
         ctx.status = 304;
@@ -48,7 +49,7 @@ export function readFile({ store, readIdleMs, sendLimits, linkKeys }: ReadFileOp
       ctx.set('Content-Length', String(length));
       // Koa must not answer from here on: it would not end a response whose source fails half-way.
       ctx.respond = false;
-      if (hasBody) await sendAtPace(object.createReadStream(range), ctx.res, readIdleMs);
+      if (hasBody) await sendAtPace(object.pieces(range), ctx.res, readIdleMs);
       else ctx.res.end();
     } finally {
       sent?.();

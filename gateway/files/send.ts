@@ -1,14 +1,13 @@
 import type { ServerResponse } from 'node:http';
-import type { Readable } from 'node:stream';
 import { StatusError } from '../http/envelope.ts';
 
-/** Files that may be sent at once by one link, and by a gateway. A reader that stalls costs memory until it is cut off. */
+/** How often one file, and all together, may be sent at once. A reader that stalls costs memory until it is cut off. */
 export interface SendLimits {
-  readonly perLink: number;
+  readonly perFile: number;
   readonly inAll: number;
 }
 
-export const SEND_LIMITS: SendLimits = { perLink: 32, inAll: 1_000 };
+export const SEND_LIMITS: SendLimits = { perFile: 32, inAll: 1_000 };
 
 /** Counts the files that are being sent. */
 export interface SendCount {
@@ -16,24 +15,24 @@ export interface SendCount {
    * Counts one until the returned function is called.
    * @throws StatusError 503 over a limit
    */
-  begin(link: string): () => void;
+  begin(key: string): () => void;
 }
 
-export function createSendCount({ perLink, inAll }: SendLimits): SendCount {
-  const links = new Map<string, number>();
+export function createSendCount({ perFile, inAll }: SendLimits): SendCount {
+  const files = new Map<string, number>();
   let all = 0;
   return {
-    begin(link) {
-      const before = links.get(link) ?? 0;
-      if (before >= perLink || all >= inAll)
+    begin(key) {
+      const before = files.get(key) ?? 0;
+      if (before >= perFile || all >= inAll)
         throw new StatusError(503, 'at_capacity', 'Too many downloads are under way; try again shortly.');
-      links.set(link, before + 1);
+      files.set(key, before + 1);
       all++;
       return () => {
         all--;
-        const left = (links.get(link) ?? 0) - 1;
-        if (left > 0) links.set(link, left);
-        else links.delete(link);
+        const left = (files.get(key) ?? 0) - 1;
+        if (left > 0) files.set(key, left);
+        else files.delete(key);
       };
     },
   };
@@ -43,15 +42,17 @@ export function createSendCount({ perLink, inAll }: SendLimits): SendCount {
  * Sends a source as the body of an answer. A client that leaves is no fault; one that takes nothing for `idleMs` is cut
  * off. A failing source cuts the connection, so that the client notices the truncation.
  */
-export async function sendAtPace(source: Readable, response: ServerResponse, idleMs: number): Promise<void> {
+export async function sendAtPace(
+  source: AsyncIterable<Buffer>,
+  response: ServerResponse,
+  idleMs: number,
+): Promise<void> {
   try {
     for await (const piece of source) if (!(await taken(response, piece, idleMs))) return;
     response.end();
   } catch (error) {
     response.destroy();
     throw error;
-  } finally {
-    source.destroy();
   }
 }
 

@@ -1,7 +1,7 @@
 import { ApiError } from '@semblance/common/errors';
 import type { GatewayContext } from './context.ts';
 
-/** Retry-After in seconds, short because `at_capacity` passes as soon as some work ends. */
+/** Retry-After in seconds where no other is known, short because `at_capacity` passes as soon as some work ends. */
 export const AT_CAPACITY_RETRY_SECONDS = 2;
 
 /** Returns the body of every error. */
@@ -23,7 +23,8 @@ export function answerError(ctx: GatewayContext, error: ApiError, status = error
   ctx.status = status;
   ctx.body = envelope(error.code, error.message);
   ctx.type = 'application/json';
-  if (error.code === 'at_capacity') ctx.set('Retry-After', String(AT_CAPACITY_RETRY_SECONDS));
+  if (error.code === 'at_capacity')
+    ctx.set('Retry-After', String(error.retryAfterSeconds ?? AT_CAPACITY_RETRY_SECONDS));
   // HTTP requires every 401 to say how to authenticate.
   if (status === 401) ctx.set('WWW-Authenticate', 'Bearer');
 }

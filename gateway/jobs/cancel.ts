@@ -1,7 +1,7 @@
 import { ApiError } from '@semblance/common/errors';
 import { jobRecord } from '@semblance/common/job-record';
 import { z } from 'zod';
-import { requireCaller } from '../auth/bearer.ts';
+import type { CallerBeforeBody } from '../auth/known-keys.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { Handler } from '../http/context.ts';
 import { hasBody, readJson } from '../http/json-body.ts';
@@ -9,6 +9,7 @@ import type { Operation } from '../openapi/operation.ts';
 import { EXAMPLE_JOB, isJobIdShaped, jobPath, jobSchema } from './job-schema.ts';
 
 export interface CancelOptions {
+  readonly callerOf: CallerBeforeBody;
   readonly control: ControlPlane;
   /** Longest time for the body to arrive, in ms. */
   readonly bodyTimeoutMs: number;
@@ -17,9 +18,9 @@ export interface CancelOptions {
 const cancelBody = z.object({}, 'The body must be a JSON object, or left out').meta({ id: 'Cancel' });
 
 /** Handles POST /jobs/{job_id}/cancel. */
-export function cancelJob({ control, bodyTimeoutMs }: CancelOptions): Handler {
+export function cancelJob({ callerOf, control, bodyTimeoutMs }: CancelOptions): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = await callerOf(ctx);
     const jobId = ctx.params.job_id as string;
     try {
       if (!isJobIdShaped(jobId)) throw new ApiError('not_found', 'There is no such job.');

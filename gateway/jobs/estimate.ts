@@ -2,7 +2,7 @@ import { ApiError } from '@semblance/common/errors';
 import { microsToUsd } from '@semblance/common/money';
 import { CAPABILITIES } from '@semblance/engine-api/capabilities';
 import { z } from 'zod';
-import { requireCaller } from '../auth/bearer.ts';
+import type { CallerBeforeBody } from '../auth/known-keys.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import { whileClientWaits } from '../http/client-gone.ts';
 import type { Handler } from '../http/context.ts';
@@ -20,6 +20,7 @@ import {
 } from './submit-schemas.ts';
 
 export interface EstimateOptions {
+  readonly callerOf: CallerBeforeBody;
   readonly control: ControlPlane;
   /** Longest time for the body to arrive, in ms. */
   readonly bodyTimeoutMs: number;
@@ -37,10 +38,10 @@ const asked = z.object(
 );
 
 /** Handles POST /estimate: the hold of a submit with the same fields. */
-export function estimateJob({ control, bodyTimeoutMs }: EstimateOptions): Handler {
+export function estimateJob({ callerOf, control, bodyTimeoutMs }: EstimateOptions): Handler {
   const parsers = new Map(JOB_CAPABILITIES.map((name) => [name, submitParser(name)]));
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = await callerOf(ctx);
     let capability: JobCapability;
     let submit: ReturnType<ReturnType<typeof submitParser>>;
     let inspect: boolean;

@@ -2,7 +2,7 @@ import { ApiError } from '@semblance/common/errors';
 import { IDEMPOTENCY_KEY_RULE, isIdempotencyKey } from '@semblance/common/submit-rules';
 import { CAPABILITIES } from '@semblance/engine-api/capabilities';
 import { z } from 'zod';
-import { requireCaller } from '../auth/bearer.ts';
+import type { CallerBeforeBody } from '../auth/known-keys.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { Handler } from '../http/context.ts';
 import { readJson } from '../http/json-body.ts';
@@ -10,6 +10,7 @@ import type { Operation } from '../openapi/operation.ts';
 import { type JobCapability, submitParser, submitSchema } from './submit-schemas.ts';
 
 export interface SubmitOptions {
+  readonly callerOf: CallerBeforeBody;
   readonly control: ControlPlane;
   readonly capability: JobCapability;
   /** Longest time for the body to arrive, in ms. */
@@ -17,10 +18,10 @@ export interface SubmitOptions {
 }
 
 /** Handles POST /<capability>, for all six job capabilities, which differ only in their table of fields. */
-export function submitJob({ control, capability, bodyTimeoutMs }: SubmitOptions): Handler {
+export function submitJob({ callerOf, control, capability, bodyTimeoutMs }: SubmitOptions): Handler {
   const parse = submitParser(capability);
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = await callerOf(ctx);
     let submit: ReturnType<typeof parse>;
     let idempotencyKey: string | undefined;
     try {

@@ -2,7 +2,7 @@ import { ApiError } from '@semblance/common/errors';
 import { DEFAULT_LIVE_PROMPT } from '@semblance/common/live-prompt';
 import { microsToUsd } from '@semblance/common/money';
 import { CAPABILITIES, CAPABILITY_NAMES, type Capability } from '@semblance/engine-api/capabilities';
-import { requireCaller } from '../auth/bearer.ts';
+import type { CallerBeforeBody } from '../auth/known-keys.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import { whileClientWaits } from '../http/client-gone.ts';
 import type { Handler } from '../http/context.ts';
@@ -20,6 +20,7 @@ export const SESSION_CAPABILITIES = CAPABILITY_NAMES.filter(
 );
 
 export interface OpenSessionOptions {
+  readonly callerOf: CallerBeforeBody;
   readonly control: ControlPlane;
   readonly capability: SessionCapability;
   /** Longest time for the body to arrive, in ms. */
@@ -32,10 +33,11 @@ export interface OpenSessionOptions {
  * Handles POST /<capability>/session. The body is validated here. The control plane checks the voice, the balance
  * and the slot, and answers when the session is ready to be connected to.
  */
-export function openSession({ control, capability, bodyTimeoutMs, publicUrl }: OpenSessionOptions): Handler {
+export function openSession(options: OpenSessionOptions): Handler {
+  const { callerOf, control, capability, bodyTimeoutMs, publicUrl } = options;
   const schema = SESSION_BODIES[capability];
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = await callerOf(ctx);
     const wanted = await readWanted().catch(async (error) => {
       // The key is checked before a fault is reported, and refused calls count as calls.
       if (error instanceof ApiError) await control.authorize(ctx, { caller });

@@ -36,14 +36,36 @@ export interface ReceiveOptions {
   readonly limits: SizeLimits;
 }
 
+/** Room for a file whose size is not known, in bytes. */
+export const UNKNOWN_BYTES = 64 * MIB;
+
+/** What is known of the size of the file in a form, in bytes. */
+export interface ExpectedSize {
+  readonly leastBytes: number;
+  /** Bytes to set room aside for. */
+  readonly reserveBytes: number;
+}
+
+/**
+ * Returns what the length of a request says of the file in it.
+ * @throws ApiError `input_too_large` when it is longer than a form with the largest file
+ */
+export function expectedSize(contentLength: number | undefined, limits: SizeLimits): ExpectedSize {
+  const largest = Math.max(...Object.values(limits));
+  if (contentLength === undefined) return { leastBytes: 0, reserveBytes: Math.min(largest, UNKNOWN_BYTES) };
+  if (contentLength > largest + FORM_OVERHEAD_BYTES) throw tooLarge(largest);
+  return {
+    leastBytes: Math.max(0, contentLength - FORM_OVERHEAD_BYTES),
+    reserveBytes: Math.min(contentLength, largest),
+  };
+}
+
 /**
  * Reads a form up to its file and returns what the file is; the rest is read with `bytes`.
  * @throws ApiError `invalid_input`, `unsupported_format` or `input_too_large`, as soon as it is certain
  */
 export async function receiveFile(options: ReceiveOptions): Promise<IncomingFile> {
   const { contentLength, limits } = options;
-  const largest = Math.max(...Object.values(limits));
-  if (contentLength !== undefined && contentLength > largest + FORM_OVERHEAD_BYTES) throw tooLarge(largest);
   const reader = new MultipartReader(options.source, options.boundary);
   const fields = { bytes: 0 };
   try {

@@ -261,3 +261,32 @@ describe('the end of the gateway', () => {
     await own.close();
   });
 });
+
+describe('an account with little room', () => {
+  const stream = (content: Buffer) =>
+    new Blob([formBytes([{ name: 'file', filename: 'x.mp4', content }])]).stream();
+
+  it('is refused the first byte too many of a body of unknown length, and keeps nothing', async () => {
+    t.control.roomForUploads = BigInt(50 * KIB);
+    const answer = await post(stream(mp4Bytes(50 * KIB + 1)));
+    await expectRefused(answer, 'at_capacity', 429);
+    expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0);
+    expect((await post(stream(mp4Bytes(50 * KIB)))).status).toBe(200);
+    t.control.roomLater = [60, 61, 200].map((kib) => BigInt(kib * KIB));
+    expect((await post(stream(mp4Bytes(150 * KIB)))).status).toBe(200);
+    expect(t.control.roomLater).toEqual([]);
+    t.control.roomForUploads = undefined;
+  });
+
+  it('is told by the control plane, which knows what the length says, and when to try again', async () => {
+    t.control.failures.set('beginUpload', new ApiError('at_capacity', 'no', { retryAfterSeconds: 17 }));
+    const content = mp4Bytes(100 * KIB);
+    const answer = await send({ name: 'file', filename: 'x.mp4', content });
+    expect([answer.status, answer.headers.get('retry-after')]).toEqual([429, '17']);
+    const { request } = t.control.calls.findLast(({ method }) => method === 'beginUpload') ?? {};
+    const { leastBytes, reserveBytes } = request as { leastBytes: bigint; reserveBytes: bigint };
+    expect(leastBytes).toBeLessThanOrEqual(BigInt(content.length));
+    expect(reserveBytes).toBeGreaterThanOrEqual(BigInt(content.length));
+    expect(reserveBytes).toBeLessThan(BigInt(content.length + KIB));
+  });
+});

@@ -5,7 +5,11 @@ import { ApiError, describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
 import type { MediaKind as Kind } from '@semblance/engine-api/capabilities';
 import type { ObjectStore } from '@semblance/objects/store';
-import { type BeginUploadResponse, MediaKind } from '@semblance/proto/semblance/control/v1/control';
+import {
+  type BeginUploadResponse,
+  type Caller,
+  MediaKind,
+} from '@semblance/proto/semblance/control/v1/control';
 import { requireCaller } from '../auth/bearer.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { GatewayContext, Handler } from '../http/context.ts';
@@ -13,8 +17,9 @@ import type { BodyLimits } from '../http/pace.ts';
 import { ClientGoneError, requestBytes } from '../http/request-body.ts';
 import type { GatewayMetrics } from '../metrics.ts';
 import { boundaryOf } from './multipart-header.ts';
-import { receiveFile, type SizeLimits } from './receive-file.ts';
+import { expectedSize, receiveFile, type SizeLimits, UNKNOWN_BYTES } from './receive-file.ts';
 import type { UploadsUnderWay } from './under-way.ts';
+import type { TakenRoom, VolumeRoom } from './volume-room.ts';
 
 /** Most bytes that are read ahead of the object store. */
 const READ_AHEAD_BYTES = 256 * 1024;
@@ -34,6 +39,8 @@ export interface UploadOptions {
   readonly metrics: GatewayMetrics;
   readonly limits: SizeLimits;
   readonly underWay: UploadsUnderWay;
+  /** Room on the volume of the objects. Undefined: they are on none that the gateway knows. */
+  readonly volume: VolumeRoom | undefined;
   readonly bodyLimits: BodyLimits;
   /** Aborted when the gateway must end, so that running uploads stop. */
   readonly signal: AbortSignal;
@@ -48,16 +55,23 @@ export function upload(options: UploadOptions): Handler {
   const clientLog = createClientLog(options.logger);
   return async (ctx) => {
     const caller = requireCaller(ctx.headers.authorization);
-    const reserved = await control.beginUpload(ctx, { caller });
+    const size = await sizeOf(ctx, options, caller);
+    const reserved = await control.beginUpload(ctx, {
+      caller,
+      leastBytes: BigInt(size.leastBytes),
+      reserveBytes: BigInt(size.reserveBytes),
+    });
     metrics.uploadBegan();
     const leave = options.underWay.enter(reserved.accountId);
+    let room: TakenRoom | undefined;
     try {
       if (!leave)
         throw new ApiError(
           'at_capacity',
           'This account has too many uploads under way. Retry when one of them has ended.',
         );
-      const { url, sizeBytes } = await store(ctx, reserved, options);
+      room = await options.volume?.take(size.reserveBytes);
+      const { url, sizeBytes } = await store(ctx, reserved, options, room);
       metrics.uploadEnded('stored', sizeBytes);
       ctx.set('Cache-Control', 'no-store');
       ctx.body = { file_key: reserved.fileKey, url };
@@ -69,15 +83,48 @@ export function upload(options: UploadOptions): Handler {
       throw error;
     } finally {
       leave?.();
+      room?.giveBack();
     }
   };
 }
 
+/** @throws ApiError `input_too_large`, and first `unauthorized` */
+async function sizeOf(ctx: GatewayContext, { control, limits }: UploadOptions, caller: Caller) {
+  try {
+    return expectedSize(contentLengthOf(ctx), limits);
+  } catch (error) {
+    await control.authorize(ctx, { caller });
+    throw error;
+  }
+}
+
+/** Yields the bytes of a file, and has room set aside for those of an unknown number. @throws ApiError at_capacity */
+async function* withRoom(
+  bytes: AsyncIterable<Buffer>,
+  ctx: GatewayContext,
+  { fileKey, accountId, reservedBytes }: BeginUploadResponse,
+  control: ControlPlane,
+): AsyncGenerator<Buffer> {
+  let left = Number(reservedBytes);
+  for await (const chunk of bytes) {
+    left -= chunk.length;
+    while (left < 0) {
+      const request = { fileKey, accountId, moreBytes: BigInt(UNKNOWN_BYTES) };
+      const extended = await control.extendUpload(ctx, request).catch(lateAsTooLate);
+      left += Number(extended.reservedBytes - (reservedBytes ?? 0n));
+      reservedBytes = extended.reservedBytes;
+    }
+    yield chunk;
+  }
+}
+
 async function store(
   ctx: GatewayContext,
-  { fileKey, accountId, keyId }: BeginUploadResponse,
+  reserved: BeginUploadResponse,
   options: UploadOptions,
+  room: TakenRoom | undefined,
 ): Promise<{ url: string; sizeBytes: number }> {
+  const { fileKey, accountId, keyId } = reserved;
   const { bodyLimits } = options;
   const lastMoment = performance.now() + bodyLimits.totalMs + STORE_LAST_MS;
   const file = await receiveFile({
@@ -90,7 +137,11 @@ async function store(
   let stored: { sizeBytes: number };
   const end = deadline(options.signal, lastMoment - performance.now(), 'the object store took too long');
   try {
-    const source = Readable.from(file.bytes, { objectMode: false, highWaterMark: READ_AHEAD_BYTES });
+    const watched = room ? room.watch(file.bytes) : file.bytes;
+    // The length of a request is known, or the control plane is one of a release without room.
+    const known = contentLengthOf(ctx) !== undefined || reserved.reservedBytes === undefined;
+    const bytes = known ? watched : withRoom(watched, ctx, reserved, options.control);
+    const source = Readable.from(bytes, { objectMode: false, highWaterMark: READ_AHEAD_BYTES });
     stored = await options.store.put(fileKey, source, { contentType, signal: end.signal });
   } catch (error) {
     throw isAnswer(error) ? error : storeFailed(error);
@@ -102,9 +153,7 @@ async function store(
   const description = { kind: KINDS[file.kind], contentType, sizeBytes: BigInt(sizeBytes), sha256 };
   const { url } = await options.control
     .completeUpload(ctx, { fileKey, accountId, keyId, ...description })
-    .catch((error: ApiError) => {
-      throw error.code === 'not_found' ? tooLate(error) : error;
-    });
+    .catch(lateAsTooLate);
   return { url, sizeBytes };
 }
 
@@ -146,9 +195,11 @@ function isAnswer(error: unknown): boolean {
   return error instanceof ApiError || error instanceof ClientGoneError;
 }
 
-/** The reservation expired first: its setting can be shorter than an upload may take. */
-function tooLate(cause: unknown): ApiError {
-  return new ApiError('invalid_input', 'The upload took too long and was given up: upload again.', { cause });
+/** @throws ApiError `invalid_input` where the reservation expired first: its setting can be shorter than an upload may take */
+function lateAsTooLate(error: ApiError): never {
+  if (error.code !== 'not_found') throw error;
+  const message = 'The upload took too long and was given up: upload again.';
+  throw new ApiError('invalid_input', message, { cause: error });
 }
 
 function storeFailed(cause: unknown): ApiError {

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { RenderError, type RenderRequest, type RenderResult } from '@semblance/engine-api/engine';
+import { sampleFaces } from '@semblance/engine-builtin/first-look/samples';
 import { bounce, type ShownFrame } from '@semblance/engine-builtin/lip-sync/bounce';
 import { bridged } from '@semblance/engine-builtin/lip-sync/bridge';
 import { lipFindings, silent } from '@semblance/engine-builtin/lip-sync/findings';
@@ -31,7 +32,7 @@ export interface LipParts extends VideoParts {
  * @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large`
  */
 export async function lipSync(parts: LipParts, request: RenderRequest): Promise<RenderResult> {
-  const { media } = parts;
+  const { media, finder } = parts;
   const { inputs, parameters, outputDir, signal, onProgress } = request;
   const { video, audio } = inputs;
   if (!video || !audio)
@@ -40,6 +41,11 @@ export async function lipSync(parts: LipParts, request: RenderRequest): Promise<
   onProgress(0, 'listen');
   const info = await media.probe(video, 'video', signal);
   await media.probe(audio, 'audio', signal);
+  const checkpoint = () => signal.throwIfAborted();
+  const sampled = await log.builtin('look', 'facemesh', () =>
+    sampleFaces({ path: video, info }, { media, finder, signal, checkpoint }),
+  );
+  if (!sampled.shown) throw silent(sampled.left, false);
   const picture = info.video;
   const heard = await log.own('listen', () => listen(media, audio, signal));
   const untilUs = Math.round(1e6 * heard.seconds);

@@ -10,8 +10,14 @@ import type { Findings } from '@semblance/engine-api/findings';
 import type { Picture } from '@semblance/engine-api/picture';
 import { coveredOf } from '@semblance/engine-builtin/animate/covered';
 import { framesUnchanged, stillFindings } from '@semblance/engine-builtin/findings/hints';
+import { sampleFaces } from '@semblance/engine-builtin/first-look/samples';
 import { FaceTracker } from '@semblance/engine-builtin/motion-transfer/face-tracker';
-import { COLOR, DRIVER_SIDE, readStill } from '@semblance/engine-builtin/motion-transfer/motion-transfer';
+import {
+  COLOR,
+  DRIVER_SIDE,
+  noDriver,
+  readStill,
+} from '@semblance/engine-builtin/motion-transfer/motion-transfer';
 import { videoResult } from '@semblance/engine-builtin/video-result';
 import { openLike } from '@semblance/media/open-like';
 import { outputSize } from '@semblance/media/size';
@@ -68,9 +74,15 @@ export async function motionTransfer(parts: MotionParts, request: RenderRequest)
   const { media, models } = parts;
   const work: Work = { ...parts, request, log: new StageLog() };
   const { log } = work;
-  onProgress(0, 'portrait');
+  onProgress(0, 'look');
   const info = await media.probe(driver, 'video', signal);
   const { video } = info;
+  const checkpoint = () => signal.throwIfAborted();
+  const sampled = await log.builtin('look', 'facemesh', () =>
+    sampleFaces({ path: driver, info }, { media, finder: parts.finder, signal, checkpoint }),
+  );
+  if (!sampled.shown) throw noDriver([]);
+  onProgress(0, 'portrait');
   const portrait = new LivePortrait(models, log, signal);
   const { still, canvas, size, findings } = await prepare(work, portrait, image);
   const track = await follow(work, driver, info, findings);
@@ -192,10 +204,7 @@ async function follow(
     frames.push(face && opennessOf(face));
     onProgress(0.02 + (TRACKED - 0.02) * Math.min(1, frames.length / Math.max(1, video.frameCount)), 'track');
   }
-  if (squares.length === 0) {
-    const message = 'No face was found in the motion video (motion_video_key).';
-    throw new RenderError('face_not_detected', message, { findings: { hints } });
-  }
+  if (squares.length === 0) throw noDriver(hints);
   return { square: meanSquare(squares), frames, unseen: frames.length - squares.length };
 }
 

@@ -6,9 +6,10 @@ import {
   type RenderRequest,
   type RenderResult,
 } from '@semblance/engine-api/engine';
-import type { Findings } from '@semblance/engine-api/findings';
+import type { Findings, Hint, LeftReason } from '@semblance/engine-api/findings';
 import { faceCounts } from '@semblance/engine-builtin/findings/face-counts';
 import { framesUnchanged, hintsOfLeft } from '@semblance/engine-builtin/findings/hints';
+import { sampleFaces } from '@semblance/engine-builtin/first-look/samples';
 import { videoResult } from '@semblance/engine-builtin/video-result';
 import { FaceTracker } from '@semblance/engine-builtin/video-swap/tracker';
 import { FrameMemory } from '@semblance/media/frame-memory';
@@ -57,11 +58,16 @@ export async function videoSwap(
     throw new RenderError('processing_failed', 'Video Swap needs the inputs video and face.');
   const log = new StageLog();
   const checkpoint = (): void => signal.throwIfAborted();
+  onProgress(0, 'look');
+  const info = await media.probe(inputs.video, 'video', signal);
+  const { video } = info;
+  const sampled = await log.builtin('look', 'facemesh', () =>
+    sampleFaces({ path: inputs.video as string, info }, { media, finder, signal, checkpoint }),
+  );
+  if (!sampled.shown) throw noFace(sampled.left, []);
   onProgress(0, 'face');
   const picture = await raceAbort(signal, readFace(inputs.face));
   const { identity, hints } = await findIdentity(swap, picture, signal, log, others);
-  const info = await media.probe(inputs.video, 'video', signal);
-  const { video } = info;
   const shorter = parameters.output_resolution_p;
   const size = outputSize(video, shorter ? Number(shorter) : undefined);
   const tracker = new FaceTracker(finder, video.color, checkpoint, recogniser);
@@ -105,11 +111,7 @@ export async function videoSwap(
     await draw(waiting);
     await line.finish();
     const { left } = tracker;
-    if (tracker.found === 0) {
-      const findings = { faces: faceCounts(0, left), hints: [...hints, ...hintsOfLeft(left, VIDEO)] };
-      const message = 'No face was found in the video (video_key).';
-      throw new RenderError('face_not_detected', message, { findings });
-    }
+    if (tracker.found === 0) throw noFace(left, hints);
     onProgress(0.97, 'write');
     const written = await log.own('write', () => writer.finish(video.endUs));
     onProgress(1, 'done');
@@ -135,6 +137,11 @@ export async function videoSwap(
   } finally {
     line.close();
   }
+}
+
+function noFace(left: readonly LeftReason[], hints: readonly Hint[]): RenderError {
+  const findings = { faces: faceCounts(0, left), hints: [...hints, ...hintsOfLeft(left, VIDEO)] };
+  return new RenderError('face_not_detected', 'No face was found in the video (video_key).', { findings });
 }
 
 /** Looks at the face picture. */

@@ -7,7 +7,7 @@ import type { Kit } from './kit.ts';
 import { readNut } from './nut-reader.ts';
 import { prefetch } from './prefetch.ts';
 import type { Probed, VideoDetails } from './probe.ts';
-import type { DecodeOptions, Size, VideoFrame, VideoInfo } from './types.ts';
+import type { DecodeOptions, Sampling, Size, VideoFrame, VideoInfo } from './types.ts';
 
 /** Offset of all times in the pipe, in microseconds, because none may be negative there. */
 const PIPE_OFFSET_US = 1_000_000_000;
@@ -30,7 +30,7 @@ export async function* decodeVideo(
 ): AsyncGenerator<VideoFrame> {
   const { info, video } = probed;
   if (!video || !info.video) throw unsupported('The video has no picture track that can be decoded.');
-  const { signal } = options;
+  const { signal, sample } = options;
   const size = options.size ?? { width: info.video.width, height: info.video.height };
   if (size.width % 2 || size.height % 2) throw new RangeError('frames have even sides');
   // A video without times is decoded from its start, because its frames are counted.
@@ -39,8 +39,10 @@ export async function* decodeVideo(
   const args = [
     ...['-hide_banner', '-nostdin', '-loglevel', 'error', '-max_error_rate', '1'],
     ...['-threads', String(kit.threads), ...maxPixelsArgs(kit.limits.maxPixels)],
+    ...(sample?.keyFrames ? ['-skip_frame', 'nokey'] : []),
     ...['-copyts', '-noautorotate', ...seekArgs(seekUs), ...inputArgs(path), '-map', `0:${video.stream}`],
-    ...['-map_metadata', '-1', '-map_chapters', '-1', '-vf', filters(kit, video, info.video, size)],
+    ...['-map_metadata', '-1', '-map_chapters', '-1'],
+    ...['-vf', sampleFilter(sample) + filters(kit, video, info.video, size)],
     ...['-fps_mode', 'passthrough', '-enc_time_base', '1:1000000', '-c:v', 'rawvideo', '-pix_fmt', 'yuv420p'],
     ...['-f', 'nut', '-write_index', '0', 'pipe:1'],
   ];
@@ -59,7 +61,8 @@ export async function* decodeVideo(
     if (index === 0 && video.untimed) offsetUs = frame.ptsUs;
     // The first frame is shown from the beginning, because content before it could not be decoded, or was only
     // sound.
-    const ptsUs = index === 0 && !seeks ? 0 : Math.max(frame.ptsUs - offsetUs, last + LEAST_DISTANCE_US);
+    const ptsUs =
+      index === 0 && !seeks && !sample ? 0 : Math.max(frame.ptsUs - offsetUs, last + LEAST_DISTANCE_US);
     if (ptsUs > kit.limits.maxDurationSec * 1e6 || index >= kit.limits.maxFrames) {
       throw new RenderError(
         'input_too_large',
@@ -74,7 +77,7 @@ export async function* decodeVideo(
   signal.throwIfAborted();
   const failure = unfinished(exit, 'The video');
   if (failure) throw failure;
-  if (seeks) return;
+  if (seeks || sample) return;
   if (index === 0) throw unsupported('No picture of the video can be decoded: it is damaged.', exit.stderr);
   // The share is below a half, because a packet may contain one field of a frame.
   if (index < info.video.frameCount * LEAST_SHARE) {
@@ -83,6 +86,13 @@ export async function* decodeVideo(
       exit.stderr,
     );
   }
+}
+
+/** The first filter of a sample: all others work on what it lets through. */
+function sampleFilter(sample: Sampling | undefined): string {
+  if (!sample) return '';
+  const apart = (sample.apartUs / 1e6).toFixed(6);
+  return `select=isnan(prev_selected_t)+gte(t-prev_selected_t\\,${apart}),`;
 }
 
 /** Seeks to a time of the file or to a key frame before it, and decodes all frames from there. */

@@ -66,6 +66,14 @@ export interface MediaLimits {
   readonly maxFrames: number;
 }
 
+/** Some frames of a video, for a look at it. They are numbered from 0. */
+export interface Sampling {
+  /** Least time between two of them, in microseconds. */
+  readonly apartUs: number;
+  /** Key frames alone: the frames between them are not decoded, which takes a small part of the time. */
+  readonly keyFrames: boolean;
+}
+
 export interface DecodeOptions {
   readonly signal: AbortSignal;
   /** Size of the decoded frames; both even. Default: that of the video. */
@@ -76,6 +84,8 @@ export interface DecodeOptions {
    * arrives. Default: all.
    */
   readonly fromUs?: number | undefined;
+  /** Which frames are wanted. Default: all. */
+  readonly sample?: Sampling | undefined;
   /** Memory for frames. Default: new memory for each. */
   readonly memory?: FrameMemory;
 }

@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { mkdirSync, type ReadStream } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { type FileHandle, mkdir, open, readdir, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { addAbortSignal, type Readable } from 'node:stream';
@@ -17,7 +17,7 @@ import { TemporaryFiles } from './temporary-files.ts';
 import { writeAll, writeStream } from './write-stream.ts';
 
 const SWEEP_EVERY_MS = 60_000;
-/** Bytes read from a file at once. A reader that takes nothing keeps about two such pieces in memory. */
+/** Bytes read from a file at once. A reader that takes nothing keeps one such piece in memory. */
 const READ_BYTES = 32 * 1024;
 /** Names of the folders and of the files with objects; the store ignores all others. */
 const SHARD = /^[0-9a-f]{2}$/;
@@ -38,9 +38,11 @@ export interface OpenObject extends ObjectInfo {
   /** Changes with every write; contains no quotes. */
   readonly version: string;
   readonly storedAt: Date;
-  /** Returns the bytes from `start` to `end`, both included. Ending or destroying the stream closes the object. */
-  createReadStream(range?: { start: number; end: number }): ReadStream;
-  /** Closes the object when no stream was made. */
+  /**
+   * Yields the bytes from `start` to `end`, both included, in pieces. All are read into one memory, so a piece is valid
+   * until the next is asked for.
+   */
+  pieces(range?: { start: number; end: number }): AsyncGenerator<Buffer>;
   close(): Promise<void>;
 }
 
@@ -74,6 +76,10 @@ export class DirectoryStore extends LinkSigner implements ObjectStore {
     };
     this.#sweeping = this.#temporary.sweep().catch(() => 0);
     this.#sweeper = setInterval(sweep, SWEEP_EVERY_MS).unref();
+  }
+
+  get folder(): string {
+    return this.#options.folder;
   }
 
   async put(key: string, source: Readable, options: { contentType: string; signal?: AbortSignal }) {
@@ -129,8 +135,7 @@ export class DirectoryStore extends LinkSigner implements ObjectStore {
         contentType: footer.contentType,
         version: footer.version,
         storedAt: new Date(footer.storedAt),
-        createReadStream: (range = { start: 0, end: sizeBytes - 1 }) =>
-          handle.createReadStream({ ...range, highWaterMark: READ_BYTES }),
+        pieces: (range = { start: 0, end: sizeBytes - 1 }) => piecesOf(handle, range),
         close: () => handle.close(),
       };
     } catch (error) {
@@ -234,4 +239,14 @@ async function syncFolder(path: string): Promise<void> {
 
 function notFound(key: string, cause: unknown): ObjectNotFoundError {
   return new ObjectNotFoundError(`nothing is stored under ${key}`, { cause });
+}
+
+async function* piecesOf(handle: FileHandle, { start, end }: { start: number; end: number }) {
+  const memory = Buffer.allocUnsafeSlow(Math.max(1, Math.min(READ_BYTES, end - start + 1)));
+  for (let at = start; at <= end; ) {
+    const { bytesRead } = await handle.read(memory, 0, Math.min(memory.length, end - at + 1), at);
+    if (bytesRead === 0) throw new DamagedObjectError('a stored object is shorter than it was');
+    at += bytesRead;
+    yield memory.subarray(0, bytesRead);
+  }
 }

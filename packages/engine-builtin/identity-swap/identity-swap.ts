@@ -9,6 +9,7 @@ import type { Media, Size, VideoFrame } from '@semblance/media/types';
 import type { Person, PersonFinder } from '@semblance/vision/person';
 import { peopleOf } from '../animate/look.ts';
 import { framesUnchanged } from '../findings/hints.ts';
+import { samplesShow } from '../first-look/samples.ts';
 import type { Inspector, Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
 import { videoResult } from '../video-result.ts';
@@ -81,11 +82,21 @@ export async function identitySwap(
   },
 ): Promise<RenderResult> {
   const { people, finder: faces, checkpoint, signal, onProgress } = tools;
+  const anyone = async (frame: VideoFrame): Promise<boolean> => {
+    const whole = { x: 0, y: 0, width: frame.width, height: frame.height };
+    const { picture } = shrunk(frame, whole, searchStep(frame), video.color);
+    // A tracker of its own: a person that was followed over so many frames at once would be misplaced.
+    return (await new PersonTracker(people).track(picture)) !== undefined;
+  };
   const times = new StageTimes();
   const { timed } = times;
-  onProgress(0, 'character');
+  onProgress(0, 'look');
   const info = await media.probe(job.video, 'video', signal);
   const { video } = info;
+  const sampled = { path: job.video, info };
+  const showsPerson = await timed('look', () => samplesShow(sampled, { media, signal, checkpoint }, anyone));
+  if (!showsPerson) throw noPerson([]);
+  onProgress(0, 'character');
   const size = sizeFor(video, job.resolution);
   const read = await timed('character', () => readCharacter(job.character, { people, faces }, checkpoint));
   checkpoint();
@@ -147,10 +158,7 @@ export async function identitySwap(
       await timed('draw', () => scene.add(frame, person, face, cover));
       onProgress(0.02 + 0.95 * Math.min(1, (frame.index + 1 + scene.written) / 2 / expected), 'swap');
     }
-    if (found === 0) {
-      const message = 'No person was found in the reference video (video_key).';
-      throw new RenderError('face_not_detected', message, { findings: { hints } });
-    }
+    if (found === 0) throw noPerson(hints);
     human.decide();
     await timed('draw', () => scene.finish());
     if (scene.drawn === 0) {
@@ -187,6 +195,11 @@ export async function identitySwap(
   } finally {
     scene.close();
   }
+}
+
+function noPerson(hints: readonly Hint[]): RenderError {
+  const message = 'No person was found in the reference video (video_key).';
+  return new RenderError('face_not_detected', message, { findings: { hints } });
 }
 
 /** Returns the size of the output: its longer side as requested, never larger than the video. */

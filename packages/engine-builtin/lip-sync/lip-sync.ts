@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { RenderError, type RenderStage } from '@semblance/engine-api/engine';
 import { outputSize } from '@semblance/media/size';
 import type { Media } from '@semblance/media/types';
+import { sampleFaces } from '../first-look/samples.ts';
 import { renderMouth } from '../mouth/render-mouth.ts';
 import { MouthMemory } from '../mouth/rest-mouth.ts';
 import type { Renderer, RenderTools } from '../renderer.ts';
@@ -37,6 +38,8 @@ export const renderLipSync: Renderer = async ({ inputs, parameters, outputDir },
   onProgress(0, 'listen');
   const info = await media.probe(video, 'video', signal);
   await media.probe(audio, 'audio', signal);
+  const sampled = await sampleFaces({ path: video, info }, { ...tools, media });
+  if (!sampled.shown) throw silent(sampled.left, false);
   const picture = info.video;
   const { level, seconds } = await listen(media, audio, tools);
   onProgress(LISTENING, 'render');

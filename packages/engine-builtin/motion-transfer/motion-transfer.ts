@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { RenderError, type RenderResult } from '@semblance/engine-api/engine';
+import type { Hint } from '@semblance/engine-api/findings';
 import type { Picture } from '@semblance/engine-api/picture';
 import { openLike } from '@semblance/media/open-like';
 import { outputSize } from '@semblance/media/size';
@@ -12,6 +13,7 @@ import { PortraitVideo } from '../animate/portrait-video.ts';
 import { preparePortrait } from '../animate/prepare.ts';
 import { resized } from '../animate/resized.ts';
 import { framesUnchanged } from '../findings/hints.ts';
+import { sampleFaces } from '../first-look/samples.ts';
 import type { Inspector, Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
 import { videoResult } from '../video-result.ts';
@@ -52,6 +54,12 @@ export const inspectMotionTransfer: Inspector = async ({ inputs: { image } }, to
   return (await lookAtStill(await readStill(image), IMAGE, tools)).still;
 };
 
+/** Returns the refusal of a motion video without a face. */
+export function noDriver(hints: readonly Hint[]): RenderError {
+  const message = 'No face was found in the motion video (motion_video_key).';
+  return new RenderError('face_not_detected', message, { findings: { hints } });
+}
+
 export interface MotionTransferJob {
   /** Path of the still picture. */
   readonly image: string;
@@ -69,9 +77,13 @@ export async function transferMotion(
   const { finder, checkpoint, signal, onProgress } = tools;
   const times = new StageTimes();
   const { timed } = times;
-  onProgress(0, 'portrait');
+  onProgress(0, 'look');
   const info = await media.probe(job.driver, 'video', signal);
   const { video } = info;
+  const driven = { path: job.driver, info };
+  const sampled = await timed('look', () => sampleFaces(driven, { media, finder, signal, checkpoint }));
+  if (!sampled.shown) throw noDriver([]);
+  onProgress(0, 'portrait');
   const { portrait, mouth, still } = await timed('portrait', async () => {
     const { picture, face, around, still } = await lookAtStill(await readStill(job.image), IMAGE, tools);
     const prepared = preparePortrait(picture, face, around);
@@ -105,10 +117,7 @@ export async function transferMotion(
       await timed('draw', () => animation.add(frame, face?.points));
       advance('tracked', frame.index + 1);
     }
-    if (!animation.sawFace) {
-      const message = 'No face was found in the motion video (motion_video_key).';
-      throw new RenderError('face_not_detected', message, { findings: { hints: still.hints } });
-    }
+    if (!animation.sawFace) throw noDriver(still.hints);
     await timed('draw', () => animation.finish());
     onProgress(0.96, 'write');
     const written = await timed('write', () => writer.finish(video.endUs));

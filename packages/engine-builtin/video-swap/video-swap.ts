@@ -1,5 +1,5 @@
 import { RenderError, type RenderResult } from '@semblance/engine-api/engine';
-import type { Hint } from '@semblance/engine-api/findings';
+import type { Hint, LeftReason } from '@semblance/engine-api/findings';
 import { outputSize } from '@semblance/media/size';
 import type { Media } from '@semblance/media/types';
 import { cropsOf } from '@semblance/vision/face-mesh';
@@ -14,6 +14,7 @@ import {
   severalFaces,
   sourceHints,
 } from '../findings/hints.ts';
+import { sampleFaces } from '../first-look/samples.ts';
 import type { Inspector, Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
 import { prepareSource } from '../swap/source-face.ts';
@@ -63,6 +64,11 @@ async function readSource(
   };
 }
 
+function noFace(left: readonly LeftReason[], hints: readonly Hint[]): RenderError {
+  const findings = { faces: faceCounts(0, left), hints: [...hints, ...hintsOfLeft(left, VIDEO)] };
+  return new RenderError('face_not_detected', 'No face was found in the video (video_key).', { findings });
+}
+
 export interface VideoSwapJob {
   readonly video: string;
   /** Path of the face picture. */
@@ -81,20 +87,22 @@ export async function videoSwap(
   const { checkpoint, signal, onProgress } = tools;
   const times = new StageTimes();
   const { timed } = times;
+  onProgress(0, 'look');
+  const info = await media.probe(job.video, 'video', signal);
+  const sampled = await timed('look', () =>
+    sampleFaces({ path: job.video, info }, { ...tools, media, signal, checkpoint }),
+  );
+  if (!sampled.shown) throw noFace(sampled.left, []);
   onProgress(0, 'face');
   const { source, hints } = await timed('face', () => readSource(job.face, tools));
   checkpoint();
-  const info = await media.probe(job.video, 'video', signal);
   const size = outputSize(info.video, job.shorterSide);
   const given = { path: job.video, info, size, source, outputDir: job.outputDir };
   const { outputPath, written, swap, tracker } = await swapVideo(given, media, {
     ...tools,
     timed,
     onTracked: ({ found, left }) => {
-      if (found > 0) return;
-      const findings = { faces: faceCounts(0, left), hints: [...hints, ...hintsOfLeft(left, VIDEO)] };
-      const message = 'No face was found in the video (video_key).';
-      throw new RenderError('face_not_detected', message, { findings });
+      if (found === 0) throw noFace(left, hints);
     },
   });
   onProgress(1, 'done');

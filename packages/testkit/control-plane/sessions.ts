@@ -60,7 +60,7 @@ export async function sessionRig(brought?: TestDatabase) {
   const db = brought ?? (await testDatabase());
   const { sql, database } = db;
   await offerSessions(sql);
-  await sql`update settings set live_sessions = 1000`;
+  await sql`update settings set live_sessions = 1000, session_longest_pause_seconds = 0`;
   const ended: EndedFacts[] = [];
   const connect = (id: string, connectionId = 'one') =>
     connectSession(database, { sessionId: id, tokenSha256: sha256(id), connectionId }, async () => undefined);

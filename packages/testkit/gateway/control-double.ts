@@ -54,11 +54,17 @@ export class ControlDouble {
   readonly completed = new Map<string, CompleteUploadRequest>();
   readonly aborted: AbortUploadRequest[] = [];
   readonly submits: SubmitJobRequest[] = [];
+  /** Keys that were judged before a body was read. */
+  checks = 0;
   /** Messages in which submits came together. */
   submitMessages = 0;
   readonly jobs = new Map<string, Job>();
   usage: UsageEntry[] = [];
   pricing: GetPricingResponse = { currency: 'USD', version: 1n, effectiveAt: '', capabilities: [] };
+  /** Bytes that room is set aside for; undefined: as of a release without such limits. */
+  roomForUploads: bigint | undefined;
+  /** Room that each extension of an upload sets aside in all. */
+  roomLater: bigint[] = [];
   /** What an estimate with an inspection answers. */
   inspection: Inspection | undefined;
   /** Errors that methods throw, by method name. */
@@ -109,7 +115,9 @@ export class ControlDouble {
       handler: (request: Request) => Promise<Response> | Response,
     ) =>
       unary<Request, Response>(silentLogger(), async (request: Request, context: CallContext) => {
-        this.calls.push({ method, request, requestId: context.requestId });
+        // Counts against no limit, so it is no call of the caller's.
+        if (method === 'checkCaller') this.checks++;
+        else this.calls.push({ method, request, requestId: context.requestId });
         const { caller } = request as { caller?: Caller };
         if (caller) this.#authenticate(method, caller, context);
         context.signal.addEventListener('abort', () => this.cancelled.push(context.requestId));
@@ -123,10 +131,16 @@ export class ControlDouble {
       findUsableKeys: on('findUsableKeys', ({ keyIds }: FindUsableKeysRequest) => ({
         keyIds: keyIds.filter((keyId) => !this.revoked.has(keyId)),
       })),
+      checkCaller: on('checkCaller', () => ({})),
       beginUpload: on('beginUpload', () => {
         const fileKey = newId('api/');
         this.reserved.add(fileKey);
-        return { fileKey, accountId: 'acct' };
+        return { fileKey, accountId: 'acct', reservedBytes: this.roomForUploads };
+      }),
+      extendUpload: on('extendUpload', () => {
+        const reservedBytes = this.roomLater.shift();
+        if (reservedBytes === undefined) throw new ApiError('at_capacity', 'The account has no more room.');
+        return { reservedBytes };
       }),
       completeUpload: on('completeUpload', async (request: CompleteUploadRequest) => {
         await store.info(request.fileKey);
@@ -303,6 +317,6 @@ export class ControlDouble {
     if (method === 'getPricing' && caller.keySha256.length === 0) return;
     if (!caller.keySha256.equals(hash('sha256', TEST_KEY, 'buffer')))
       throw new ApiError('unauthorized', 'The API key is unknown or revoked.');
-    context.trailers.set('semblance-ratelimit', this.rateLimit);
+    if (method !== 'checkCaller') context.trailers.set('semblance-ratelimit', this.rateLimit);
   }
 }

@@ -18,6 +18,7 @@ export interface TestGatewayOptions {
   readonly internalToken?: string;
   readonly sizeLimits?: SizeLimits;
   readonly sendLimits?: GatewayOptions['sendLimits'];
+  readonly outputReserveBytes?: number;
   readonly eventStreams?: EventStreamsOptions;
   readonly timing?: Partial<GatewayTiming>;
   readonly keyless?: GatewayOptions['keyless'];

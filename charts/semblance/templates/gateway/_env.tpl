@@ -13,6 +13,8 @@
   value: {{ .Values.gateway.keylessPerMinute | int | quote }}
 - name: SEMBLANCE_GATEWAY_TRUSTED_PROXIES
   value: {{ include "semblance.trustedProxies" . | quote }}
+- name: SEMBLANCE_GATEWAY_OUTPUT_RESERVE_MB
+  value: {{ .Values.gateway.outputReserveMb | int | quote }}
 - name: SEMBLANCE_TRY_PAGE
   value: {{ ternary "on" "off" .Values.gateway.tryPage | quote }}
 {{- end -}}
