@@ -189,7 +189,7 @@ export function routeTable(options: RoutesOptions): Route[] {
     const filesOrigin = store instanceof DirectoryStore ? publicUrl : undefined;
     routes.push(...tryPageRoutes({ filesOrigin }));
   }
-  return [...routes, ...serviceRoutes({ routes, prefix: API_PREFIX, schemas: eventSchemas })];
+  return [...routes, ...serviceRoutes({ routes, prefix: API_PREFIX, publicUrl, schemas: eventSchemas })];
 }
 
 export function createRouter(routes: readonly Route[]): Router {

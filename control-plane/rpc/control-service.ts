@@ -109,6 +109,7 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
     readJobs: options.readJobs,
     openSession: timed('OpenSession', sessionCalls.openSession),
     connectSession: timed('ConnectSession', sessionCalls.connectSession),
+    changeSession: timed('ChangeSession', sessionCalls.changeSession),
     reportSessions: timed('ReportSessions', sessionCalls.reportSessions),
     listSessions: timed('ListSessions', sessionCalls.listSessions),
     endSession: timed('EndSession', sessionCalls.endSession),

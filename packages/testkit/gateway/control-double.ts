@@ -10,6 +10,7 @@ import {
   type AbortUploadRequest,
   type Caller,
   type CancelJobRequest,
+  type ChangeSessionRequest,
   type CompleteUploadRequest,
   type ConnectSessionRequest,
   type ControlServiceServer,
@@ -187,6 +188,7 @@ export class ControlDouble {
       },
       openSession: on('openSession', (request: OpenSessionRequest) => this.live.open(request)),
       connectSession: on('connectSession', (request: ConnectSessionRequest) => this.live.connect(request)),
+      changeSession: on('changeSession', (request: ChangeSessionRequest) => this.live.change(request)),
       reportSessions: on('reportSessions', (request: ReportSessionsRequest) => this.live.report(request)),
       listVoices: on('listVoices', () => ({ voices: this.live.voices })),
       getBalance: on('getBalance', () => ({
