@@ -7,18 +7,22 @@ export interface JobView {
   /**
    * Returns the job as its owner sees it, in the API and in webhooks.
    * @param linkSeconds lifetime of signed links
+   * @param keyId API key that asks, with which the links end; undefined: they are for the account
    */
-  show(row: JobRow, linkSeconds: number): Promise<Job>;
+  show(row: JobRow, linkSeconds: number, keyId?: string): Promise<Job>;
 }
 
 /** Reading a job again gives the same link within a window that is counted from the job's end. */
 export function createJobView(options: SignedLinksOptions): JobView {
   const links = createSignedLinks(options);
   return {
-    async show(row, linkSeconds) {
+    async show(row, linkSeconds, keyId) {
       const output =
         row.status === 'succeeded' && row.outputKey !== null && row.settledAt !== null
-          ? await links.to(row.outputKey, row.settledAt, linkSeconds, outputName(row.outputKey, row))
+          ? await links.to(row.outputKey, row.settledAt, linkSeconds, {
+              filename: outputName(row.outputKey, row),
+              keyId,
+            })
           : undefined;
       return {
         id: row.id,

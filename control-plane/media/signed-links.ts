@@ -10,9 +10,15 @@ export interface SignedLinks {
    * Returns a link for clients.
    * @param since creation of the object, from which windows are counted
    * @param linkSeconds lifetime
-   * @param filename name under which a client saves the object; the same for every link to it
+   * @param more.filename name under which a client saves the object; the same for every link to it
+   * @param more.keyId API key with which the link ends
    */
-  to(key: string, since: Date, linkSeconds: number, filename?: string): Promise<string>;
+  to(
+    key: string,
+    since: Date,
+    linkSeconds: number,
+    more?: { readonly filename?: string; readonly keyId?: string | undefined },
+  ): Promise<string>;
 }
 
 /** Number of cached links. */
@@ -26,9 +32,9 @@ const MAX_LINKS = 5_000;
 export function createSignedLinks({ objects, now = Date.now }: SignedLinksOptions): SignedLinks {
   const links = new Map<string, Promise<string>>();
   return {
-    to(key, since, linkSeconds, filename) {
+    to(key, since, linkSeconds, { filename, keyId } = {}) {
       const signedAt = windowStart(since, linkSeconds, now());
-      const name = `${signedAt.getTime()} ${linkSeconds} ${key}`;
+      const name = `${signedAt.getTime()} ${linkSeconds} ${keyId} ${key}`;
       const known = links.get(name);
       if (known) return known;
       const link = objects.signGet(key, {
@@ -36,6 +42,7 @@ export function createSignedLinks({ objects, now = Date.now }: SignedLinksOption
         signedAt,
         audience: 'public',
         ...(filename !== undefined && { filename }),
+        ...(keyId !== undefined && { keyId }),
       });
       link.catch(() => links.delete(name));
       links.set(name, link);

@@ -9,7 +9,7 @@ import {
   type GetPricingRequest,
   type SubmitJobRequest,
 } from '@semblance/proto/semblance/control/v1/control';
-import type { Gate } from '../accounts/gate.ts';
+import { type Gate, usableKeys } from '../accounts/gate.ts';
 import { readBalance } from '../billing/balance.ts';
 import { readPricing } from '../billing/pricing.ts';
 import { isJobId } from '../jobs/job-row.ts';
@@ -57,9 +57,9 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
 
   async function getJob(request: GetJobRequest, { trailers }: CallContext) {
     const jobId = isJobId(request.jobId) ? request.jobId : undefined;
-    const { job, linkSeconds } = await gate.admit(request.caller, trailers, jobId);
+    const { job, linkSeconds, keyId } = await gate.admit(request.caller, trailers, jobId);
     if (!job) throw new ApiError('not_found', 'There is no such job.');
-    return { job: await view.show(job, linkSeconds) };
+    return { job: await view.show(job, linkSeconds, keyId) };
   }
 
   async function getBalance(request: GetBalanceRequest, { trailers }: CallContext) {
@@ -88,8 +88,8 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
       return {};
     }),
     beginUpload: timed('BeginUpload', async ({ caller, ...size }, { trailers }) => {
-      const { accountId } = await gate.admit(caller, trailers);
-      return { ...(await uploads.begin(accountId, size)), accountId };
+      const { accountId, keyId } = await gate.admit(caller, trailers);
+      return { ...(await uploads.begin(accountId, size)), accountId, keyId };
     }),
     extendUpload: timed('ExtendUpload', async ({ fileKey, accountId, moreBytes }) => ({
       reservedBytes: await uploads.extend(fileKey, accountId, moreBytes),
@@ -101,6 +101,9 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
       await uploads.abort(fileKey, accountId, requestId);
       return {};
     }),
+    findUsableKeys: timed('FindUsableKeys', async ({ keyIds }) => ({
+      keyIds: [...(await usableKeys(database, keyIds))],
+    })),
     submitJob: timed('SubmitJob', submitJob),
     submitJobs: options.submitJobs,
     estimateJob: timed('EstimateJob', jobCalls.estimateJob),
@@ -113,6 +116,7 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
     readJobs: options.readJobs,
     openSession: timed('OpenSession', sessionCalls.openSession),
     connectSession: timed('ConnectSession', sessionCalls.connectSession),
+    changeSession: timed('ChangeSession', sessionCalls.changeSession),
     reportSessions: timed('ReportSessions', sessionCalls.reportSessions),
     listSessions: timed('ListSessions', sessionCalls.listSessions),
     endSession: timed('EndSession', sessionCalls.endSession),

@@ -83,7 +83,12 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
     const [row] = await sql<UploadOutcome[]>`
       select * from complete_upload(${fileKey}, ${accountId}, ${kind}, ${contentType}, ${sizeBytes}, ${sha256})`;
     if (row?.outcome === 'complete' && row.link_seconds !== null)
-      return objects.signGet(fileKey, { expiresInSeconds: row.link_seconds, audience: 'public' });
+      return objects.signGet(fileKey, {
+        expiresInSeconds: row.link_seconds,
+        audience: 'public',
+        // A gateway of the release before names no key.
+        ...(request.keyId !== undefined && { keyId: request.keyId }),
+      });
     if (row?.outcome === 'unknown') {
       await deleteOrphan(fileKey, accountId, requestId);
       throw notUnderWay();

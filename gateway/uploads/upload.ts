@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import { deadline } from '@semblance/common/async/abort';
+import { type ClientLog, createClientLog } from '@semblance/common/client-log';
 import { ApiError, describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
 import type { MediaKind as Kind } from '@semblance/engine-api/capabilities';
@@ -51,6 +52,7 @@ export interface UploadOptions {
  */
 export function upload(options: UploadOptions): Handler {
   const { control, metrics } = options;
+  const clientLog = createClientLog(options.logger);
   return async (ctx) => {
     const caller = requireCaller(ctx.headers.authorization);
     const size = await sizeOf(ctx, options, caller);
@@ -77,7 +79,7 @@ export function upload(options: UploadOptions): Handler {
       const refused =
         error instanceof ClientGoneError || (error instanceof ApiError && error.httpStatus < 500);
       metrics.uploadEnded(refused ? 'refused' : 'failed', 0);
-      await giveUp(ctx, reserved, options);
+      await giveUp(ctx, reserved, control, clientLog);
       throw error;
     } finally {
       leave?.();
@@ -122,7 +124,7 @@ async function store(
   options: UploadOptions,
   room: TakenRoom | undefined,
 ): Promise<{ url: string; sizeBytes: number }> {
-  const { fileKey, accountId } = reserved;
+  const { fileKey, accountId, keyId } = reserved;
   const { bodyLimits } = options;
   const lastMoment = performance.now() + bodyLimits.totalMs + STORE_LAST_MS;
   const file = await receiveFile({
@@ -150,18 +152,24 @@ async function store(
   if (stored.sizeBytes !== sizeBytes) throw new Error('the object store did not store every byte');
   const description = { kind: KINDS[file.kind], contentType, sizeBytes: BigInt(sizeBytes), sha256 };
   const { url } = await options.control
-    .completeUpload(ctx, { fileKey, accountId, ...description })
+    .completeUpload(ctx, { fileKey, accountId, keyId, ...description })
     .catch(lateAsTooLate);
   return { url, sizeBytes };
 }
 
 /** Releases the reservation and the bytes now instead of waiting for the sweep. */
-async function giveUp(ctx: GatewayContext, reserved: BeginUploadResponse, options: UploadOptions) {
+async function giveUp(
+  ctx: GatewayContext,
+  reserved: BeginUploadResponse,
+  control: ControlPlane,
+  log: ClientLog,
+): Promise<void> {
   const { fileKey, accountId } = reserved;
   try {
-    await options.control.abortUpload(ctx, { fileKey, accountId });
+    await control.abortUpload(ctx, { fileKey, accountId });
   } catch (error) {
-    options.logger.warn(
+    log.warn(
+      'give up an upload',
       { requestId: ctx.state.requestId, reason: describeError(error) },
       'cannot give up an upload, the sweep will',
     );

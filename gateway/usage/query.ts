@@ -1,5 +1,5 @@
 import { ApiError } from '@semblance/common/errors';
-import { MOMENT_PATTERN, MOMENT_RULE, parseMoment } from '@semblance/common/moment';
+import { MOMENT_FORM, MOMENT_RULE, parseMoment } from '@semblance/common/moment';
 import type { UsageRange } from '@semblance/proto/semblance/control/v1/usage';
 import { z } from 'zod';
 
@@ -20,13 +20,13 @@ const moment = (description: string) =>
       return micros;
     })
     .optional()
-    .meta({ description, pattern: MOMENT_PATTERN.source, example: '2026-01-31T09:30:00Z' });
+    .meta({ description, pattern: MOMENT_FORM, examples: ['2026-01-31T09:30:00Z'] });
 
 const range = {
   from: moment(
-    'Calls made at this moment or later: an ISO 8601 time with its zone, or a date, which begins at midnight UTC.',
+    'Calls made at this moment or later: an ISO 8601 time with its zone, or a date, which begins at midnight UTC. Left out: from the first call on.',
   ),
-  to: moment('Calls made before this moment, not at it.'),
+  to: moment('Calls made before this moment, not at it, in the same form. Left out: until now.'),
 };
 
 export const summaryQuery = z.object(range);
@@ -37,7 +37,8 @@ export const pageLimit = once()
   .transform(Number)
   .default(DEFAULT_LIMIT)
   .meta({
-    description: `The most entries to answer; ${DEFAULT_LIMIT} when left out.`,
+    description: `The most entries to answer, from 1 to ${MAX_LIMIT}; ${DEFAULT_LIMIT} when left out.`,
+    default: DEFAULT_LIMIT,
     type: 'integer',
     minimum: 1,
     maximum: MAX_LIMIT,
