@@ -3,6 +3,7 @@ import { ACCOUNT_COMMANDS } from './account-commands.ts';
 import { AUDIT_COMMANDS } from './audit-commands.ts';
 import type { Command } from './command.ts';
 import { RATES_COMMANDS } from './rates-commands.ts';
+import { RECEIPT_COMMANDS } from './receipt-commands.ts';
 import { RECORD_COMMANDS } from './record-commands.ts';
 import { SESSION_COMMANDS } from './session-commands.ts';
 import { TOKEN_COMMANDS } from './token-commands.ts';
@@ -113,6 +114,7 @@ export const COMMANDS: readonly Command[] = [
   ...USAGE_COMMANDS,
   ...VOICE_COMMANDS,
   ...RECORD_COMMANDS,
+  ...RECEIPT_COMMANDS,
   ...AUDIT_COMMANDS,
   ...TOKEN_COMMANDS,
 ];

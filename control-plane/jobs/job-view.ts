@@ -14,11 +14,15 @@ export interface JobView {
 /** Reading a job again gives the same link within a window that is counted from the job's end. */
 export function createJobView(options: SignedLinksOptions): JobView {
   const links = createSignedLinks(options);
+  const { now = Date.now } = options;
   return {
     async show(row, linkSeconds) {
+      const { outputKey, settledAt, outputExpiresAt: until } = row;
+      // What has expired is not shown any more, although only the next sweep deletes it.
+      const expired = until !== null && until.getTime() <= now();
       const output =
-        row.status === 'succeeded' && row.outputKey !== null && row.settledAt !== null
-          ? await links.to(row.outputKey, row.settledAt, linkSeconds, outputName(row.outputKey, row))
+        row.status === 'succeeded' && outputKey !== null && settledAt !== null && !expired
+          ? await links.to(outputKey, settledAt, linkSeconds, { filename: outputName(outputKey, row), until })
           : undefined;
       return {
         id: row.id,
@@ -30,6 +34,8 @@ export function createJobView(options: SignedLinksOptions): JobView {
             ? undefined
             : { code: row.errorCode, message: row.errorMessage ?? 'The render did not complete.' },
         details: row.findings ? asFindings(row.findings) : undefined,
+        metadata: row.metadata ? { entries: { ...row.metadata } } : undefined,
+        expiresAt: output === undefined ? undefined : until?.toISOString(),
       };
     },
   };

@@ -1,7 +1,7 @@
 import { HINT_CODES, LEFT_REASONS } from '@semblance/engine-api/findings';
 import { JOB_STATUSES } from '@semblance/events/jobs';
 import { z } from 'zod';
-import { usd } from '../openapi/parts.ts';
+import { isoTime, usd } from '../openapi/parts.ts';
 
 const count = z.int().min(0);
 
@@ -80,6 +80,14 @@ export const jobSchema = z
     details: detailsSchema.optional().meta({
       description:
         'What was found out about the inputs of a job that succeeded or failed. Absent until then, and where nothing is known.',
+    }),
+    metadata: z
+      .record(z.string(), z.string())
+      .optional()
+      .meta({ description: 'As the submit gave it. Absent when it gave none.' }),
+    expires_at: isoTime.optional().meta({
+      description:
+        'When the output is deleted: by `expires_in` of the submit, or by the setting of the owner of the service, whichever is earlier. Absent until the job succeeds, after the deletion, and where outputs are kept for ever.',
     }),
   })
   .meta({ id: 'Job' });
