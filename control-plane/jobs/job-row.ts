@@ -5,7 +5,8 @@ import { SqlText } from '../storage/sql.ts';
 export const JOB_COLUMNS = new SqlText(
   `j.id, j.capability, j.status, j.output_key, j.charged_micros, j.error_code, j.error_message, j.settled_at, j.findings,
    j.metadata, least(j.output_expires_at, j.settled_at + (select output_retention_seconds from settings) * interval '1 second')
-     as output_expires_at`,
+     as output_expires_at,
+   (select v.object_key from output_previews v where v.job_id = j.id) as preview_key`,
 );
 
 /** Findings as they are stored: without models and options where there were none. */
@@ -26,6 +27,7 @@ export interface JobRow {
   readonly metadata: Readonly<Record<string, string>> | null;
   /** When its output is deleted; null: not known before its end, or never. */
   readonly outputExpiresAt: Date | null;
+  readonly previewKey: string | null;
 }
 
 /** Reads a row with {@link JOB_COLUMNS}. */
@@ -42,6 +44,7 @@ export function toJobRow(row: Record<string, unknown>): JobRow {
     findings: row.findings as StoredFindings | null,
     metadata: row.metadata as Record<string, string> | null,
     outputExpiresAt: row.output_expires_at as Date | null,
+    previewKey: row.preview_key as string | null,
   };
 }
 

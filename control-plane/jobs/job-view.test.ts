@@ -48,6 +48,7 @@ test('the same link comes back within a window, is signed once, and is good for 
     findings: null,
     metadata: null,
     outputExpiresAt: null,
+    previewKey: null,
   };
   const links = new Set<string | undefined>();
   for (let seconds = 0; seconds <= DAY; seconds += DAY / 8) {
@@ -98,6 +99,7 @@ const FAILED: JobRow = {
   findings: null,
   metadata: null,
   outputExpiresAt: null,
+  previewKey: null,
 };
 
 test("the record names the owner's models, and has no empty list of them", async () => {

@@ -24,6 +24,13 @@ export function createJobView(options: SignedLinksOptions): JobView {
         row.status === 'succeeded' && outputKey !== null && settledAt !== null && !expired
           ? await links.to(outputKey, settledAt, linkSeconds, { filename: outputName(outputKey, row), until })
           : undefined;
+      const preview =
+        output !== undefined && row.previewKey !== null && settledAt !== null
+          ? await links.to(row.previewKey, settledAt, linkSeconds, {
+              filename: outputName(row.previewKey, row).replace(/\.jpg$/, '-preview.jpg'),
+              until,
+            })
+          : undefined;
       return {
         id: row.id,
         status: row.status,
@@ -35,6 +42,7 @@ export function createJobView(options: SignedLinksOptions): JobView {
             : { code: row.errorCode, message: row.errorMessage ?? 'The render did not complete.' },
         details: row.findings ? asFindings(row.findings) : undefined,
         metadata: row.metadata ? { entries: { ...row.metadata } } : undefined,
+        previewUrl: preview,
         expiresAt: output === undefined ? undefined : until?.toISOString(),
       };
     },

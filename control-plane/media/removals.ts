@@ -60,27 +60,28 @@ export async function removeUploads(
 /** The rest of a statement that begins with the locked rows of jobs, `picked`, with `removed_by` and `actor`. */
 export const TAKE_PICKED_OUTPUTS = new SqlText(`cleared as (
     update jobs j set output_key = null, output_removed_at = now() from picked p where j.id = p.id
+  ), previews as (
+    delete from output_previews v using picked p where v.job_id = p.id
+    returning v.object_key, v.job_id, v.size_bytes, p.account_id, p.removed_by, p.actor
   )
   insert into media_removals (object_key, kind, account_id, job_id, size_bytes, sha256, removed_by, actor)
   select output_key, 'output', account_id, id, coalesce(output_size_bytes, 0), output_sha256, removed_by, actor from picked
+  union all
+  select object_key, 'preview', account_id, job_id, size_bytes, null, removed_by, actor from previews
   on conflict (object_key) do nothing
   returning object_key`);
 
 /**
  * Takes the output of an ended job out of use and owes its deletion. The job stays, without a link.
- * @returns the output's key; undefined when there is none
+ * @returns the keys of the output and its preview; none when there is none
  */
-export async function removeOutput(
-  tx: Transaction,
-  jobId: string,
-  remover: Remover,
-): Promise<string | undefined> {
-  const [row] = await tx<{ object_key: string }[]>`
+export async function removeOutput(tx: Transaction, jobId: string, remover: Remover): Promise<string[]> {
+  const rows = await tx<{ object_key: string }[]>`
     with picked as (
       select j.*, ${remover.by}::text as removed_by, ${actorOf(remover)}::text as actor from jobs j
       where id = ${jobId} and settled_at is not null and output_key is not null for no key update
     ), ${TAKE_PICKED_OUTPUTS}`;
-  return row?.object_key;
+  return rows.map((row) => row.object_key);
 }
 
 export interface RemovalsOptions {

@@ -81,6 +81,11 @@ export const jobSchema = z
       description:
         'What was found out about the inputs of a job that succeeded or failed. Absent until then, and where nothing is known.',
     }),
+    preview_url: z.string().optional().meta({
+      format: 'uri',
+      description:
+        'Signed, expiring link to a small picture of the output, a JPEG of at most 320 pixels a side; of a video a moment near its beginning. Absent until the job succeeds, after the deletion of the output, and where none could be made.',
+    }),
     metadata: z
       .record(z.string(), z.string())
       .optional()

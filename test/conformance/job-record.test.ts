@@ -21,8 +21,8 @@ beforeAll(async () => {
 }, 240_000);
 
 const FIELDS = ['id', 'status', 'output_url', 'charged_usd', 'error'];
-/** Shown of a job that succeeded, beyond the specification: what was seen in its pictures, and when its output ends. */
-const ADDED = ['details', 'expires_at'];
+/** Shown of a job that succeeded, beyond the specification: what was seen in its pictures, and a small picture, and when its output ends. */
+const ADDED = ['details', 'preview_url', 'expires_at'];
 const ORDER = ['queued', 'processing', 'succeeded'];
 
 async function submit(image: Upload, face: Upload): Promise<string> {
@@ -82,7 +82,11 @@ describe('Job record', () => {
     const id = await submit(ASTRONAUT, ADMIRAL);
     const first = await account.api.finished(id);
     const again = await account.api.job(id);
-    expect({ ...again, output_url: '' }).toEqual({ ...first, output_url: '' });
+    expect({ ...again, output_url: '', preview_url: '' }).toEqual({
+      ...first,
+      output_url: '',
+      preview_url: '',
+    });
   });
 });
 
@@ -127,6 +131,7 @@ describe('details: what was found out about the inputs', () => {
           },
         ]),
       },
+      preview_url: expect.stringMatching(/^https?:/),
       expires_at: expect.stringMatching(/^\d{4}-.*Z$/),
     });
     expect(await account.api.job(job.id)).toEqual(job);

@@ -26,7 +26,7 @@ async function swapped(image_key: string, face_key: string) {
 }
 
 /** Returns the record of a job after its output was deleted. */
-function withoutOutput({ expires_at: _, ...job }: JobRecord): JobRecord {
+function withoutOutput({ expires_at: _, preview_url: __, ...job }: JobRecord): JobRecord {
   return { ...job, output_url: null };
 }
 
