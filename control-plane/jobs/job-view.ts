@@ -18,8 +18,9 @@ export function createJobView(options: SignedLinksOptions): JobView {
   return {
     async show(row, linkSeconds) {
       const { outputKey, settledAt, outputExpiresAt: until } = row;
-      // What has expired is not shown any more, although only the next sweep deletes it.
-      const expired = until !== null && until.getTime() <= now();
+      // What has expired is not shown any more, although only the next sweep deletes it. Links last whole seconds, so
+      // in the last one there is none that does not outlive it.
+      const expired = until !== null && until.getTime() - now() < 1_000;
       const output =
         row.status === 'succeeded' && outputKey !== null && settledAt !== null && !expired
           ? await links.to(outputKey, settledAt, linkSeconds, { filename: outputName(outputKey, row), until })

@@ -35,7 +35,7 @@ export function createSignedLinks({ objects, now = Date.now }: SignedLinksOption
   return {
     to(key, since, linkSeconds, { filename, until } = {}) {
       const signedAt = windowStart(since, linkSeconds, now());
-      const left = until ? Math.ceil((until.getTime() - signedAt.getTime()) / 1000) : linkSeconds;
+      const left = until ? Math.floor((until.getTime() - signedAt.getTime()) / 1000) : linkSeconds;
       const expiresInSeconds = Math.max(1, Math.min(linkSeconds, left));
       const name = `${signedAt.getTime()} ${expiresInSeconds} ${key}`;
       const known = links.get(name);
