@@ -88,13 +88,21 @@ describe('a prompt', () => {
     ['two keys', `${KEY} or ${OTHER_KEY}`, TWO],
     ['two characters', 'character: admiral, character: astronaut', TWO],
     ['a key and a character', `character: admiral ${KEY}`, TWO],
-    ['the own face', 'Keep my own face.', /the prompt asks for it/],
     ['more than 2,000 characters', `character: admiral ${'x'.repeat(2000)}`, /longer than 2,000 characters/],
   ])('with %s keeps the own face, and says why', (_what, prompt, reason) => {
     const look = readPrompt(String(prompt));
-    expect(look).toEqual({ kind: 'own', reason: expect.stringMatching(reason) });
+    expect(look).toEqual({
+      kind: 'own',
+      reason: expect.stringMatching(reason),
+      fault: expect.stringMatching(/^\p{Lu}.*\.$/u),
+    });
     // The reason is a sentence for people that repeats nothing of the prompt.
     expect(look.kind === 'own' && look.reason).toMatch(/^Your own face is kept: [\p{L}\p{N} ,;:._“”]+\.$/u);
+  });
+
+  it('keeps the own face without a fault when the prompt asks for it', () => {
+    const reason = 'Your own face is kept: the prompt asks for it.';
+    expect(readPrompt('Keep my own face.')).toEqual({ kind: 'own', reason });
   });
 
   it('counts 2,000 characters as people do', () => {
@@ -109,6 +117,7 @@ describe('a prompt', () => {
       kind: 'own',
       reason:
         'Your own face is kept: there is no such character. Write “character: ” and the name of one: admiral, astronaut.',
+      fault: 'There is no such character. Write “character: ” and the name of one: admiral, astronaut.',
     });
   });
 

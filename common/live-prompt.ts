@@ -11,8 +11,11 @@ export const DEFAULT_CHARACTER = 'astronaut';
 export type Look =
   | { readonly kind: 'character'; readonly name: string }
   | { readonly kind: 'upload'; readonly fileKey: string }
-  /** Keeps the caller's own face. `reason` is a sentence for the caller. */
-  | { readonly kind: 'own'; readonly reason: string };
+  /**
+   * Keeps the caller's own face. `reason` is a sentence for the caller. `fault` says what is wrong with the prompt;
+   * undefined: it asks for the own face.
+   */
+  | { readonly kind: 'own'; readonly reason: string; readonly fault?: string };
 
 const QUOTES = /["'`´‘’‚‛“”„‟«»‹›「」『』]/gu;
 /** Matches a file_key anywhere in the text, but not the end of an address or of a longer word. */
@@ -70,7 +73,7 @@ export function readPrompt(prompt: string | null | undefined, known?: Iterable<s
     return own('the prompt names more than one face; name one character or one file_key.');
   const [key] = keys;
   if (key !== undefined) return { kind: 'upload', fileKey: key };
-  if (OWN.test(plain)) return own('the prompt asks for it.');
+  if (OWN.test(plain)) return { kind: 'own', reason: `${KEPT}: the prompt asks for it.` };
   const [name] = named.size > 0 ? named : namesAsked(plain);
   const ids = known && [...known];
   const list = ids ? `: ${ids.join(', ')}` : '';
@@ -84,7 +87,7 @@ export function readPrompt(prompt: string | null | undefined, known?: Iterable<s
 }
 
 function own(why: string): Look {
-  return { kind: 'own', reason: `${KEPT}: ${why}` };
+  return { kind: 'own', reason: `${KEPT}: ${why}`, fault: `${why.charAt(0).toUpperCase()}${why.slice(1)}` };
 }
 
 /** Returns the text in lower case with single spaces, without quotes and final punctuation. */

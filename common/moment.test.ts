@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { parseMoment } from './moment.ts';
+import { MOMENT_FORM, parseMoment } from './moment.ts';
 
 const micros = (iso: string, more = 0n) => BigInt(Date.parse(iso)) * 1000n + more;
 
@@ -56,4 +56,40 @@ it.each([
   'null',
 ])('%j is none', (text) => {
   expect(parseMoment(text)).toBeUndefined();
+});
+
+const TWO_DIGITS = Array.from({ length: 100 }, (_, i) => String(i).padStart(2, '0'));
+
+it('the form for schemas tells the same of every day, hour, minute and zone, but for leap years', () => {
+  const form = new RegExp(MOMENT_FORM, 'u');
+  const agree = (text: string) =>
+    expect([text, form.test(text)]).toEqual([text, parseMoment(text) !== undefined]);
+  for (const month of TWO_DIGITS) for (const day of TWO_DIGITS) agree(`2024-${month}-${day}`);
+  for (const part of TWO_DIGITS)
+    for (const text of [
+      `${part}:00Z`,
+      `00:${part}Z`,
+      `00:00:${part}Z`,
+      `00:00+${part}:00`,
+      `00:00-00${part}`,
+    ])
+      agree(`2026-01-31T${text}`);
+  for (const end of [
+    '',
+    'Z',
+    'z',
+    '.1Z',
+    ',123456789Z',
+    '.Z',
+    '.1234567890Z',
+    '+01',
+    '+01:',
+    '+1',
+    ' ',
+    '\n',
+  ])
+    for (const time of ['', 'T09:30', 't09:30:00', ' 09:30', 'T9:30', 'T09'])
+      agree(`2026-01-31${time}${end}`);
+  // A date that a year lacks is refused by the service alone.
+  expect([form.test('2025-02-29'), parseMoment('2025-02-29')]).toEqual([true, undefined]);
 });

@@ -1,6 +1,15 @@
 /** Matches an ISO 8601 date, or date and time of day with a zone. */
-export const MOMENT_PATTERN =
+const MOMENT_PATTERN =
   /^(\d{4})-(\d{2})-(\d{2})(?:[Tt](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?(?:([Zz])|([+-])(\d{2}):?(\d{2})?))?$/;
+
+/**
+ * Regular expression for the texts that `parseMoment` takes, for schemas. It is one of RE2, so it cannot tell leap
+ * years: it takes each 29th of February.
+ */
+export const MOMENT_FORM = [
+  '^[0-9]{4}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|[12][0-9]))',
+  '([Tt]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.,][0-9]{1,9})?)?([Zz]|[+-]([01][0-9]|2[0-3]):?([0-5][0-9])?))?$',
+].join('');
 
 /** Rule for a moment, worded to follow the name of a field. */
 export const MOMENT_RULE =

@@ -52,12 +52,11 @@ describe('a RenderJob', () => {
     };
     for (const [capability, names] of Object.entries(roles)) {
       const given = names.map((name) => ({ name, key: `api/x/${name}` }));
-      await create({
-        capability,
-        inputs: given,
-        parameters: { script: 'Hello', output_resolution_p: '720' },
+      const parameters = capability === 'avatar' ? { script: 'Hello', output_resolution_p: '720' } : {};
+      await create({ capability, inputs: given, parameters });
+      await expect(create({ capability, inputs: given.slice(1), parameters })).rejects.toMatchObject({
+        code: 'invalid',
       });
-      await expect(create({ capability, inputs: given.slice(1) })).rejects.toMatchObject({ code: 'invalid' });
       const wrong = [{ name: 'nonsense', key: 'api/x' }, ...given.slice(1)];
       await expect(create({ capability, inputs: wrong })).rejects.toThrow(
         `${capability} takes exactly the input`,
@@ -113,7 +112,7 @@ describe('a RenderJob', () => {
       { ...good, priority: 1001 },
       /spec\.priority in body should be less than or equal to 1000/,
     ],
-    ['a number for a parameter', { ...good, parameters: { a: 1 } }, /must be of type string/],
+    ['a number for a parameter', { ...good, parameters: { resolution: 1 } }, /must be of type string/],
     ['an odd parameter name', { ...good, parameters: { 'A b': 'x' } }, /names of parameters are lower case/],
     [
       'too many parameters',
@@ -297,23 +296,29 @@ describe('kubectl', () => {
     await expect(say({ unavailable: [...unavailable, ...unavailable] })).rejects.toThrow('Duplicate value');
   });
 
-  it('waits for the end of a job', async () => {
-    await create(good, 'awaited');
+  it.each([
+    ['Complete', 'Succeeded'],
+    ['Finished', 'Succeeded'],
+    ['Failed', 'Failed'],
+    ['Finished', 'Failed'],
+  ] as const)('waits for %s of a job that becomes %s', async (type, phase) => {
+    const name = `awaited-${type}-${phase}`.toLowerCase();
+    await create(good, name);
     const waiting = kubectl(
       'wait',
-      '--for=condition=Complete',
-      'rj/awaited',
+      `--for=condition=${type}`,
+      `rj/${name}`,
       '-n',
       rig.namespace,
       '--timeout=20s',
     );
     const condition = {
       status: 'True',
-      reason: 'Succeeded',
+      reason: phase,
       message: 'm',
       lastTransitionTime: new Date().toISOString(),
     } as const;
-    await setStatus('awaited', { phase: 'Succeeded', conditions: [{ ...condition, type: 'Complete' }] });
+    await setStatus(name, { phase, conditions: [{ ...condition, type }] });
     expect(await waiting).toContain('condition met');
   });
 

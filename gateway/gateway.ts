@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { createClientLog } from '@semblance/common/client-log';
 import type { ListenAddress } from '@semblance/common/config';
 import { describeError } from '@semblance/common/errors';
 import type { Tls } from '@semblance/common/grpc/tls/tls';
@@ -123,8 +124,13 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   let draining = false;
 
   const app = new Koa();
-  app.on('error', (error: Error, ctx?: Partial<GatewayContext>) =>
-    logger.warn({ err: error, requestId: ctx?.state?.requestId }, `response failed: ${describeError(error)}`),
+  const clientLog = createClientLog(logger);
+  app.on('error', (error: NodeJS.ErrnoException, ctx?: Partial<GatewayContext>) =>
+    clientLog.warn(
+      `response ${error.code}`,
+      { err: error, requestId: ctx?.state?.requestId },
+      `response failed: ${describeError(error)}`,
+    ),
   );
   app.use(observe({ logger, metrics, lingerMs: timing.linger, isDraining: () => draining, handlers }));
   const streams = createEventStreams({ secret: options.internalToken, ...options.eventStreams });
@@ -169,7 +175,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     listen: options.listen,
     handler: app.callback(),
     upgrades: live,
-    onRefused: (refused) => logger.info(refused, 'cannot read a request'),
+    onRefused: (refused) =>
+      clientLog.info(`unread ${refused.status} ${refused.reason}`, refused, 'cannot read a request'),
   });
   metrics.connections(server.connections);
   let wasConnected = false;

@@ -10,6 +10,7 @@ import type { ControlPlane } from './control/control-plane.ts';
 import type { EventStreams } from './events/event-streams.ts';
 import { eventSchemas, readEvents, readEventsOperation } from './events/read-events.ts';
 import { deleteFile } from './files/delete.ts';
+import { createLinkKeys } from './files/link-keys.ts';
 import { listFiles } from './files/list.ts';
 import { readFile } from './files/read.ts';
 import { readFileOperation } from './files/read-operation.ts';
@@ -196,7 +197,7 @@ export function routeTable(options: RoutesOptions): Route[] {
       {
         method: 'get',
         path,
-        handler: readFile({ store, readIdleMs, sendLimits }),
+        handler: readFile({ store, readIdleMs, sendLimits, linkKeys: createLinkKeys({ control }) }),
         operation: readFileOperation,
       },
       { method: 'put', path, handler: writeFile({ store, bodyLimits, signal }), operation: 'internal' },
@@ -204,8 +205,11 @@ export function routeTable(options: RoutesOptions): Route[] {
       { method: 'get', path: FILES_PATH, handler: listFiles({ store }), operation: 'internal' },
     );
   }
-  if (options.tryPage) routes.push(...tryPageRoutes());
-  return [...routes, ...serviceRoutes({ routes, prefix: API_PREFIX, schemas: eventSchemas })];
+  if (options.tryPage) {
+    const filesOrigin = store instanceof DirectoryStore ? publicUrl : undefined;
+    routes.push(...tryPageRoutes({ filesOrigin }));
+  }
+  return [...routes, ...serviceRoutes({ routes, prefix: API_PREFIX, publicUrl, schemas: eventSchemas })];
 }
 
 export function createRouter(routes: readonly Route[]): Router {

@@ -1,7 +1,14 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AttemptState, type StartAttemptRequest } from '@semblance/proto/semblance/agent/v1/agent';
-import { createHarness, type Harness, type TestAgent, until } from '@semblance/testkit/gpu-agent/harness';
+import type { MarkOptions } from '@semblance/provenance/provenance';
+import {
+  createHarness,
+  type Harness,
+  NO_MARKS,
+  type TestAgent,
+  until,
+} from '@semblance/testkit/gpu-agent/harness';
 import { OPTIONED } from '@semblance/testkit/gpu-agent/test-engine';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { loadSettings } from './settings.ts';
@@ -66,6 +73,23 @@ describe('an agent', () => {
     expect(options).toEqual({ strength: '1', note: 'über', look: 'film' });
     const plain = await run(of);
     expect(plain.output?.findings?.options).toEqual({ strength: '0.25', look: 'film' });
+  });
+
+  it('states in the marks of the output what was used, but nothing that somebody wrote', async () => {
+    const stated: MarkOptions['options'][] = [];
+    agent = await harness.agent({
+      engines: [OPTIONED],
+      env: { [SETTING]: JSON.stringify({ 'face-swap-image': SWAP }) },
+      provenance: {
+        ...NO_MARKS,
+        async mark({ path, options }) {
+          stated.push(options);
+          return path;
+        },
+      },
+    });
+    await run(agent, { engineOptions: { strength: '1', note: 'of a customer' } });
+    expect(stated).toEqual([{ strength: '1', look: 'film' }]);
   });
 
   it.each<[string, Record<string, string>, string]>([

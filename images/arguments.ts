@@ -26,6 +26,8 @@ const BUILD_USAGE = `
   --build-base IMAGE has Node.js and npm; default: node:…-bookworm-slim
   --providers DIR    the libonnxruntime_providers_*.so that the agent's image is to have, for CUDA;
                      cuda12: fetched from NuGet
+  --record DIR       writes what was made of what, the parts of each image (SBOM), and their checksums
+  --signing-key FILE signs those checksums, with an ECDSA key of the curve P-256 in PEM
   --no-cache         takes over nothing from former builds
   --verbose          shows all that the builder says`;
 
@@ -52,6 +54,8 @@ export async function readArguments<Extra extends string = never>(
     base: text,
     'build-base': text,
     providers: text,
+    record: text,
+    'signing-key': text,
     'no-cache': flag,
     verbose: flag,
     help: flag,
@@ -67,6 +71,8 @@ export async function readArguments<Extra extends string = never>(
     base: textOf(values.base),
     buildBase: textOf(values['build-base']),
     providers: textOf(providers),
+    record: textOf(values.record),
+    signingKey: signingKeyOf(values['signing-key'], values.record),
     cold: values['no-cache'] === true,
     ...(values.verbose ? { onLine: (line: string) => console.log(line) } : {}),
     extra: Object.fromEntries(extra.map((name) => [name, values[name]])) as Partial<Record<Extra, string>>,
@@ -82,6 +88,15 @@ function parsed(words: readonly string[], options: Record<string, { type: 'strin
 }
 
 const textOf = (value: unknown) => (typeof value === 'string' && value ? value : undefined);
+
+function signingKeyOf(value: unknown, record: unknown): string | undefined {
+  const file = textOf(value);
+  if (file !== undefined && !textOf(record))
+    throw new UsageError('--signing-key signs the record of the build: name its folder by --record');
+  if (file !== undefined && !existsSync(file))
+    throw new UsageError(`--signing-key: there is no file ${file}`);
+  return file;
+}
 
 function tagOf(value: unknown): string | undefined {
   const tag = textOf(value);

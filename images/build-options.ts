@@ -10,6 +10,10 @@ export type BuildImagesOptions = {
   buildBase?: string | undefined;
   /** Folder with execution providers of onnxruntime for the agent's image; `cuda12` fetches them from NuGet. */
   providers?: string | undefined;
+  /** Folder for the record of the build: what was made of what, and the parts of each image. */
+  record?: string | undefined;
+  /** PEM file of the key that signs the record. */
+  signingKey?: string | undefined;
   /** Whether the build ignores layers of former builds. Default false. */
   cold?: boolean;
   signal?: AbortSignal;

@@ -9,11 +9,14 @@ import { describeDuration, progressPrinter } from '@semblance/local/toolchain/pr
 import { resolveTools } from '@semblance/local/toolchain/toolchain';
 import { imageName, runCommand } from './arguments.ts';
 import { type Bases, debootstrapBases } from './base.ts';
-import { type BuildImagesOptions, TARGETS } from './build-options.ts';
+import { type BuildImagesOptions, TARGETS, type Target } from './build-options.ts';
 import { type Builder, imagesFolder, openBuilder } from './builder.ts';
 import { withAdvice } from './disk-full.ts';
+import { recordBuild } from './record.ts';
 
 const ROOT = join(import.meta.dirname, '..');
+/** Images with Node.js, which lists their parts when they are built. */
+const WITH_SBOM: ReadonlySet<Target> = new Set(['semblance', 'semblance-agent']);
 const CONTAINERFILE = join(import.meta.dirname, 'Containerfile');
 
 /** Builds the images and returns the builder that has them. The caller must close it. */
@@ -34,7 +37,7 @@ export async function buildImages(options: BuildImagesOptions): Promise<Builder>
 }
 
 async function buildAll(builder: Builder, options: BuildImagesOptions): Promise<void> {
-  const { tag, targets = TARGETS, providers, signal, say, onLine } = options;
+  const { tag, targets = TARGETS, providers, record, signal, say, onLine } = options;
   const bases = await basesOf(builder, options);
   const npmrc = await npmSettings();
   const args: Record<string, string> = { ...(bases && { BASE: bases.base, BUILD_BASE: bases.buildBase }) };
@@ -52,6 +55,32 @@ async function buildAll(builder: Builder, options: BuildImagesOptions): Promise<
     const megabytes = Math.round((await builder.size(image)) / 1e6);
     say(`built ${image}: ${megabytes} MB, ${describeDuration(Date.now() - begun)}`);
   }
+  if (!record) return;
+  const { BASE, BUILD_BASE, NATS } = { ...(await defaultArguments()), ...args } as Record<string, string>;
+  await recordBuild({
+    builder,
+    images: targets.map((target) => ({
+      target,
+      image: imageName(target, tag),
+      hasSbom: WITH_SBOM.has(target),
+    })),
+    bases: { BASE, BUILD_BASE, ...(targets.includes('semblance-nats') ? { NATS } : {}) } as Record<
+      string,
+      string
+    >,
+    folder: record,
+    signingKey: options.signingKey,
+    root: ROOT,
+  });
+  say(`wrote the record of the build to ${record}${options.signingKey ? ', signed' : ''}`);
+}
+
+/** Returns the defaults of the arguments of the Containerfile. */
+async function defaultArguments(): Promise<Record<string, string>> {
+  const text = await readFile(CONTAINERFILE, 'utf8');
+  return Object.fromEntries(
+    [...text.matchAll(/^ARG (\w+)=(\S+)$/gm)].map(([, name, value]) => [name, value]),
+  );
 }
 
 /** Returns the bases; undefined when the defaults of the Containerfile can be fetched. */
@@ -61,9 +90,8 @@ async function basesOf(
 ): Promise<(Bases & { made: boolean }) | undefined> {
   const made = async () => ({ ...(await debootstrapBases(builder, say, signal)), made: true });
   if (base === 'debootstrap') return made();
-  const defaults = await readFile(CONTAINERFILE, 'utf8');
-  const given = (name: string) => new RegExp(`^ARG ${name}=(\\S+)$`, 'm').exec(defaults)?.[1] ?? '';
-  const wanted = { base: base ?? given('BASE'), buildBase: buildBase ?? given('BUILD_BASE'), made: false };
+  const { BASE = '', BUILD_BASE = '' } = await defaultArguments();
+  const wanted = { base: base ?? BASE, buildBase: buildBase ?? BUILD_BASE, made: false };
   if (await builder.obtainable(wanted.buildBase)) return base || buildBase ? wanted : undefined;
   signal?.throwIfAborted();
   if (base || buildBase)

@@ -52,6 +52,8 @@ export async function buildahBuilder(context: BuilderContext): Promise<UnlockedB
   const inspect = async (image: string) =>
     JSON.parse(await buildah(['inspect', '--type', 'image', image])) as {
       OCIv1: { rootfs: { diff_ids: string[] } };
+      FromImageID?: string;
+      FromImageDigest?: string;
     };
   return {
     name: 'buildah',
@@ -76,6 +78,19 @@ export async function buildahBuilder(context: BuilderContext): Promise<UnlockedB
     async size(image) {
       const images = JSON.parse(await buildah(['images', '--json', image])) as { size: string }[];
       return bytesOf(images[0]?.size ?? '');
+    },
+    async id(image) {
+      return `sha256:${(await inspect(image)).FromImageID}`;
+    },
+    async baseDigest(image) {
+      // An image that was built here has a digest that no registry knows.
+      return image.startsWith('localhost/') ? undefined : (await inspect(image)).FromImageDigest;
+    },
+    async readFile(image, path) {
+      const container = (await buildah(['from', '--pull-never', image])).trim();
+      return buildah(['run', '--isolation', 'chroot', container, '--', '/bin/cat', path]).finally(() =>
+        buildah(['rm', container], {}),
+      );
     },
     async layers(image) {
       return (await inspect(image)).OCIv1.rootfs.diff_ids;

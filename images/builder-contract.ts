@@ -23,6 +23,11 @@ export interface Builder extends AsyncDisposable {
   /** Returns whether the image is here or can be fetched. */
   obtainable(image: string): Promise<boolean>;
   size(image: string): Promise<number>;
+  /** Digest of the image's configuration, by which a node knows the image. */
+  id(image: string): Promise<string>;
+  /** Digest by which a registry gave the image; undefined when it came from none. */
+  baseDigest(image: string): Promise<string | undefined>;
+  readFile(image: string, path: string): Promise<string>;
   /** Digests of the image's layers, uncompressed. */
   layers(image: string): Promise<string[]>;
   /** Writes images with their names and layers into archives that `docker load` and `ctr images import` read. */

@@ -35,6 +35,15 @@ export function dockerBuilder({ env: outer, signal, cold }: BuilderContext): Unl
     async size(image) {
       return Number(await docker(['image', 'inspect', '--format', '{{.Size}}', image]));
     },
+    async id(image) {
+      return (await docker(['image', 'inspect', '--format', '{{.Id}}', image])).trim();
+    },
+    async baseDigest(image) {
+      const text = await docker(['image', 'inspect', '--format', '{{json .RepoDigests}}', image]);
+      return (JSON.parse(text) as string[] | null)?.[0]?.replace(/^.*@/, '');
+    },
+    readFile: (image, path) =>
+      docker(['run', '--rm', '--network=none', '--entrypoint=/bin/cat', image, path]),
     async layers(image) {
       return JSON.parse(await docker(['image', 'inspect', '--format', '{{json .RootFS.Layers}}', image]));
     },

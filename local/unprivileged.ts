@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { findOnPath } from '@semblance/common/process/find-on-path';
 
 /** uid and gid of "nobody", the account that owns nothing; the number is the same on every supported system. */
-const NOBODY = 65_534;
+export const NOBODY = 65_534;
 
 /** A way in which root runs a program that refuses to be root. */
 export type Disguise = {

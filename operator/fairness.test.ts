@@ -55,19 +55,25 @@ describe('accounts', () => {
 });
 
 describe('priorityClassName', () => {
-  it('stands for the value of the class, as soon as there is one; until then the condition says that there is none', async () => {
+  it('stands for the value of the class, as soon as there is one; until then the job is held back and says why', async () => {
     const name = `urgent-${harness.namespace}`;
     await oneSlot();
     await harness.job('first');
     await expect.poll(begun, { timeout: 40_000 }).toEqual(['first']);
-    await harness.job('second');
     await harness.job('third', { priorityClassName: name });
-    const unknown = await harness.until('third', waits('PriorityClassUnknown', 2));
-    expect(ready(unknown)?.message).toContain(`PriorityClass ${name} is not known`);
+    const unknown = await harness.until('third', waits('PriorityClassUnknown'));
+    expect(ready(unknown)?.message).toContain(`There is no PriorityClass ${name}, so the job is held back.`);
+    expect(unknown.status?.queuePosition).toBeUndefined();
+    // The slot becomes free while the class is still missing: the job behind takes it.
+    await harness.job('zeroth');
+    await until(2);
+    expect(begun()).toEqual(['first', 'zeroth']);
+    await harness.job('second');
+    await harness.until('second', waits('SlotsBusy', 1));
     await harness.client.create(PRIORITYCLASS_RESOURCE, { metadata: { name }, value: 1_000 });
     await harness.until('third', waits('SlotsBusy', 1));
-    await until(2);
-    expect(begun()).toEqual(['first', 'third']);
+    await until(3);
+    expect(begun()).toEqual(['first', 'zeroth', 'third']);
     await harness.client.delete(PRIORITYCLASS_RESOURCE, { name });
   }, 120_000);
 

@@ -65,7 +65,10 @@ describe('a job', () => {
       expect.objectContaining({ type: 'Complete', status: 'True' }),
     );
     const [start] = agent.starts;
-    expect(start?.inputs.image?.url).toBe('http://objects.test/api/test/base.jpg?signed');
+    expect(start?.inputs.image).toMatchObject({
+      url: 'http://objects.test/api/test/base.jpg?signed',
+      key: 'api/test/base.jpg',
+    });
     expect(start?.sinks.map(({ contentType }) => contentType)).toEqual([
       'image/jpeg',
       'image/png',
@@ -210,6 +213,7 @@ describe('a job', () => {
     await harness.job('video', {
       capability: 'avatar',
       inputs: [{ name: 'image', key: 'api/a.jpg' }],
+      parameters: { script: 'Hello.' },
     });
     await harness.until('video', waits('NoAgentForCapability', 1));
 

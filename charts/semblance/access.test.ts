@@ -64,6 +64,12 @@ describe('rights', () => {
       ],
     ],
     [
+      'certificates',
+      [
+        `core/secrets: get patch of ${['gateway', 'control-plane', 'operator', 'agent'].map((name) => `rel-semblance-${name}-certificate`).join(' ')}`,
+      ],
+    ],
+    [
       'hooks',
       [
         'apps/deployments: get patch of rel-semblance-gateway rel-semblance-control-plane rel-semblance-operator',
@@ -98,14 +104,17 @@ describe('rights', () => {
   });
 
   it('of agents hold no key that two of them share', async () => {
-    for (const file of [undefined, 'gpu'] as const) {
+    for (const [file, secretName] of [
+      [undefined, 'rel-semblance-agent-certificate'],
+      ['gpu', 'rel-semblance-agent-tls'],
+    ] as const) {
       const pools = podsOf(await render(file)).filter(({ from }) => from.startsWith('AgentPool'));
       expect(pools.length).toBeGreaterThan(0);
       for (const { from, template } of pools) {
         const secrets = template.spec.volumes.flatMap((each: { secret?: object }) => each.secret ?? []);
         expect(secrets, from).toEqual([
           expect.objectContaining({
-            secretName: 'rel-semblance-agent-tls',
+            secretName,
             items: [{ key: 'ca.crt', path: 'ca.crt' }],
           }),
         ]);
@@ -147,6 +156,12 @@ function peers(rules: Rule[], side: 'from' | 'to'): string[] {
     .sort();
 }
 
+/** The Pods that answer names in most clusters, by UDP and TCP. */
+const DNS = `${JSON.stringify({
+  namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'kube-system' } },
+  podSelector: { matchLabels: { 'k8s-app': 'kube-dns' } },
+})}:53,53`;
+
 describe('network', () => {
   it('lets nothing in that is not let in below', () => {
     const deny = policy(nothing, 'default-deny');
@@ -170,19 +185,14 @@ describe('network', () => {
 
   it('lets agents reach DNS, the gateway and the Kubernetes API, and be reached by those who call them', () => {
     const agent = policy(nothing, 'agent');
-    expect(peers(agent.egress, 'to')).toEqual(['*:443,6443', '*:53,53', 'gateway:8080']);
-    expect(peers(agent.ingress, 'from')).toEqual([
-      'control-plane:9092',
-      'gateway:9092',
-      'operator:9092',
-      '{"namespaceSelector":{}}:8081',
-    ]);
+    expect(peers(agent.egress, 'to')).toEqual(['*:443,6443', 'gateway:8080', DNS]);
+    expect(peers(agent.ingress, 'from')).toEqual(['control-plane:9092', 'gateway:9092', 'operator:9092']);
     const withS3 = policy(external, 'agent');
     expect(peers(withS3.egress, 'to')).toEqual([
-      '*:53,53',
       'gateway:8080',
       '{"ipBlock":{"cidr":"10.0.0.1/32"}}:443',
       '{"ipBlock":{"cidr":"10.1.0.0/16"}}:443,4222,4318,5432,9000',
+      DNS,
     ]);
   });
 
@@ -200,11 +210,40 @@ describe('network', () => {
       'gateway:9090',
       'operator:9090',
       'test:9090',
-      '{"namespaceSelector":{}}:8081',
     ]);
-    expect(peers(policy(nothing, 'operator').ingress, 'from')).toEqual([
-      'control-plane:9091',
-      '{"namespaceSelector":{}}:8081',
-    ]);
+    expect(peers(policy(nothing, 'operator').ingress, 'from')).toEqual(['control-plane:9091']);
+  });
+
+  it('lets names be asked of the DNS of the cluster alone, unless the owner says of whom', async () => {
+    const asks = (manifests: Manifest[]) =>
+      ofKind(manifests, 'NetworkPolicy').flatMap(({ metadata, spec }) =>
+        peers(
+          ((spec.egress ?? []) as Rule[]).filter(({ ports }) =>
+            ports?.some(({ port, protocol }) => protocol === 'UDP' || port === 53),
+          ),
+          'to',
+        ).map((peer) => [metadata.name.replace('rel-semblance-', ''), peer]),
+      );
+    const components = ['agent', 'certificates', 'control-plane', 'gateway', 'hooks', 'operator', 'test'];
+    expect(asks(nothing).sort()).toEqual(components.map((name) => [name, DNS]));
+    const peer = { ipBlock: { cidr: '169.254.20.10/32' } };
+    const own = await render(undefined, {
+      'networkPolicy.dns.to': [peer],
+      'networkPolicy.dns.ports': [53, 5353],
+    });
+    for (const [name, who] of asks(own)) expect(who, name).toBe(`${JSON.stringify(peer)}:53,53,5353,5353`);
+    const any = await render(undefined, { 'networkPolicy.dns.to': [] });
+    for (const [name, who] of asks(any)) expect(who, name).toBe('*:53,53');
+  });
+
+  it('lets nobody read metrics unless the owner says who', async () => {
+    const readers = (manifests: Manifest[]) =>
+      ofKind(manifests, 'NetworkPolicy').flatMap(({ spec }) =>
+        peers((spec.ingress ?? []) as Rule[], 'from').filter((peer) => peer.endsWith(':8081')),
+      );
+    expect(readers(nothing)).toEqual([]);
+    const from = [{ namespaceSelector: { matchLabels: { team: 'watch' } } }];
+    const four = Array.from({ length: 4 }, () => `${JSON.stringify(from[0])}:8081`);
+    expect(readers(await render(undefined, { 'networkPolicy.metricsFrom': from }))).toEqual(four);
   });
 });

@@ -1,6 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { checkMaterial } from '@semblance/common/grpc/tls/material';
 import {
   chartFile,
   find,
@@ -71,15 +70,49 @@ describe('without values', () => {
     );
     const nats = secret(nothing, 'nats');
     expect(plain(nats['nats.conf'])).toContain(`password: "${plain(nats.password)}"`);
-    for (const component of ['gateway', 'control-plane', 'operator', 'agent']) {
-      const files = secret(nothing, `${component}-tls`);
-      const bytes = (name: string) => Buffer.from(files[name], 'base64');
-      const material = { certificate: bytes('tls.crt'), key: bytes('tls.key'), authority: bytes('ca.crt') };
-      expect(checkMaterial(material, `${component}.semblance.internal`).notAfter.getTime()).toBeGreaterThan(
-        Date.now() + 9 * 365 * 86_400_000,
-      );
-      expect(files['ca.crt']).toBe(secret(nothing, 'ca')['ca.crt']);
+  });
+});
+
+describe('certificates of the chart', () => {
+  it('are in no manifest: Secrets are empty, and a Job at each install and upgrade and each day fills them', () => {
+    const text = JSON.stringify(nothing);
+    expect(text).not.toMatch(/BEGIN (CERTIFICATE|[A-Z ]*PRIVATE KEY)|LS0tLS1CRUdJTi/);
+    const secrets = ofKind(nothing, 'Secret').filter(({ metadata }) =>
+      metadata.name.endsWith('-certificate'),
+    );
+    expect(secrets.map(({ metadata }) => metadata.name)).toHaveLength(4);
+    for (const secret of secrets) expect([secret.data, secret.stringData]).toEqual([undefined, undefined]);
+    const [job, ...others] = ofKind(nothing, 'Job').filter(({ metadata }) =>
+      /-certificates-1-/.test(metadata.name),
+    );
+    expect(others).toEqual([]);
+    const { schedule, concurrencyPolicy, jobTemplate } = find(
+      nothing,
+      'CronJob',
+      'rel-semblance-certificates',
+    ).spec;
+    expect([schedule, concurrencyPolicy]).toEqual(['17 3 * * *', 'Forbid']);
+    expect(jobTemplate.spec).toEqual(job?.spec);
+    expect(job?.metadata.annotations).toBeUndefined();
+  });
+
+  it('are found by the Pods of each component, which wait for them', () => {
+    for (const { from, template } of podsOf(nothing)) {
+      const tls = template.spec.volumes.find(({ name }: { name: string }) => name === 'tls')?.secret;
+      if (!tls) continue;
+      const component = template.metadata.labels?.['app.kubernetes.io/component'];
+      if (component !== 'test') expect(tls.secretName, from).toBe(`rel-semblance-${component}-certificate`);
+      const keys = component === 'agent' ? ['ca.crt'] : ['tls.crt', 'tls.key', 'ca.crt'];
+      expect(
+        tls.items.map(({ key }: { key: string }) => key),
+        from,
+      ).toEqual(keys);
     }
+  });
+
+  it.each(['external', 'gpu', 'plain'] as const)('are not made with the values %s', async (file) => {
+    const made = (await render(file)).filter(({ metadata }) => /-certificates?($|-)/.test(metadata.name));
+    expect(made).toEqual([]);
   });
 });
 

@@ -150,14 +150,22 @@ describe('the template of a pool', () => {
     ['the key of links, at first', first(env('rel-semblance-internal', 'objects-signing-key')), ours],
     ['the database', first({ envFrom: [{ secretRef: { name: 'rel-semblance-postgres' } }] }), ours],
     ['the authority', volume({ secret: { secretName: 'rel-semblance-ca' } }), ours],
-    ['the key of another component', volume({ secret: { secretName: 'rel-semblance-operator-tls' } }), ours],
-    ['the key of all agents', volume({ secret: { secretName: 'rel-semblance-agent-tls' } }), ours],
-    ['that key by no item', volume({ secret: { secretName: 'rel-semblance-agent-tls', items: [] } }), ours],
+    [
+      'the key of another component',
+      volume({ secret: { secretName: 'rel-semblance-operator-certificate' } }),
+      ours,
+    ],
+    ['the key of all agents', volume({ secret: { secretName: 'rel-semblance-agent-certificate' } }), ours],
+    [
+      'that key by no item',
+      volume({ secret: { secretName: 'rel-semblance-agent-certificate', items: [] } }),
+      ours,
+    ],
     [
       'that key among items',
       volume({
         secret: {
-          secretName: 'rel-semblance-agent-tls',
+          secretName: 'rel-semblance-agent-certificate',
           items: [
             { key: 'ca.crt', path: 'a' },
             { key: 'tls.key', path: 'b' },
@@ -209,7 +217,10 @@ describe('the template of a pool', () => {
       volumes: [
         {
           name: 'tls',
-          secret: { secretName: 'rel-semblance-agent-tls', items: [{ key: 'ca.crt', path: 'ca.crt' }] },
+          secret: {
+            secretName: 'rel-semblance-agent-certificate',
+            items: [{ key: 'ca.crt', path: 'ca.crt' }],
+          },
         },
         { name: 'own', secret: { secretName: 'own' } },
         { name: 'models', persistentVolumeClaim: { claimName: 'models' } },

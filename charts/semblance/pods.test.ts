@@ -88,14 +88,14 @@ describe.each(NAMES)('with the values %s, every Pod', (name) => {
 
   it('has a Kubernetes token only where it needs one', () => {
     for (const { from, template } of podsOf(manifests(name))) {
-      const needs = /control-plane|-operator|AgentPool|-pools|-uninstall/.test(from);
+      const needs = /control-plane|-operator|AgentPool|-pools|-uninstall|-certificates/.test(from);
       expect(template.spec.automountServiceAccountToken, from).toBe(needs);
     }
   });
 
   it('that serves tells whether it lives and can do its work', () => {
     for (const { from, template } of podsOf(manifests(name))) {
-      if (/Job|Pod /.test(from)) continue;
+      if (/Job |Pod /.test(from)) continue;
       const [main] = template.spec.containers;
       expect(main.livenessProbe, from).toBeDefined();
       expect(main.readinessProbe, from).toBeDefined();

@@ -10,6 +10,7 @@ import {
   type UntypedServiceImplementation,
 } from '@grpc/grpc-js';
 import { HealthImplementation } from 'grpc-health-check';
+import { createClientLog } from '../client-log.ts';
 import type { ListenAddress } from '../config.ts';
 import { ApiError, describeError } from '../errors.ts';
 import type { Logger } from '../logging.ts';
@@ -44,6 +45,7 @@ export function unary<Request, Response>(
   logger: Logger,
   handler: UnaryHandler<Request, Response>,
 ): handleUnaryCall<Request, Response> {
+  const clientLog = createClientLog(logger);
   return (call: ServerUnaryCall<Request, Response>, callback) => {
     const aborted = new AbortController();
     call.once('cancelled', () => aborted.abort(new Error('the caller cancelled')));
@@ -74,7 +76,8 @@ export function unary<Request, Response>(
           return callback(toStatus(error, trailers));
         if (isStatus(error)) return callback(error);
         if (!aborted.signal.aborted) {
-          logger.error(
+          clientLog.error(
+            call.getPath(),
             { err: error, requestId, method: call.getPath() },
             `call failed: ${describeError(error)}`,
           );

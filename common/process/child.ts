@@ -18,6 +18,8 @@ export type Launch = {
   /** The complete environment, not an addition to the parent's. Default: the parent's. */
   env?: NodeJS.ProcessEnv;
   cwd?: string;
+  /** Account of the process, where root starts it. Default: that of the parent. */
+  user?: { readonly uid: number; readonly gid: number } | undefined;
 };
 
 export type Exit = { code: number | null; signal: NodeJS.Signals | null };
@@ -50,6 +52,7 @@ export async function spawnGuarded(options: {
       stdio: ['ignore', log, log, 'pipe'],
       ...(launch.env ? { env: launch.env } : {}),
       ...(launch.cwd ? { cwd: launch.cwd } : {}),
+      ...launch.user,
     });
   } finally {
     closeSync(log);

@@ -71,7 +71,7 @@ describe('an inspection', () => {
       {
         inspectionId: expect.stringMatching(/^[a-z0-9]+$/),
         capability: 'face-swap',
-        inputs: { face: { url: 'http://internal/api/face', maxBytes: 0n } },
+        inputs: { face: { url: 'http://internal/api/face', maxBytes: 0n, key: 'api/face' } },
         parameters: { output_resolution_p: '480' },
       },
     ]);

@@ -156,7 +156,7 @@ async function requestFor(
 ): Promise<InspectRequest> {
   const links = pictures.map(async ([role, key]) => {
     const url = await objects.signGet(key, { expiresInSeconds: LINK_SECONDS, audience: 'internal' });
-    return [role, { url, maxBytes: 0n }] as const;
+    return [role, { url, maxBytes: 0n, key }] as const;
   });
   const inputs = Object.fromEntries(await Promise.all(links));
   return { inspectionId: newId(''), capability, parameters: { ...parameters }, inputs };

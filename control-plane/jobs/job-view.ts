@@ -7,8 +7,9 @@ export interface JobView {
   /**
    * Returns the job as its owner sees it, in the API and in webhooks.
    * @param linkSeconds lifetime of signed links
+   * @param keyId API key that asks, with which the links end; undefined: they are for the account
    */
-  show(row: JobRow, linkSeconds: number): Promise<Job>;
+  show(row: JobRow, linkSeconds: number, keyId?: string): Promise<Job>;
 }
 
 /** Reading a job again gives the same link within a window that is counted from the job's end. */
@@ -16,20 +17,25 @@ export function createJobView(options: SignedLinksOptions): JobView {
   const links = createSignedLinks(options);
   const { now = Date.now } = options;
   return {
-    async show(row, linkSeconds) {
+    async show(row, linkSeconds, keyId) {
       const { outputKey, settledAt, outputExpiresAt: until } = row;
       // What has expired is not shown any more, although only the next sweep deletes it. Links last whole seconds, so
       // in the last one there is none that does not outlive it.
       const expired = until !== null && until.getTime() - now() < 1_000;
       const output =
         row.status === 'succeeded' && outputKey !== null && settledAt !== null && !expired
-          ? await links.to(outputKey, settledAt, linkSeconds, { filename: outputName(outputKey, row), until })
+          ? await links.to(outputKey, settledAt, linkSeconds, {
+              filename: outputName(outputKey, row),
+              until,
+              keyId,
+            })
           : undefined;
       const preview =
         output !== undefined && row.previewKey !== null && settledAt !== null
           ? await links.to(row.previewKey, settledAt, linkSeconds, {
               filename: outputName(row.previewKey, row).replace(/\.jpg$/, '-preview.jpg'),
               until,
+              keyId,
             })
           : undefined;
       return {

@@ -20,6 +20,8 @@ export interface LinkOptions {
   readonly filename?: string;
   /** Deletion of the object, which no link outlives; null: it is kept. */
   readonly until?: Date | null;
+  /** API key with which the link ends. */
+  readonly keyId?: string | undefined;
 }
 
 /** Number of cached links. */
@@ -33,11 +35,11 @@ const MAX_LINKS = 5_000;
 export function createSignedLinks({ objects, now = Date.now }: SignedLinksOptions): SignedLinks {
   const links = new Map<string, Promise<string>>();
   return {
-    to(key, since, linkSeconds, { filename, until } = {}) {
+    to(key, since, linkSeconds, { filename, until, keyId } = {}) {
       const signedAt = windowStart(since, linkSeconds, now());
       const left = until ? Math.floor((until.getTime() - signedAt.getTime()) / 1000) : linkSeconds;
       const expiresInSeconds = Math.max(1, Math.min(linkSeconds, left));
-      const name = `${signedAt.getTime()} ${expiresInSeconds} ${key}`;
+      const name = `${signedAt.getTime()} ${expiresInSeconds} ${keyId} ${key}`;
       const known = links.get(name);
       if (known) return known;
       const link = objects.signGet(key, {
@@ -45,6 +47,7 @@ export function createSignedLinks({ objects, now = Date.now }: SignedLinksOption
         signedAt,
         audience: 'public',
         ...(filename !== undefined && { filename }),
+        ...(keyId !== undefined && { keyId }),
       });
       link.catch(() => links.delete(name));
       links.set(name, link);

@@ -9,7 +9,7 @@ import {
   type GetPricingRequest,
   type SubmitJobRequest,
 } from '@semblance/proto/semblance/control/v1/control';
-import type { Gate } from '../accounts/gate.ts';
+import { type Gate, usableKeys } from '../accounts/gate.ts';
 import { readBalance } from '../billing/balance.ts';
 import { readPricing } from '../billing/pricing.ts';
 import { isJobId } from '../jobs/job-row.ts';
@@ -57,9 +57,9 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
 
   async function getJob(request: GetJobRequest, { trailers }: CallContext) {
     const jobId = isJobId(request.jobId) ? request.jobId : undefined;
-    const { job, linkSeconds } = await gate.admit(request.caller, trailers, jobId);
+    const { job, linkSeconds, keyId } = await gate.admit(request.caller, trailers, jobId);
     if (!job) throw new ApiError('not_found', 'There is no such job.');
-    return { job: await view.show(job, linkSeconds) };
+    return { job: await view.show(job, linkSeconds, keyId) };
   }
 
   async function getBalance(request: GetBalanceRequest, { trailers }: CallContext) {
@@ -84,8 +84,8 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
       return { accountId, keyId };
     }),
     beginUpload: timed('BeginUpload', async ({ caller }, { trailers }) => {
-      const { accountId } = await gate.admit(caller, trailers);
-      return { fileKey: await uploads.begin(accountId), accountId };
+      const { accountId, keyId } = await gate.admit(caller, trailers);
+      return { fileKey: await uploads.begin(accountId), accountId, keyId };
     }),
     completeUpload: timed('CompleteUpload', async (request, { requestId }) => ({
       url: await uploads.complete(request, requestId),
@@ -94,6 +94,9 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
       await uploads.abort(fileKey, accountId, requestId);
       return {};
     }),
+    findUsableKeys: timed('FindUsableKeys', async ({ keyIds }) => ({
+      keyIds: [...(await usableKeys(database, keyIds))],
+    })),
     submitJob: timed('SubmitJob', submitJob),
     submitJobs: options.submitJobs,
     estimateJob: timed('EstimateJob', jobCalls.estimateJob),
@@ -109,6 +112,7 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
     readJobs: options.readJobs,
     openSession: timed('OpenSession', sessionCalls.openSession),
     connectSession: timed('ConnectSession', sessionCalls.connectSession),
+    changeSession: timed('ChangeSession', sessionCalls.changeSession),
     reportSessions: timed('ReportSessions', sessionCalls.reportSessions),
     listSessions: timed('ListSessions', sessionCalls.listSessions),
     endSession: timed('EndSession', sessionCalls.endSession),

@@ -47,13 +47,13 @@ export function createJobCalls(options: JobCallsOptions) {
       { caller, jobId }: CancelJobRequest,
       { trailers }: CallContext,
     ): Promise<CancelJobResponse> {
-      const { accountId, linkSeconds } = await gate.admit(caller, trailers);
+      const { accountId, linkSeconds, keyId } = await gate.admit(caller, trailers);
       if (!(await canceller.cancel(accountId, jobId)))
         throw new ApiError('not_found', 'There is no such job.');
       const [row] = await database.sql`
         select ${JOB_COLUMNS} from jobs j where j.id = ${jobId}`;
       if (!row) throw new Error(`job ${jobId} vanished`);
-      return { job: await view.show(toJobRow(row), linkSeconds) };
+      return { job: await view.show(toJobRow(row), linkSeconds, keyId) };
     },
 
     readJobTexts: async ({ jobId }: ReadJobTextsRequest): Promise<ReadJobTextsResponse> => ({
@@ -86,11 +86,11 @@ export function createJobCalls(options: JobCallsOptions) {
     },
 
     async listJobs(request: ListJobsRequest, { trailers }: CallContext): Promise<ListJobsResponse> {
-      const { accountId, linkSeconds } = await gate.admit(request.caller, trailers);
+      const { accountId, linkSeconds, keyId } = await gate.admit(request.caller, trailers);
       const { jobs, nextCursor } = await listJobs(database.fast, accountId, request);
       return {
         jobs: await Promise.all(
-          jobs.map(async ({ row, ...rest }) => ({ ...rest, job: await view.show(row, linkSeconds) })),
+          jobs.map(async ({ row, ...rest }) => ({ ...rest, job: await view.show(row, linkSeconds, keyId) })),
         ),
         nextCursor,
       };

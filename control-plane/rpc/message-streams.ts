@@ -1,4 +1,5 @@
 import type { handleBidiStreamingCall, ServerDuplexStream } from '@grpc/grpc-js';
+import { createClientLog } from '@semblance/common/client-log';
 import { ApiError, describeError } from '@semblance/common/errors';
 import type { Answered, Asked } from '@semblance/common/grpc/messages';
 import type { Logger } from '@semblance/common/logging';
@@ -31,6 +32,7 @@ export function createMessageStreams<Request, Result>(
   options: MessageStreamsOptions<Request, Result | Refused>,
 ): MessageStreams<Request, Result | Refused> {
   const { method, logger, onAnswered } = options;
+  const clientLog = createClientLog(logger);
   type Message = Asked<Request>;
   type Answer = Answered<Result | Refused>;
   const streams = new Set<{ end(): void }>();
@@ -82,7 +84,11 @@ export function createMessageStreams<Request, Result>(
       code = error instanceof ApiError ? error.code : 'internal_error';
       const refusal = refused(error);
       if (refusal.outcome.value.code === 'internal_error')
-        logger.error({ err: error, requestId, method }, `cannot handle a message: ${describeError(error)}`);
+        clientLog.error(
+          method,
+          { err: error, requestId, method },
+          `cannot handle a message: ${describeError(error)}`,
+        );
       results = requests.map(() => refusal);
     }
     logger.debug({ requestId, method, code, requests: requests.length }, 'call');

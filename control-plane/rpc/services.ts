@@ -11,6 +11,7 @@ import type { Jobs } from '../jobs/jobs.ts';
 import type { createRemovals } from '../media/removals.ts';
 import { createSignedLinks } from '../media/signed-links.ts';
 import type { Metrics } from '../metrics.ts';
+import { createSessionChanger } from '../sessions/change.ts';
 import type { CertificateOf } from '../sessions/connect.ts';
 import type { createSessions } from '../sessions/sessions.ts';
 import type { Database } from '../storage/database.ts';
@@ -89,6 +90,7 @@ export async function startServices({
       links: createSignedLinks({ objects }),
       endSession: sessions.nudge,
       certificateOf,
+      change: createSessionChanger({ ...options, database, voices, certificateOf }),
     }),
     metrics,
     watchJobs: watchStreams.handle,

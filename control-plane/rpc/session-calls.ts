@@ -1,6 +1,8 @@
 import type { CallContext } from '@semblance/common/grpc/server';
 import type { Voice } from '@semblance/common/voices/voice';
 import type {
+  ChangeSessionRequest,
+  ChangeSessionResponse,
   ConnectSessionRequest,
   ConnectSessionResponse,
   EndSessionRequest,
@@ -17,6 +19,7 @@ import type {
 } from '@semblance/proto/semblance/control/v1/control';
 import type { Gate } from '../accounts/gate.ts';
 import type { SignedLinks } from '../media/signed-links.ts';
+import type { SessionChanger } from '../sessions/change.ts';
 import { type CertificateOf, connectSession } from '../sessions/connect.ts';
 import { listSessions, requestOwnEnd, type SessionRow } from '../sessions/list-sessions.ts';
 import type { Opener } from '../sessions/open.ts';
@@ -35,11 +38,12 @@ export interface SessionCallsOptions {
   /** Deletes the LiveSession of a session whose end was requested. */
   readonly endSession: (sessionId: string) => void;
   readonly certificateOf: CertificateOf;
+  readonly change: SessionChanger;
 }
 
 /** Creates the calls of the gateway about live sessions. */
 export function createSessionCalls(options: SessionCallsOptions) {
-  const { database, gate, opener, report, voices, links, endSession, certificateOf } = options;
+  const { database, gate, opener, report, voices, links, endSession, certificateOf, change } = options;
   return {
     async openSession(
       request: OpenSessionRequest,
@@ -61,6 +65,9 @@ export function createSessionCalls(options: SessionCallsOptions) {
 
     connectSession: (request: ConnectSessionRequest): Promise<ConnectSessionResponse> =>
       connectSession(database, request, certificateOf),
+
+    changeSession: (request: ChangeSessionRequest, { signal }: CallContext): Promise<ChangeSessionResponse> =>
+      change(request, signal),
 
     reportSessions: async ({ reports }: ReportSessionsRequest): Promise<ReportSessionsResponse> => ({
       verdicts: await report(reports),

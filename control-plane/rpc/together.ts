@@ -1,3 +1,4 @@
+import { createClientLog } from '@semblance/common/client-log';
 import { ApiError, describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
 import { inSpan } from '@semblance/common/tracing/tracing';
@@ -23,9 +24,9 @@ export function readTogether(gate: Gate, view: JobView) {
     return Promise.all(
       verdicts.map(async ({ admission, refusal, rateLimit }) => {
         if (refusal) return refused(refusal, rateLimit);
-        const { job, linkSeconds } = admission;
+        const { job, linkSeconds, keyId } = admission;
         if (!job) return refused(new ApiError('not_found', 'There is no such job.'), rateLimit);
-        return { outcome: { $case: 'job', value: await view.show(job, linkSeconds) }, rateLimit };
+        return { outcome: { $case: 'job', value: await view.show(job, linkSeconds, keyId) }, rateLimit };
       }),
     );
   };
@@ -46,6 +47,7 @@ const SPAN = {
 
 /** Submits that came together, each with an end of its own. */
 export function submitTogether({ gate, submit, logger }: SubmitTogetherOptions) {
+  const clientLog = createClientLog(logger);
   return async (requests: readonly SubmitJobRequest[]): Promise<SubmitJobResult[]> => {
     const startedAt = new Date();
     const verdicts = await gate.admitAll(requests.map(({ caller }) => ({ caller })));
@@ -62,7 +64,8 @@ export function submitTogether({ gate, submit, logger }: SubmitTogetherOptions) 
         } catch (error) {
           const refusal = refused(error, rateLimit);
           if (refusal.outcome.value.code === 'internal_error')
-            logger.error(
+            clientLog.error(
+              'SubmitJobs',
               { err: error, requestId: request.requestId, method: 'SubmitJobs' },
               `cannot handle a submit: ${describeError(error)}`,
             );

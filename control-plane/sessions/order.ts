@@ -56,14 +56,24 @@ export async function orderOf(voices: VoiceCatalogue, wish: SessionWish): Promis
     throw new ApiError('invalid_input', 'There is no such session capability.');
   if (!Number.isInteger(minutes) || minutes < 1 || minutes > most)
     throw new ApiError('invalid_input', `\`duration_minutes\` is a whole number from 1 to ${most}.`);
-  const details = capability === 'voice' ? await voiceOf(voices, voiceId) : lookOf(prompt);
+  const details = await detailsOf(voices, capability, { prompt, voiceId });
   const token = newSecret('sst_');
   return { sessionId: newSessionId(), wish, token, ticket: randomBytes(TICKET_BYTES), ...details };
 }
 
-type Details = Pick<SessionOrder, 'settings' | 'inputs'>;
+/** What an agent needs to know of a session. */
+export type SessionDetails = Pick<SessionOrder, 'settings' | 'inputs'>;
 
-async function voiceOf(voices: VoiceCatalogue, id: string | undefined): Promise<Details> {
+/** @throws ApiError invalid_input for a faulty prompt */
+export async function detailsOf(
+  voices: VoiceCatalogue,
+  capability: string,
+  { prompt, voiceId }: Pick<SessionWish, 'prompt' | 'voiceId'>,
+): Promise<SessionDetails> {
+  return capability === 'voice' ? voiceOf(voices, voiceId) : lookOf(prompt);
+}
+
+async function voiceOf(voices: VoiceCatalogue, id: string | undefined): Promise<SessionDetails> {
   if (id === undefined) return { settings: {}, inputs: [] };
   const voice = await findVoice(voices, id);
   return voice
@@ -71,7 +81,7 @@ async function voiceOf(voices: VoiceCatalogue, id: string | undefined): Promise<
     : { settings: {}, inputs: [NO_VOICE] };
 }
 
-function lookOf(prompt: string): Details {
+function lookOf(prompt: string): SessionDetails {
   if ((prompt.length > MAX_PROMPT && [...prompt].length > MAX_PROMPT) || !isStorable(prompt))
     throw new ApiError('invalid_input', `\`prompt\` is text of at most ${MAX_PROMPT} characters.`);
   const look = readPrompt(prompt);
@@ -88,6 +98,15 @@ export interface OpenOutcome {
   readonly connect_seconds: number | null;
 }
 
+/** Returns what is wrong with an input of a session. */
+export function inputFault(outcome: 'unknown_input' | 'wrong_kind', role: string | null): ApiError {
+  if (role === NO_VOICE.role)
+    return new ApiError('invalid_input', '`voice_profile_id` is not a voice: take an `id` from GET /voices.');
+  const fault =
+    outcome === 'wrong_kind' ? 'a file that is not an image' : 'a file key that is no upload of yours';
+  return new ApiError('invalid_input', `\`prompt\` names ${fault}.`);
+}
+
 /** Returns why a session is not opened. */
 export function refusal({ outcome, detail, max_cost_micros: cost }: OpenOutcome, capability: string): Error {
   const title = isCapability(capability) ? CAPABILITIES[capability].title : capability;
@@ -95,14 +114,8 @@ export function refusal({ outcome, detail, max_cost_micros: cost }: OpenOutcome,
     case 'capability_unavailable':
       return new ApiError('capability_unavailable', `${title} is switched off at present.`);
     case 'unknown_input':
-      if (detail === NO_VOICE.role)
-        return new ApiError(
-          'invalid_input',
-          '`voice_profile_id` is not a voice: take an `id` from GET /voices.',
-        );
-      return new ApiError('invalid_input', '`prompt` names a file key that is no upload of yours.');
     case 'wrong_kind':
-      return new ApiError('invalid_input', '`prompt` names a file that is not an image.');
+      return inputFault(outcome, detail);
     case 'account_full':
       return new ApiError(
         'at_capacity',

@@ -62,7 +62,12 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
       await deleteOrphan(fileKey, accountId, requestId);
       throw new ApiError('not_found', 'This upload is not under way any more: upload again.');
     }
-    return objects.signGet(fileKey, { expiresInSeconds: rows[0].link_seconds, audience: 'public' });
+    return objects.signGet(fileKey, {
+      expiresInSeconds: rows[0].link_seconds,
+      audience: 'public',
+      // A gateway of the release before names no key.
+      ...(request.keyId !== undefined && { keyId: request.keyId }),
+    });
   }
 
   /**

@@ -25,8 +25,14 @@ export interface WatchHubOptions {
   readonly sweepEveryMs?: number;
 }
 
-/** Receives the present state of a job; undefined: the account has no such job. */
-export type JobListener = (state: JobState | undefined) => void;
+/**
+ * Receives the present state of a job; undefined: the account has no such job. The record has no link; `withLinks` gives
+ * it with links that end with an API key.
+ */
+export type JobListener = (
+  state: JobState | undefined,
+  withLinks?: (keyId: string | undefined) => Promise<Job>,
+) => void;
 
 export interface WatchHub {
   /** Reports the present state soon, and again at each change. @returns the function that ends it */
@@ -40,7 +46,12 @@ interface Watched {
   readonly jobId: string;
   /** Each with the account that it asks for. */
   readonly listeners: Map<JobListener, string>;
-  found?: { readonly job: Job; readonly accountId: string; readonly begun: boolean };
+  found?: {
+    readonly job: Job;
+    readonly withLinks: (keyId: string | undefined) => Promise<Job>;
+    readonly accountId: string;
+    readonly begun: boolean;
+  };
   /** Summary of the last reported state. */
   told: string;
   reading: boolean;
@@ -112,7 +123,7 @@ export function createWatchHub(options: WatchHubOptions): WatchHub {
     for (const [listener, accountId] of [...entry.listeners]) {
       // Nobody may learn whether another account's job exists.
       if (accountId !== entry.found?.accountId) listener(undefined);
-      else if (isNew || listener === newcomer) listener(state);
+      else if (isNew || listener === newcomer) listener(state, entry.found.withLinks);
     }
   }
 
@@ -131,7 +142,9 @@ export function createWatchHub(options: WatchHubOptions): WatchHub {
           return;
         }
         const { row, accountId, begun, linkSeconds } = found;
-        entry.found = { job: await view.show(row, linkSeconds), accountId, begun };
+        const withLinks = (keyId: string | undefined) => view.show(row, linkSeconds, keyId);
+        const job = { ...(await view.show(row, linkSeconds)), outputUrl: undefined };
+        entry.found = { job, withLinks, accountId, begun };
         tell(entry);
       } while (entry.again && entry.listeners.size > 0);
     } finally {

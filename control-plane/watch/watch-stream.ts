@@ -86,9 +86,16 @@ export function createWatchStreams({ gate, database, hub, logger }: WatchStreams
         logger.debug({ requestId: asked.requestId, method: 'WatchJobs', code: 'ok', jobId }, 'call');
         const opened = { accountId, keyId, rateLimit: rateLimit() };
         outgoing.send({ watch, event: { $case: 'opened', value: opened } });
-        const unwatch = hub.watch(jobId, accountId, (state) =>
-          state ? outgoing.tell(watch, state) : refuse(noSuchJob()),
-        );
+        const unwatch = hub.watch(jobId, accountId, (state, withLinks) => {
+          if (!state) refuse(noSuchJob());
+          // Only the last state of a job has a link, so none can overtake it.
+          else if (state.job?.status !== 'succeeded' || !withLinks) outgoing.tell(watch, state);
+          else
+            withLinks(keyId || undefined).then(
+              (job) => isOpen() && outgoing.tell(watch, { ...state, job }),
+              (error: unknown) => refuse(refusalOf(error, asked)),
+            );
+        });
         // A gateway of the release before does not name its key.
         const unfollow = keyId ? keys.follow(keyId, () => refuse(revoked())) : undefined;
         entry.close = () => {

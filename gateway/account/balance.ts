@@ -4,7 +4,7 @@ import { requireCaller } from '../auth/bearer.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { Handler } from '../http/context.ts';
 import type { Operation } from '../openapi/operation.ts';
-import { usd } from '../openapi/parts.ts';
+import { signedUsd, usd } from '../openapi/parts.ts';
 
 /** Handles GET /balance. */
 export function readBalance({ control }: { readonly control: ControlPlane }): Handler {
@@ -28,18 +28,17 @@ export function readBalance({ control }: { readonly control: ControlPlane }): Ha
 
 const balanceSchema = z
   .object({
-    balance_usd: usd.meta({ description: 'Top-ups less charges and `held_usd`.' }),
-    total_spent_usd: usd,
-    total_topped_up_usd: usd,
-    spent_this_week_usd: usd.meta({ description: 'Since Monday 00:00 UTC.' }),
-    spent_this_month_usd: usd.meta({ description: 'Since the first of the month, UTC.' }),
-    spent_this_year_usd: usd.meta({ description: 'Since the first of January, UTC.' }),
-    held_usd: usd.meta({ description: 'Holds of jobs that have not ended.' }),
-    reserved_usd: usd.meta({ description: 'Blocks of live sessions that have not ended.' }),
-    available_usd: usd.meta({
-      description:
-        'What a submit or a session may use now: `balance_usd` less `reserved_usd`. A refusal for money names it. Below zero when charges were more than their holds.',
-    }),
+    balance_usd: signedUsd('Top-ups less charges and `held_usd`.'),
+    total_spent_usd: usd('All charges there ever were.'),
+    total_topped_up_usd: usd('All top-ups there ever were.'),
+    spent_this_week_usd: usd('Charges since Monday 00:00 UTC.'),
+    spent_this_month_usd: usd('Charges since the first of the month, UTC.'),
+    spent_this_year_usd: usd('Charges since the first of January, UTC.'),
+    held_usd: usd('Holds of jobs that have not ended.'),
+    reserved_usd: usd('Blocks of live sessions that have not ended.'),
+    available_usd: signedUsd(
+      'What a submit or a session may use now: `balance_usd` less `reserved_usd`. A refusal for money names it. Below zero when charges were more than their holds.',
+    ),
   })
   .meta({ id: 'Balance' });
 
@@ -47,6 +46,7 @@ export const readBalanceOperation: Operation = {
   id: 'getBalance',
   tag: 'Account',
   summary: 'Read the prepaid balance and spend',
+  description: 'All numbers are of one moment.',
   key: 'required',
   answers: [
     {

@@ -6,7 +6,7 @@ import { ANONYMOUS, requireCaller } from '../auth/bearer.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { GatewayContext, Handler } from '../http/context.ts';
 import type { Operation } from '../openapi/operation.ts';
-import { isoTime, usd } from '../openapi/parts.ts';
+import { count, isoTime, usd } from '../openapi/parts.ts';
 
 export interface PricingOptions {
   readonly control: ControlPlane;
@@ -75,35 +75,53 @@ function asSubmitted(when: Readonly<Record<string, string>>): Record<string, str
 
 const features = CAPABILITY_NAMES.map((name) => CAPABILITIES[name].feature);
 
+const conditionValue = z
+  .union([z.string(), z.int()])
+  .meta({ id: 'RateConditionValue', description: 'Value of a parameter, in the type of the submit.' });
+
 const rateCardSchema = z
   .object({
-    currency: z.literal('USD'),
-    version: z.int().min(0).meta({ description: 'Counts every rate ever set.' }),
-    effective_at: isoTime.meta({ description: 'When the newest rate on the card came into effect.' }),
-    capabilities: z.array(
-      z.object({
-        capability: z.enum(CAPABILITY_NAMES).meta({ description: 'Path segment of the submit.' }),
-        feature: z.enum(features),
-        enabled: z.boolean(),
-        unit: z.enum(['image', 'second', 'minute']),
-        rates: z
-          .array(
-            z.object({
-              when: z.record(z.string(), z.union([z.string(), z.number()])).meta({
+    currency: z.literal('USD').meta({ description: 'Currency of all amounts.' }),
+    version: count('rates ever set; it grows with each.'),
+    effective_at: isoTime('When the newest rate on the card came into effect.'),
+    capabilities: z
+      .array(
+        z
+          .object({
+            capability: z.enum(CAPABILITY_NAMES).meta({ description: 'Path segment of the submit.' }),
+            feature: z.enum(features).meta({ description: 'Name of the capability.' }),
+            enabled: z.boolean().meta({ description: 'False: it is switched off, and submits are refused.' }),
+            unit: z.enum(['image', 'second', 'minute']).meta({ description: 'What a rate is for one of.' }),
+            rates: z
+              .array(
+                z
+                  .object({
+                    when: z.record(z.string(), conditionValue).meta({
+                      description:
+                        'Parameter values that the rate is for, in the types of the submit; empty: any. A size counts as measured on the output: the smallest of 480, 720 and 1080 lines, or of `1k` and `2k`, that covers it, and never more than the submit asked for.',
+                    }),
+                    rate_usd: usd('Price of one unit.'),
+                  })
+                  .meta({ id: 'Rate' }),
+              )
+              .meta({ description: 'The first whose `when` fits counts.' }),
+            minimum_usd: usd('Least that a job is charged; 0 of live sessions.'),
+            hold: z
+              .object({
+                units: z.number().min(0).meta({
+                  description:
+                    'Units that a submit is taken to have; 0 of live sessions, which reserve a block.',
+                }),
+              })
+              .meta({ id: 'HoldRule' })
+              .meta({
                 description:
-                  'Parameter values that the rate is for, in the types of the submit; empty: any. A size counts as measured on the output: the smallest of 480, 720 and 1080 lines, or of `1k` and `2k`, that covers it, and never more than the submit asked for.',
+                  'The hold of a submit is max(minimum_usd, rate × units), at the highest rate that its output can have.',
               }),
-              rate_usd: usd,
-            }),
-          )
-          .meta({ description: 'The first whose `when` fits counts.' }),
-        minimum_usd: usd,
-        hold: z.object({ units: z.number().min(0) }).meta({
-          description:
-            'The hold of a submit is max(minimum_usd, rate × units), at the highest rate that its output can have.',
-        }),
-      }),
-    ),
+          })
+          .meta({ id: 'CapabilityPrice' }),
+      )
+      .meta({ description: 'Prices by capability.' }),
   })
   .meta({ id: 'RateCard' });
 

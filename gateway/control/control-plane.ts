@@ -1,6 +1,6 @@
 import type { Metadata, ServiceError } from '@grpc/grpc-js';
 import type { ApiError } from '@semblance/common/errors';
-import { call, createClient } from '@semblance/common/grpc/client';
+import { type CallSettings, call, createClient } from '@semblance/common/grpc/client';
 import { fromServiceError } from '@semblance/common/grpc/status';
 import type { Tls } from '@semblance/common/grpc/tls/tls';
 import { inSpan } from '@semblance/common/tracing/tracing';
@@ -12,6 +12,8 @@ import {
   type Caller,
   type CancelJobRequest,
   type CancelJobResponse,
+  type ChangeSessionRequest,
+  type ChangeSessionResponse,
   type CompleteUploadRequest,
   type CompleteUploadResponse,
   type ConnectSessionRequest,
@@ -24,6 +26,8 @@ import {
   type EndSessionResponse,
   type EstimateJobRequest,
   type EstimateJobResponse,
+  type FindUsableKeysRequest,
+  type FindUsableKeysResponse,
   type GetBalanceRequest,
   type GetBalanceResponse,
   type GetJobRequest,
@@ -83,6 +87,9 @@ const INSPECTION_MS = 6_000;
 /** Time limit of opening a session, in ms, because it may wait for a slot that is about to be free. */
 const OPEN_SESSION_MS = 15_000;
 
+/** Time limit of a change of a session, in ms: beyond that of the agent, which fetches and prepares a picture. */
+const CHANGE_SESSION_MS = 30_000;
+
 /** Name and attributes of a submit's span, although the submit travels in a message with others. */
 const SUBMIT = 'semblance.control.v1.ControlService/SubmitJob';
 const SUBMIT_SPAN = {
@@ -97,6 +104,8 @@ const SUBMIT_SPAN = {
  */
 export interface ControlPlane {
   authorize(ctx: GatewayContext, request: AuthorizeRequest): Promise<unknown>;
+  /** Returns those of the API keys that are still valid. */
+  findUsableKeys(ctx: GatewayContext, request: FindUsableKeysRequest): Promise<FindUsableKeysResponse>;
   beginUpload(ctx: GatewayContext, request: BeginUploadRequest): Promise<BeginUploadResponse>;
   completeUpload(ctx: GatewayContext, request: CompleteUploadRequest): Promise<CompleteUploadResponse>;
   abortUpload(ctx: GatewayContext, request: AbortUploadRequest): Promise<unknown>;
@@ -132,6 +141,12 @@ export interface ControlPlane {
   endSession(ctx: GatewayContext, request: EndSessionRequest): Promise<EndSessionResponse>;
   /** Called for a socket, not for a request of the API, so it does not count against the rate limit. */
   connectSession(request: ConnectSessionRequest, requestId: string): Promise<ConnectSessionResponse>;
+  /** Like `connectSession`. @param signal cancels the call, but not a change that the agent has begun */
+  changeSession(
+    request: ChangeSessionRequest,
+    requestId: string,
+    signal: AbortSignal,
+  ): Promise<ChangeSessionResponse>;
   /** @returns a verdict for each report, in their order */
   reportSessions(reports: SessionReport[]): Promise<SessionVerdict[]>;
   getBalance(ctx: GatewayContext, request: GetBalanceRequest): Promise<GetBalanceResponse>;
@@ -188,11 +203,12 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
   async function ask<Request, Response>(
     method: Method<Request, Response>,
     request: Request,
-    requestId?: string,
+    settings: Partial<CallSettings> = {},
   ): Promise<Response> {
     try {
-      return await call(method, request, { timeoutMs, ...(requestId ? { requestId } : {}) });
+      return await call(method, request, { timeoutMs, ...settings });
     } catch (error) {
+      settings.signal?.throwIfAborted();
       const refusal = fromServiceError(error as ServiceError);
       if (refusal.code === 'internal_error') metrics.controlPlaneFailed();
       throw refusal;
@@ -271,6 +287,7 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
   return {
     watchJob,
     authorize: asker(client.authorize.bind(client)),
+    findUsableKeys: asker(client.findUsableKeys.bind(client)),
     beginUpload: asker(client.beginUpload.bind(client)),
     completeUpload: asker(client.completeUpload.bind(client)),
     abortUpload: asker(client.abortUpload.bind(client)),
@@ -287,7 +304,9 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     listVoices: asker(client.listVoices.bind(client)),
     listSessions: asker(client.listSessions.bind(client)),
     endSession: asker(client.endSession.bind(client)),
-    connectSession: (request, requestId) => ask(client.connectSession.bind(client), request, requestId),
+    connectSession: (request, requestId) => ask(client.connectSession.bind(client), request, { requestId }),
+    changeSession: (request, requestId, signal) =>
+      ask(client.changeSession.bind(client), request, { timeoutMs: CHANGE_SESSION_MS, requestId, signal }),
     reportSessions: async (reports) => (await ask(client.reportSessions.bind(client), { reports })).verdicts,
     getBalance: asker(client.getBalance.bind(client)),
     getPricing: asker(client.getPricing.bind(client)),

@@ -82,8 +82,11 @@ function setHeaders(ctx: GatewayContext): void {
 
 const jobProgressSchema = z
   .object({
-    attempt: z.int().min(1).meta({ description: 'A job whose agent was lost is begun again: 1, 2, …' }),
-    progress: z.number().min(0).max(1),
+    attempt: z
+      .int()
+      .min(1)
+      .meta({ description: 'Number of the attempt: a job whose agent was lost is begun again: 1, 2, …' }),
+    progress: z.number().min(0).max(1).meta({ description: 'Share of the work that is done, from 0 to 1.' }),
     eta_seconds: z
       .int()
       .min(0)
@@ -103,9 +106,10 @@ const jobQueueSchema = z
       .int()
       .min(1)
       .nullable()
-      .meta({ description: 'How many those were when the place was told, this one included.' }),
+      .meta({ description: 'Number of those jobs when the place was told, this one included.' }),
     reason: z
       .enum(['busy', 'no_agent', 'retrying', 'suspended'])
+      .meta({ id: 'QueueReason', description: 'Why a job waits.' })
       .nullable()
       .meta({ description: 'Why it waits.' }),
   })
@@ -113,7 +117,7 @@ const jobQueueSchema = z
 
 const lastEventIdHeader = z.string().optional().meta({
   description:
-    '`id` of the last event that was received of this job: only what is new since is told. Any other counts as none.',
+    '`id` of the last event that was received of this job: only what is new since is told. Any other counts as none. Left out: everything is told.',
 });
 
 export const readEventsOperation: Operation = {
@@ -130,7 +134,13 @@ export const readEventsOperation: Operation = {
       status: 200,
       description: 'The stream.',
       type: 'text/event-stream',
-      schema: z.string(),
+      // The keyword is for readers: no schema of OpenAPI 3.1 describes the events of a stream.
+      schema: z.string().meta({
+        description: 'Events, whose data is JSON.',
+        contentSchema: {
+          oneOf: ['Job', 'JobProgress', 'JobQueue'].map((name) => ({ $ref: `#/components/schemas/${name}` })),
+        },
+      }),
       headers: ['Cache-Control'],
       example: `retry: 2000\n\nid: 2.0.0..q3Zr8mKx1Wd\nevent: status\ndata: ${JSON.stringify(EXAMPLE_JOB)}\n\nid: 2.1.42..Yf0a7TgLc2E\nevent: progress\ndata: {"attempt":1,"progress":0.42,"eta_seconds":13}\n\n`,
     },

@@ -13,14 +13,26 @@ export const readFileOperation: Operation = {
   key: 'none',
   path: z.object({ key: z.string().min(1).meta({ description: 'Key of the file, slashes included.' }) }),
   query: z.object({
-    expires: z.string().meta({ pattern: '^[0-9]+$', description: 'Unix seconds.' }),
-    signature: z.string(),
+    expires: z.string().meta({
+      pattern: '^[0-9]+$',
+      description: 'When the link ends to work, in Unix seconds; part of the link.',
+    }),
+    signature: z.string().meta({ description: 'Signature of the link; part of it.' }),
   }),
   headers: z.object({
-    Range: z.string().optional().meta({ description: 'A single range, such as `bytes=0-1023`.' }),
-    'If-Range': z.string().optional(),
-    'If-None-Match': z.string().optional(),
-    'If-Modified-Since': z.string().optional(),
+    Range: z
+      .string()
+      .optional()
+      .meta({ description: 'A single range, such as `bytes=0-1023`. Left out: the whole file.' }),
+    'If-Range': z.string().optional().meta({
+      description: 'ETag or date of the file of which the range is wanted. Left out: of any.',
+    }),
+    'If-None-Match': z.string().optional().meta({
+      description: 'ETags of copies that the client has. Left out: it has none.',
+    }),
+    'If-Modified-Since': z.string().optional().meta({
+      description: 'Date of the copy that the client has. Left out: it has none.',
+    }),
   }),
   answers: [
     { status: 200, description: 'The file.', type: '*/*', schema: file, headers },

@@ -7,6 +7,7 @@ import { ObjectNotFoundError } from '@semblance/objects/store';
 import type { GatewayContext, Handler } from '../http/context.ts';
 import { StatusError } from '../http/envelope.ts';
 import { extensionOf } from '../uploads/media-types.ts';
+import type { LinkKeys } from './link-keys.ts';
 import { requireGrant, sayObject } from './links.ts';
 import { type ByteRange, ifRangeHolds, isNotModified, parseRange, type Validators } from './range.ts';
 import { createSendCount, type SendLimits, sendAtPace } from './send.ts';
@@ -16,13 +17,15 @@ export interface ReadFileOptions {
   /** Time after which a client that reads nothing is cut off, in ms, so that it cannot hold files open for ever. */
   readonly readIdleMs: number;
   readonly sendLimits: SendLimits;
+  readonly linkKeys: LinkKeys;
 }
 
 /** Handles GET and HEAD of a signed link of the directory store, with single ranges and validators. */
-export function readFile({ store, readIdleMs, sendLimits }: ReadFileOptions): Handler {
+export function readFile({ store, readIdleMs, sendLimits, linkKeys }: ReadFileOptions): Handler {
   const sending = createSendCount(sendLimits);
   return async (ctx) => {
     const grant = requireGrant(ctx, 'GET', store);
+    await linkKeys.require(ctx, grant.keyId);
     const object = await openObject(ctx, store, grant.key);
     let sent: (() => void) | undefined;
     try {

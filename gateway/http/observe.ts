@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { type ClientLog, createClientLog } from '@semblance/common/client-log';
 import { ApiError, describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
 import { joinTrace, TRACEPARENT, TRACESTATE } from '@semblance/common/tracing/traceparent';
@@ -25,13 +26,16 @@ export interface ObserveOptions {
 
 /**
  * Creates the outermost middleware. It gives the request its id, converts thrown errors into the error envelope,
- * and writes one log line and the metrics when the response has ended. Paths are logged as route templates, so no
+ * and writes one log line and the metrics when the response has ended; of requests that no key's limit bounds, a sample
+ * (client-log.ts). Paths are logged as route templates, so no
  * key, id or signature ever reaches a log.
  */
 export function observe(options: ObserveOptions): Middleware {
   const { logger, metrics, lingerMs, isDraining, handlers } = options;
   // These lines have a fixed set of safe fields, so no redaction is needed.
   const access = logger.child({}, { redact: [] });
+  const refused = createClientLog(access);
+  const failed = createClientLog(logger);
   return async (koaContext, next) => {
     const ctx = koaContext as unknown as GatewayContext;
     const { req, res } = ctx;
@@ -54,7 +58,7 @@ export function observe(options: ObserveOptions): Middleware {
       metrics.ended(req.method ?? '', route, finished ? res.statusCode : 499, ms / 1000);
       if (span) endSpan(span, ctx, route, finished);
       if (!access.isLevelEnabled('info')) return;
-      access.info({
+      const line = {
         requestId,
         method: req.method,
         route,
@@ -63,7 +67,11 @@ export function observe(options: ObserveOptions): Middleware {
         ...(errorCode ? { code: errorCode } : undefined),
         ...(span ? { traceId: span.traceId } : undefined),
         ...(finished ? undefined : { aborted: true }),
-      });
+      };
+      // The limit of a key bounds what it is admitted for, and nothing bounds all else.
+      const isCounted = finished && res.statusCode < 400 && res.hasHeader('RateLimit-Limit');
+      if (isCounted) access.info(line);
+      else refused.info(`${req.method} ${route} ${finished ? res.statusCode : 'aborted'} ${errorCode}`, line);
     });
     try {
       requirePath(ctx);
@@ -75,7 +83,7 @@ export function observe(options: ObserveOptions): Middleware {
         res.destroy();
         return;
       }
-      fail(ctx, error, logger);
+      fail(ctx, error, failed);
     } finally {
       handlers.running--;
     }
@@ -122,11 +130,12 @@ function endSpan(span: Span, ctx: GatewayContext, route: string, finished: boole
   else span.end(new Error('the client went away'));
 }
 
-function fail(ctx: GatewayContext, error: unknown, logger: Logger): void {
+function fail(ctx: GatewayContext, error: unknown, log: ClientLog): void {
   const apiError = toApiError(error);
   // A missing slot is no failure of a service; the line of the request has its code.
   if (apiError.httpStatus >= 500 && !apiError.code.startsWith('capacity_')) {
-    logger.error(
+    log.error(
+      `${ctx.method} ${routeName(ctx)} ${apiError.code}`,
       { err: error, requestId: ctx.state.requestId, route: routeName(ctx) },
       `request failed: ${describeError(error)}`,
     );

@@ -11,7 +11,13 @@ import type { Operation } from '../openapi/operation.ts';
 import { usd } from '../openapi/parts.ts';
 import { optional } from './fields.ts';
 import { inspectField, inspectionFields, inspectionSchemas } from './inspection.ts';
-import { JOB_CAPABILITIES, type JobCapability, submitParser, submitSchema } from './submit-schemas.ts';
+import {
+  JOB_CAPABILITIES,
+  type JobCapability,
+  submitName,
+  submitParser,
+  submitSchema,
+} from './submit-schemas.ts';
 
 export interface EstimateOptions {
   readonly control: ControlPlane;
@@ -72,25 +78,42 @@ export function estimateJob({ control, bodyTimeoutMs }: EstimateOptions): Handle
 type EstimateOf = ReturnType<typeof estimateOf>;
 
 function estimateOf(name: JobCapability) {
-  return submitSchema(name).safeExtend({ capability: z.literal(name), inspect: optional(inspectField) });
+  return submitSchema(name)
+    .safeExtend({
+      capability: z.literal(name).meta({ description: 'Path segment of the submit.' }),
+      inspect: optional(inspectField),
+    })
+    .meta({ id: `${estimateName(name)}`, description: `Estimate of ${CAPABILITIES[name].title}.` });
 }
+
+const estimateName = (name: JobCapability) => submitName(name).replace(/Submit$/, 'EstimateRequest');
 
 /** One schema per capability: the fields of a submit and the name of the capability. */
 const estimateBody = z
   .discriminatedUnion('capability', JOB_CAPABILITIES.map(estimateOf) as [EstimateOf, ...EstimateOf[]])
-  .meta({ id: 'EstimateRequest' });
+  .meta({
+    id: 'EstimateRequest',
+    description: 'The fields of a submit and the name of its capability.',
+    discriminator: {
+      propertyName: 'capability',
+      mapping: Object.fromEntries(
+        JOB_CAPABILITIES.map((name) => [name, `#/components/schemas/${estimateName(name)}`]),
+      ),
+    },
+  });
 
 const estimateSchema = z
   .object({
-    capability: z.enum(JOB_CAPABILITIES),
-    feature: z.enum(JOB_CAPABILITIES.map((name) => CAPABILITIES[name].feature)),
-    hold_usd: usd.meta({ description: 'What a submit would hold: max(minimum, rate × units estimated).' }),
-    rate_usd: usd.meta({
-      description:
-        'For one unit, by the account’s own rates: the highest that the output can have with these parameters.',
-    }),
-    unit: z.enum(['image', 'second']),
-    minimum_usd: usd,
+    capability: z.enum(JOB_CAPABILITIES).meta({ description: 'Path segment of the submit.' }),
+    feature: z
+      .enum(JOB_CAPABILITIES.map((name) => CAPABILITIES[name].feature))
+      .meta({ description: 'Name of the capability.' }),
+    hold_usd: usd('What a submit would hold: max(minimum, rate × units estimated).'),
+    rate_usd: usd(
+      'Price of one unit, by the account’s own rates: the highest that the output can have with these parameters.',
+    ),
+    unit: z.enum(['image', 'second']).meta({ description: 'What the rate is for one of.' }),
+    minimum_usd: usd('Least that the job is charged.'),
     balance_sufficient: z.boolean().meta({ description: 'Whether the balance covers the hold now.' }),
     ...inspectionSchemas,
   })

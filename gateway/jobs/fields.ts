@@ -24,8 +24,11 @@ export function text(max: number, min = 1) {
     .refine((value) => codePoints(value) <= max, `must be at most ${max.toLocaleString('en')} characters`)
     .refine((value) => codePoints(value.trim()) >= min, 'must not be empty')
     .refine((value) => value.isWellFormed() && !value.includes('\0'), 'must be well-formed Unicode text')
-    .meta({ minLength: min, maxLength: max });
+    .meta({ ...(min > 0 ? { minLength: min, pattern: NOT_BLANK } : {}), maxLength: max });
 }
+
+/** JSON Schema of text that is not blank, and has no NUL in it. */
+const NOT_BLANK = '^\\s*[^\\s\\x00][^\\x00]*$';
 
 /** Returns the length in Unicode code points. */
 function codePoints(value: string): number {
@@ -47,11 +50,17 @@ export const fileKey = z
 
 /** Several pictures of the person whose face is put in. */
 export const faceKeys = z
-  .array(fileKey, 'must be a list of file_keys from POST /uploads')
+  .array(
+    fileKey.meta({
+      ...fileKey.meta(),
+      description: 'A picture of the person, as POST /uploads answered it.',
+    }),
+    'must be a list of file_keys from POST /uploads',
+  )
   .min(1, 'must name at least one picture')
   .max(MAX_FACES, `must name at most ${MAX_FACES} pictures`)
   .meta({
-    description: `In place of face_key: up to ${MAX_FACES} pictures of one person, the first the leading one.`,
+    description: `In place of \`face_key\`: 1 to ${MAX_FACES} pictures of one person, the first the leading one. Left out: \`face_key\` is needed.`,
   });
 
 /** Address to which the terminal job is POSTed. */
@@ -62,14 +71,22 @@ export const callbackUrl = z
   })
   .meta({
     description:
-      'Where the terminal job is POSTed: an absolute http or https URL without credentials, whose host has a public address.',
-    format: 'uri',
+      'Where the job is POSTed when it has ended (see `callbacks`): an absolute http or https URL of at most 2,048 characters, without credentials, whose host has a public address. Left out: nobody is called, and the job is polled.',
+    pattern: '^https?://[^\\s\\x00/?#@\\\\]+([/?#][^\\s\\x00]*)?$',
     maxLength: MAX_CALLBACK_URL_LENGTH,
   });
 
 export const outputResolution = z
   .literal([480, 720, 1080], 'must be 480, 720 or 1080')
+  .meta({ id: 'OutputResolution', description: 'Lines of an output, in pixels of its shorter side.' })
   .transform((value) => String(value));
+
+const optionValue = z
+  .union([z.string(), z.number(), z.boolean()], 'must be a string, a number or a boolean')
+  .meta({
+    id: 'EngineOptionValue',
+    description: `Value of an option of the engine; text has at most ${MAX_OPTION_TEXT.toLocaleString('en')} characters.`,
+  });
 
 /**
  * Options of the engine, by name. Which there are, and their bounds, the control plane knows. @returns their values as
@@ -78,8 +95,7 @@ export const outputResolution = z
 export const engineOptions = z
   .record(
     z.string(),
-    z
-      .union([z.string(), z.number(), z.boolean()], 'must be a string, a number or a boolean')
+    optionValue
       .transform(String)
       .refine((value) => value.length <= MAX_OPTION_TEXT, `must be at most ${MAX_OPTION_TEXT} characters`)
       .refine((value) => value.isWellFormed() && !value.includes('\0'), 'must be well-formed Unicode text'),
@@ -94,9 +110,11 @@ export const engineOptions = z
     `must have at most ${MAX_GIVEN_OPTIONS} options`,
   )
   .meta({
-    description:
-      'Options of the engine, as far as the owner of the service lets callers give them. Any other option, and a value out of bounds, is `invalid_input` with a message that says what is valid.',
-    example: { seed: 7 },
+    id: 'EngineOptions',
+    description: `Options of the engine by name, as far as the owner of the service lets callers give them; at most ${MAX_GIVEN_OPTIONS}. Any other option, and a value out of bounds, is \`invalid_input\` with a message that says what is valid.`,
+    maxProperties: MAX_GIVEN_OPTIONS,
+    propertyNames: { pattern: OPTION_NAME.source },
+    examples: [{ seed: 7 }],
   });
 
 /** What a caller wants to find in the record of a job again. */

@@ -5,8 +5,9 @@ import { codes, detailsSchema } from './job-schema.ts';
 
 /** Field of an estimate that asks for an inspection. */
 export const inspectField = z.boolean('must be true or false').meta({
+  default: false,
   description:
-    'Whether an agent looks at the pictures, for at most 5 s. The answer then has `inspection`, and `details` where something was found out. It costs nothing.',
+    'Whether an agent looks at the pictures, for at most 5 seconds. The answer then has `inspection`, and `details` where something was found out. It costs nothing. Left out: false.',
 });
 
 interface InspectionFields {
@@ -57,13 +58,20 @@ export const inspectionSchemas = {
     .object({
       status: z.enum(['inspected', 'refused', 'not_inspected']).meta({
         description: [
+          'What came of the inspection:',
           '- `inspected`: nothing in the pictures speaks against the render.',
           '- `refused`: a submit would be accepted, and its job would fail with `error`.',
           '- `not_inspected`: nothing was looked at, for `reason`.',
         ].join('\n'),
       }),
       error: z
-        .object({ code: z.string(), message: z.string() })
+        .object({
+          code: z
+            .string()
+            .meta({ description: 'Why the job would fail, as in the `error` of a failed job.' }),
+          message: z.string().meta({ description: 'Why the job would fail, in words for people.' }),
+        })
+        .meta({ id: 'Refusal' })
         .optional()
         .meta({ description: 'With `refused`: as in a failed job.' }),
       reason: z
@@ -72,8 +80,9 @@ export const inspectionSchemas = {
         .meta({ description: codes('With `not_inspected`.', REASONS) }),
       message: z.string().optional().meta({ description: 'With `not_inspected`: the reason in words.' }),
     })
+    .meta({ id: 'Inspection' })
     .optional()
-    .meta({ id: 'Inspection', description: 'Only with `inspect: true`.' }),
+    .meta({ description: 'What came of the inspection; only with `inspect: true`.' }),
   details: detailsSchema.optional().meta({
     description:
       'Only with `inspect: true`: what was found out about the pictures, as in the record of a job. `changed` counts the faces that a render would change.',

@@ -1,9 +1,7 @@
 import { HINT_CODES, LEFT_REASONS } from '@semblance/engine-api/findings';
 import { JOB_STATUSES } from '@semblance/events/jobs';
 import { z } from 'zod';
-import { isoTime, usd } from '../openapi/parts.ts';
-
-const count = z.int().min(0);
+import { count, isoTime, usd } from '../openapi/parts.ts';
 
 /** Returns the description of a field whose codes are known, and to which later releases may add. */
 export function codes(what: string, known: Readonly<Record<string, string>>): string {
@@ -11,22 +9,34 @@ export function codes(what: string, known: Readonly<Record<string, string>>): st
   return `${what} Codes are stable; a later release may have more.\n${lines.join('\n')}`;
 }
 
+/** Why a job failed, by code. */
+const JOB_ERRORS = {
+  content_rejected: 'The input or the result failed a content check.',
+  face_not_detected: 'No face was found in the input.',
+  input_too_large: 'Over a limit of size or duration that was found during the work.',
+  processing_failed: 'The render did not complete, or the job was cancelled.',
+  unsupported_format: 'The file could not be decoded once the work had begun.',
+};
+
 /** What was found out about inputs. */
 export const detailsSchema = z
   .object({
     faces: z
       .object({
-        found: count.meta({ description: 'Faces that were looked at, with those left alone.' }),
-        changed: count,
+        found: count('faces that were looked at, with those left alone.'),
+        changed: count('faces that were changed, or that a render would change.'),
         left: z
           .array(
-            z.object({
-              reason: z.string().meta({ description: codes('Why they were left alone.', LEFT_REASONS) }),
-              count,
-            }),
+            z
+              .object({
+                reason: z.string().meta({ description: codes('Why they were left alone.', LEFT_REASONS) }),
+                count: count('faces that were left alone for this reason.', 1),
+              })
+              .meta({ id: 'FacesLeft' }),
           )
           .meta({ description: 'Faces that were left alone, by reason.' }),
       })
+      .meta({ id: 'FacesFound' })
       .optional()
       .meta({
         description:
@@ -34,20 +44,27 @@ export const detailsSchema = z
       }),
     hints: z
       .array(
-        z.object({
-          code: z.string().meta({ description: codes('What was found.', HINT_CODES) }),
-          message: z.string().meta({ description: 'What was found, and what to do, in words.' }),
-          input: z.string().optional().meta({ description: 'Field of the submit, such as `face_key`.' }),
-        }),
+        z
+          .object({
+            code: z.string().meta({ description: codes('What was found.', HINT_CODES) }),
+            message: z.string().meta({ description: 'What was found, and what to do, in words.' }),
+            input: z
+              .string()
+              .optional()
+              .meta({ description: 'Field of the submit, such as `face_key`. Absent: of no one input.' }),
+          })
+          .meta({ id: 'Hint' }),
       )
       .meta({ description: 'What would give a better result.' }),
     models: z
       .array(
-        z.object({
-          name: z.string().meta({ description: 'As the owner of the service calls it.' }),
-          sha256: z.string().meta({ description: 'SHA-256 of its file, 64 hexadecimal digits.' }),
-          licence: z.string().meta({ description: 'Licence that the owner of the service states.' }),
-        }),
+        z
+          .object({
+            name: z.string().meta({ description: 'Name, as the owner of the service calls it.' }),
+            sha256: z.string().meta({ description: 'SHA-256 of its file, 64 hexadecimal digits.' }),
+            licence: z.string().meta({ description: 'Licence that the owner of the service states.' }),
+          })
+          .meta({ id: 'UsedModel' }),
       )
       .optional()
       .meta({
@@ -61,22 +78,34 @@ export const detailsSchema = z
   })
   .meta({ id: 'JobDetails' });
 
+/** How far a call is. */
+export const statusSchema = z
+  .enum(JOB_STATUSES)
+  .meta({ id: 'CallStatus', description: 'How far a job or session is, or how it ended.' });
+
 /** The job record as the API answers it; `common/job-record.ts` makes it. */
 export const jobSchema = z
   .object({
-    id: z.string(),
-    status: z.enum(JOB_STATUSES),
+    id: z.string().meta({ description: 'Id of the job, as the submit answered it.' }),
+    status: statusSchema.meta({
+      description:
+        '`queued`: waits for an agent. `processing`: an agent works on it. `succeeded`, `failed`: it has ended, for good.',
+    }),
     output_url: z.string().nullable().meta({
       format: 'uri',
       description: 'Signed, expiring link. Null until the job succeeds.',
     }),
-    charged_usd: usd
-      .nullable()
-      .meta({ description: 'Null until billing has been reconciled. 0 for a failed job.' }),
+    charged_usd: usd(
+      'What the job cost: null until billing has been reconciled, 0 for a failed job.',
+    ).nullable(),
     error: z
-      .object({ code: z.string(), message: z.string() })
+      .object({
+        code: z.string().meta({ description: codes('Why the job failed.', JOB_ERRORS) }),
+        message: z.string().meta({ description: 'Why the job failed, in words for people; may change.' }),
+      })
+      .meta({ id: 'JobError' })
       .nullable()
-      .meta({ description: 'Of a failed job; otherwise null.' }),
+      .meta({ description: 'Why the job failed; otherwise null.' }),
     details: detailsSchema.optional().meta({
       description:
         'What was found out about the inputs of a job that succeeded or failed. Absent until then, and where nothing is known.',
@@ -90,10 +119,9 @@ export const jobSchema = z
       .record(z.string(), z.string())
       .optional()
       .meta({ description: 'As the submit gave it. Absent when it gave none.' }),
-    expires_at: isoTime.optional().meta({
-      description:
-        'When the output is deleted: by `expires_in` of the submit, or by the setting of the owner of the service, whichever is earlier. Absent until the job succeeds, after the deletion, and where outputs are kept for ever.',
-    }),
+    expires_at: isoTime(
+      'When the output is deleted: by `expires_in` of the submit, or by the setting of the owner of the service, whichever is earlier. Absent until the job succeeds, after the deletion, and where outputs are kept for ever.',
+    ).optional(),
   })
   .meta({ id: 'Job' });
 
@@ -105,11 +133,16 @@ export const EXAMPLE_JOB = {
   error: null,
 };
 
+const JOB_ID = /^[A-Za-z0-9_-]{1,64}$/;
+
 export const jobPath = z.object({
-  job_id: z.string().min(1).meta({ description: 'As the submit answered it.' }),
+  job_id: z.string().meta({
+    description: 'Id of the job, as the submit answered it.',
+    pattern: JOB_ID.source,
+  }),
 });
 
 /** Returns false for text that cannot be the id of a job, so that no lookup is needed. */
 export function isJobIdShaped(text: string): boolean {
-  return /^[A-Za-z0-9_-]{1,64}$/.test(text);
+  return JOB_ID.test(text);
 }

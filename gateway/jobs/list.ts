@@ -73,8 +73,8 @@ const listedSchema = jobSchema
   .extend({
     capability: z.enum(JOB_CAPABILITIES),
     feature: z.enum(JOB_CAPABILITIES.map((name) => CAPABILITIES[name].feature)),
-    created_at: isoTime.meta({ description: 'ISO 8601, UTC, to the microsecond: when it was submitted.' }),
-    ended_at: isoTime.nullable().meta({ description: 'Null until the job has ended.' }),
+    created_at: isoTime('When it was submitted, to the microsecond.'),
+    ended_at: isoTime('When it ended; null until then.').nullable(),
   })
   .meta({ id: 'ListedJob' });
 

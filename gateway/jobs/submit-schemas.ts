@@ -6,6 +6,7 @@ import {
   type Capability,
   FACE_KEYS,
   faceRole,
+  type MediaKind,
   takesFaces,
 } from '@semblance/engine-api/capabilities';
 import { z } from 'zod';
@@ -40,17 +41,21 @@ const script = text(5000)
   })
   .meta({
     description:
-      'What is said. Of SSML, `break`, `sub`, `say-as` and `emphasis` are understood, within `speak`, `p` and `s`; any other element is refused.',
+      'What is said: 1 to 5,000 characters, which are not blank. Of SSML, `break`, `sub`, `say-as` and `emphasis` are understood, within `speak`, `p` and `s`; any other element is refused.',
   });
 
 /** Settings of each capability beside its inputs, by request field; the output is what the engine receives. */
 const PARAMETERS: Record<JobCapability, z.ZodRawShape> = {
   'character-swap': {
-    resolution: optional(z.enum(['1k', '2k'], 'must be "1k" or "2k"'))
+    resolution: optional(
+      z
+        .enum(['1k', '2k'], 'must be "1k" or "2k"')
+        .meta({ id: 'IdentitySwapResolution', description: 'Pixels of the longer side: 1024 or 2048.' }),
+    )
       .transform((value) => value ?? '1k')
       .meta({
         description:
-          'Most pixels of the output’s longer side: 1024 (`1k`, when it is left out) or 2048 (`2k`). A smaller video is not enlarged. The charge goes by the size of the output.',
+          'Most pixels of the output’s longer side: 1024 (`1k`, also when it is left out) or 2048 (`2k`). A smaller video is not enlarged. The charge goes by the size of the output.',
       }),
   },
   'face-swap': { output_resolution_p: optional(outputResolution).meta({ description: NOT_ENLARGED }) },
@@ -58,8 +63,14 @@ const PARAMETERS: Record<JobCapability, z.ZodRawShape> = {
   'motion-control': {},
   avatar: {
     script,
-    voice_id: optional(text(128)),
-    language: optional(text(64)),
+    voice_id: optional(text(128)).meta({
+      description:
+        'Voice that speaks, 1 to 128 characters, as the engine names it. Left out: one that fits the language and the person in the portrait.',
+    }),
+    language: optional(text(64)).meta({
+      description:
+        'Language of the script, 1 to 64 characters, such as `en` or `de-AT`. Left out: that of the voice, or what the letters of the script tell.',
+    }),
     output_resolution_p: optional(outputResolution).meta({
       description:
         'Most pixels of the output’s shorter side; 720 when it is left out. A smaller picture is not enlarged. The charge goes by the size of the output.',
@@ -93,15 +104,20 @@ const schemas = new Map<JobCapability, z.ZodObject>();
 export function submitSchema(capability: JobCapability): z.ZodObject {
   let schema = schemas.get(capability);
   if (!schema) {
-    const { feature, title, inputs } = CAPABILITIES[capability];
+    const { title, inputs } = CAPABILITIES[capability];
     const fields = z.object(
       {
         ...Object.fromEntries(
-          Object.values(inputs).map(({ field }) => [field, field === FACE_KEY ? optional(fileKey) : fileKey]),
+          Object.values(inputs).map(({ field, kind }) => [
+            field,
+            field === FACE_KEY ? optional(fileKey).meta({ description: FACE_KEY_SAYS }) : keyOf(kind),
+          ]),
         ),
         ...(takesFaces(capability) ? { [FACE_KEYS]: optional(faceKeys) } : {}),
         ...PARAMETERS[capability],
-        engine_options: optional(engineOptions),
+        engine_options: optional(engineOptions).meta({
+          description: 'Options of the engine by name. Left out: what the engine does by default.',
+        }),
         callback_url: optional(callbackUrl),
         metadata: optional(metadata),
         expires_in: optional(expiresIn),
@@ -109,12 +125,29 @@ export function submitSchema(capability: JobCapability): z.ZodObject {
       'The body must be a JSON object',
     );
     schema = withOneOfFaces(capability, fields).meta({
-      ...{ id: `${pascal(feature)}Submit`, title: `${title} submit` },
-      ...(takesFaces(capability) ? { anyOf: [{ required: [FACE_KEY] }, { required: [FACE_KEYS] }] } : {}),
+      id: submitName(capability),
+      description: `Submit of ${title}.`,
     });
     schemas.set(capability, schema);
   }
   return schema;
+}
+
+const FACE_KEY_SAYS =
+  'Picture of the person whose face is put in: a file_key, exactly as POST /uploads answered it. Left out: `face_keys` is needed in its place.';
+
+/** Returns the schema of a required input. */
+function keyOf(kind: MediaKind) {
+  const what = kind === 'image' ? 'A picture' : kind === 'audio' ? 'A sound file' : 'A video';
+  return fileKey.meta({
+    ...fileKey.meta(),
+    description: `${what}: its file_key, exactly as POST /uploads answered it.`,
+  });
+}
+
+/** Returns the name of a submit body in the document. */
+export function submitName(capability: JobCapability): string {
+  return `${pascal(CAPABILITIES[capability].feature)}Submit`;
 }
 
 type Body = Readonly<Record<string, unknown>>;

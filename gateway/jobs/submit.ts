@@ -51,8 +51,8 @@ function idempotencyKeyOf(header: string | string[] | undefined): string | undef
 
 const submittedSchema = z
   .object({
-    id: z.string(),
-    status: z.literal('queued'),
+    id: z.string().meta({ description: 'Id of the job.' }),
+    status: z.literal('queued').meta({ description: 'Always `queued`.' }),
     status_url: z
       .string()
       .meta({ description: 'Path of the job, relative to the origin: poll it as it is.' }),
@@ -63,7 +63,7 @@ const submitHeaders = z.object({
   'Idempotency-Key': z.string().refine(isIdempotencyKey).optional().meta({
     pattern: '^[\\x20-\\x7e]{1,255}$',
     description:
-      'A repeat with the same key and body gets the answer to the first submit: no second charge, no second render. Kept for at least 24 hours.',
+      '1 to 255 printable ASCII characters. A repeat with the same key and body gets the answer to the first submit: no second charge, no second render. Kept for at least 24 hours. Left out: each submit is a job of its own.',
   }),
 });
 
@@ -92,6 +92,7 @@ export function submitOperation(capability: JobCapability): Operation {
     key: 'required',
     headers: submitHeaders,
     body: { type: 'application/json', schema: submitSchema(capability), example: exampleBody(capability) },
+    callback: '{$request.body#/callback_url}',
     answers: [
       {
         status: 200,

@@ -8,19 +8,19 @@ import { queryOf } from '../http/query.ts';
 import { isJobIdShaped, jobPath } from '../jobs/job-schema.ts';
 import type { Operation } from '../openapi/operation.ts';
 
-const mediaQuery = z.object({
-  inputs: z
-    .enum(['true', 'false'], 'must be true or false')
-    .optional()
-    .meta({ description: '`true`: the uploads that the job was made from, too. Left out: `false`.' }),
+export const mediaQuery = z.object({
+  inputs: z.enum(['true', 'false'], 'must be true or false').optional().meta({
+    default: 'false',
+    description: '`true`: the uploads that the job was made from, too. Left out: `false`.',
+  }),
 });
 
 const deletedMedia = z
   .object({
-    id: z.string(),
-    output_deleted: z
-      .boolean()
-      .meta({ description: 'False when there was no output any more, or none at all.' }),
+    id: z.string().meta({ description: 'Id of the job.' }),
+    output_deleted: z.boolean().meta({
+      description: 'Whether an output was deleted: false when there was none any more, or none at all.',
+    }),
     deleted_inputs: z.array(z.string()).meta({ description: 'File keys of the uploads deleted.' }),
     kept_inputs: z
       .array(z.string())
@@ -79,7 +79,10 @@ export const deleteJobMediaOperation: Operation = {
 };
 
 const deletedUpload = z
-  .object({ file_key: z.string(), deleted: z.literal(true) })
+  .object({
+    file_key: z.string().meta({ description: 'Key of the deleted file.' }),
+    deleted: z.literal(true).meta({ description: 'Always true.' }),
+  })
   .meta({ id: 'DeletedUpload' });
 
 /** Handles DELETE /uploads/{file_key}. */
@@ -106,6 +109,8 @@ export const deleteUploadOperation: Operation = {
   key: 'required',
   path: z.object({
     file_key: z.string().meta({
+      pattern: '^api(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$',
+      maxLength: 512,
       description: 'The key as `POST /uploads` answered it; its slash may be written as it is or as `%2F`.',
     }),
   }),

@@ -99,8 +99,8 @@ const statementSchema = z
       description:
         '`owner`: a key of the account. `admin`: the owner of the service. `retention`: its time was over.',
     }),
-    removed_at: isoTime.meta({ description: 'From then on nobody could use the file.' }),
-    deleted_at: isoTime.meta({ description: 'When the object store confirmed that the file is gone.' }),
+    removed_at: isoTime('From then on nobody could use the file.'),
+    deleted_at: isoTime('When the object store confirmed that the file is gone.'),
     account_id: z.string(),
     service: z.string().meta({ description: 'Id of the installation that signs.' }),
   })

@@ -94,7 +94,7 @@ describe('GET /openapi.json', () => {
         expect(Object.keys(headers), `${path} ${status}`).toContain('Request-Id');
         if (Number(status) < 400) continue;
         expect(JSON.stringify(content?.['application/json']?.schema), `${path} ${status}`).toContain(
-          'schemas/Error',
+          'schemas/ErrorEnvelope',
         );
       }
       if (!operation.security)
@@ -127,7 +127,9 @@ describe('GET /openapi.json', () => {
   });
 
   test('names every error code', () => {
-    expect(JSON.stringify(document.components.schemas.Error)).toContain(JSON.stringify(API_ERROR_CODES));
+    expect(JSON.stringify(document.components.schemas.ErrorDetail)).toContain(
+      JSON.stringify(API_ERROR_CODES),
+    );
   });
 });
 

@@ -2,13 +2,15 @@ import { type ApiErrorCode, httpStatusOf } from '@semblance/common/errors';
 import { z } from 'zod';
 import type { Answer, Operation, Route } from './operation.ts';
 import { ERROR_MEANINGS, errorEnvelope, RATE_LIMIT_HEADERS, RESPONSE_HEADERS } from './parts.ts';
-
-type Json = Record<string, unknown>;
+import { type Json, toSchema } from './schema.ts';
+import { describeWebhook } from './webhook.ts';
 
 export interface DocumentOptions {
   readonly routes: readonly Route[];
   /** Path of the base address, such as `/api/v1`. */
   readonly prefix: string;
+  /** Origin at which clients reach the gateway, such as `https://render.example.com`. */
+  readonly publicUrl: string;
   readonly version: string;
   /** Schemas that no body or answer names, such as those of events. */
   readonly schemas?: readonly z.ZodType[];
@@ -17,7 +19,8 @@ export interface DocumentOptions {
 const COMPONENTS = '#/components/schemas/';
 
 /** Builds the OpenAPI 3.1 document of the routes from the schemas that validate. */
-export function createDocument({ routes, prefix, version, schemas = [] }: DocumentOptions): Json {
+export function createDocument(options: DocumentOptions): Json {
+  const { routes, prefix, publicUrl, version, schemas = [] } = options;
   const components: Json = {};
   const schemaOf = (schema: z.ZodType, io: 'input' | 'output') => toSchema(schema, io, components);
   for (const schema of [errorEnvelope, ...schemas]) schemaOf(schema, 'output');
@@ -26,7 +29,7 @@ export function createDocument({ routes, prefix, version, schemas = [] }: Docume
   for (const { method, path, operation } of routes) {
     if (operation === 'internal') continue;
     paths[path] ??= /^\/(files|streams)\//.test(path)
-      ? { servers: [{ url: '/', description: 'The origin: links are used as they are given.' }] }
+      ? { servers: [{ url: publicUrl, description: 'The origin: links are used as they are given.' }] }
       : {};
     (paths[path] as Json)[method] = describe(operation, path, schemaOf);
   }
@@ -37,8 +40,10 @@ export function createDocument({ routes, prefix, version, schemas = [] }: Docume
       version,
       description:
         'Upload a file, submit a job that names it by its `file_key`, and follow the job until it ends. Calls are authenticated with a bearer key and paid from a prepaid balance; a job that fails costs nothing.',
+      contact: { name: 'The owner of this service', url: `${publicUrl}${prefix}/docs` },
+      license: { name: 'Apache 2.0', identifier: 'Apache-2.0' },
     },
-    servers: [{ url: prefix }],
+    servers: [{ url: publicUrl + prefix, description: 'This service.' }],
     security: [{ bearer: [] }],
     tags: [
       { name: 'Uploads', description: 'Files to work on.' },
@@ -47,8 +52,11 @@ export function createDocument({ routes, prefix, version, schemas = [] }: Docume
       { name: 'Account', description: 'Balance, usage and prices.' },
       { name: 'Files', description: 'Signed, expiring links.' },
       { name: 'Service', description: 'This document.' },
+      // A tag of their own: generators make a class of each, and one of calls and webhooks would lack the calls.
+      { name: 'Webhooks', description: 'Calls from the service to its users.' },
     ],
     paths,
+    webhooks: { jobEnded: { post: describeWebhook('jobEnded', schemaOf) } },
     components: {
       schemas: components,
       headers: RESPONSE_HEADERS,
@@ -64,7 +72,7 @@ function describe(
   path: string,
   schemaOf: (schema: z.ZodType, io: 'input' | 'output') => Json,
 ): Json {
-  const { id, tag, summary, description, key, body } = operation;
+  const { id, tag, summary, description, key, body, callback } = operation;
   const names = [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] as string);
   const declared = operation.path?.shape ?? {};
   const pathShape = Object.fromEntries(names.map((name) => [name, declared[name] ?? z.string().min(1)]));
@@ -77,7 +85,7 @@ function describe(
     operationId: id,
     tags: [tag],
     summary,
-    ...(description ? { description } : {}),
+    description,
     ...(key === 'none' ? { security: [] } : key === 'optional' ? { security: [{ bearer: [] }, {}] } : {}),
     ...(parameters.length ? { parameters } : {}),
     ...(body
@@ -99,6 +107,9 @@ function describe(
       ),
       ...failures(operation),
     },
+    ...(callback
+      ? { callbacks: { jobEnded: { [callback]: { post: describeWebhook(`${id}Ended`, schemaOf) } } } }
+      : {}),
   };
 }
 
@@ -160,12 +171,7 @@ function failures({ key, errors = [], otherErrors = [] }: Operation): Json {
           headers: headerRefs(headers),
           content: {
             'application/json': {
-              schema: {
-                allOf: [
-                  { $ref: `${COMPONENTS}Error` },
-                  { properties: { error: { properties: { code: { enum: list } } } } },
-                ],
-              },
+              schema: { $ref: `${COMPONENTS}ErrorEnvelope` },
               examples: Object.fromEntries(examples),
             },
           },
@@ -199,27 +205,4 @@ function parametersIn(
       schema,
     };
   });
-}
-
-/**
- * Converts a zod schema to JSON Schema 2020-12. A schema with `meta({id})` becomes a component and is referenced.
- * Objects stay open, so that clients of this release accept answers of a later one.
- */
-function toSchema(schema: z.ZodType, io: 'input' | 'output', components: Json): Json {
-  const made = z.toJSONSchema(schema, { io, target: 'draft-2020-12' }) as Json;
-  const { $schema: _, $defs = {}, ...own } = made;
-  for (const [name, definition] of Object.entries($defs as Record<string, Json>))
-    components[name] = tidy(definition);
-  return tidy(own) as Json;
-}
-
-function tidy(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(tidy);
-  if (typeof value !== 'object' || value === null) return value;
-  const entries = Object.entries(value).flatMap(([name, inner]): [string, unknown][] => {
-    if (name === '$ref' && typeof inner === 'string') return [[name, inner.replace('#/$defs/', COMPONENTS)]];
-    if (name === 'additionalProperties' && inner === false) return [];
-    return [[name, tidy(inner)]];
-  });
-  return Object.fromEntries(entries);
 }

@@ -32,7 +32,7 @@ export interface Operation {
   readonly id: string;
   readonly tag: 'Uploads' | 'Jobs' | 'Sessions' | 'Account' | 'Files' | 'Service';
   readonly summary: string;
-  readonly description?: string;
+  readonly description: string;
   /**
    * Whether a bearer key is required. With a key come the errors and headers of authentication and of the rate
    * limit.
@@ -44,6 +44,8 @@ export interface Operation {
   readonly headers?: z.ZodObject;
   readonly body?: RequestBody;
   readonly answers: readonly Answer[];
+  /** Runtime expression of the address that is called when the job has ended. */
+  readonly callback?: string;
   /** Codes besides those of authentication, the rate limit and `internal_error`. */
   readonly errors?: readonly ApiErrorCode[];
   /** Codes with another status than their own. */

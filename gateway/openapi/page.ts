@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { ApiError } from '@semblance/common/errors';
+import { z } from 'zod';
 import { sendAsset } from '../http/asset.ts';
 import type { Handler } from '../http/context.ts';
 import type { Operation, Route } from './operation.ts';
@@ -33,14 +34,24 @@ const PAGE = `<!doctype html>
 <body>
 <div id="page"></div>
 <script src="docs/swagger-ui-bundle.js"></script>
-<script src="docs/page.js"></script>
+<script type="module" src="docs/page.js"></script>
 </body>
 </html>
 `;
 
-/** The document is beside the page, wherever a proxy puts both. */
-const SCRIPT = `SwaggerUIBundle({
-  url: new URL('openapi.json', location.href).href,
+/**
+ * The document is beside the page, wherever a proxy puts both. It names the public address of the service; the page
+ * calls where it was loaded from, which may be another name of it, because its policy allows nothing else.
+ */
+const SCRIPT = `const here = new URL('.', location.href);
+const response = await fetch(new URL('openapi.json', here));
+const spec = await response.json();
+const origin = new URL(spec.servers[0].url).origin;
+spec.servers = [{ url: here.href.replace(/[/]$/, '') }];
+for (const path of Object.values(spec.paths))
+  for (const server of path.servers ?? []) server.url = server.url.replace(origin, here.origin);
+SwaggerUIBundle({
+  spec,
   dom_id: '#page',
   deepLinking: true,
   displayRequestDuration: true,
@@ -97,6 +108,7 @@ function pageOperation(): Operation {
     id: 'readDocs',
     tag: 'Service',
     summary: 'Read this document as a page',
+    description: 'A page that loads nothing from elsewhere, and from which calls can be tried.',
     key: 'none',
     answers: [{ status: 200, description: 'The page.', type: 'text/html', headers: ['Cache-Control'] }],
   };
@@ -107,7 +119,11 @@ function assetOperation(): Operation {
     id: 'readDocsAsset',
     tag: 'Service',
     summary: 'Scripts and styles of the page',
+    description: 'Files that the page names.',
     key: 'none',
+    path: z.object({
+      asset: z.enum([...ASSETS.keys()]).meta({ description: 'Name of the file, as in the page.' }),
+    }),
     answers: [{ status: 200, description: 'The file.', type: '*/*', headers: ['Cache-Control'] }],
     errors: ['not_found'],
   };

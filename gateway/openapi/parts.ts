@@ -3,18 +3,43 @@ import { z } from 'zod';
 
 /** Schemas that several operations share. */
 
-export const usd = z.number().meta({ description: 'US dollars, to the millionth.' });
+/** An amount of money. @param what one sentence without its unit */
+export function usd(what: string) {
+  return z
+    .number()
+    .min(0)
+    .meta({ description: `${what} In US dollars, to the millionth.` });
+}
 
-export const isoTime = z.string().meta({ format: 'date-time', description: 'ISO 8601, UTC.' });
+/** An amount of money that may be below zero. */
+export function signedUsd(what: string) {
+  return z.number().meta({ description: `${what} In US dollars, to the millionth; may be below zero.` });
+}
+
+/** A number of things. @param of what is counted, such as `Calls that ended.` */
+export function count(of: string, least = 0) {
+  return z
+    .int()
+    .min(least)
+    .meta({ description: `Number of ${of}` });
+}
+
+/** A moment in answers. */
+export function isoTime(what: string) {
+  return z.string().meta({ format: 'date-time', description: `${what} ISO 8601, UTC.` });
+}
 
 export const errorEnvelope = z
   .object({
-    error: z.object({
-      code: z.enum(API_ERROR_CODES).meta({ description: 'Stable: branch on it.' }),
-      message: z.string().meta({ description: 'For people; may change.' }),
-    }),
+    error: z
+      .object({
+        code: z.enum(API_ERROR_CODES).meta({ description: 'What is wrong. Stable: branch on it.' }),
+        message: z.string().meta({ description: 'What is wrong, in words for people; may change.' }),
+      })
+      .meta({ id: 'ErrorDetail' })
+      .meta({ description: 'What is wrong.' }),
   })
-  .meta({ id: 'Error', description: 'The shape of every error.' });
+  .meta({ id: 'ErrorEnvelope', description: 'The shape of every error.' });
 
 interface HeaderPart {
   readonly description: string;

@@ -28,6 +28,7 @@ const documentOperation: Operation = {
   id: 'getOpenapi',
   tag: 'Service',
   summary: 'Read this document',
+  description: 'The description of the API from which clients can be generated.',
   key: 'none',
   answers: [
     { status: 200, description: 'OpenAPI 3.1.', type: 'application/json', headers: ['Cache-Control'] },

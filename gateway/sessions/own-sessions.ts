@@ -1,7 +1,6 @@
 import { ApiError } from '@semblance/common/errors';
 import { microsToUsd } from '@semblance/common/money';
 import { CAPABILITIES, isCapability } from '@semblance/engine-api/capabilities';
-import { JOB_STATUSES } from '@semblance/events/jobs';
 import type { Session } from '@semblance/proto/semblance/control/v1/control';
 import { z } from 'zod';
 import { requireCaller } from '../auth/bearer.ts';
@@ -9,27 +8,29 @@ import { checked } from '../auth/checked.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { Handler } from '../http/context.ts';
 import { queryOf } from '../http/query.ts';
+import { statusSchema } from '../jobs/job-schema.ts';
 import type { Operation } from '../openapi/operation.ts';
 import { isoTime, usd } from '../openapi/parts.ts';
 import { pageLimit, parseQuery } from '../usage/query.ts';
-import { REASONS } from '../usage/usage.ts';
+import { usageReason } from '../usage/usage.ts';
 import { SESSION_CAPABILITIES } from './open.ts';
 
 interface Options {
   readonly control: ControlPlane;
 }
 
-const sessionId = z.string('must be given once').regex(/^ses-[0-9a-z]{26}$/, 'must be the id of a session');
+const SESSION_ID = /^ses-[0-9a-z]{26}$/;
+const sessionId = z.string('must be given once').regex(SESSION_ID, 'must be the id of a session');
 
-const sessionsQuery = z.object({
-  open: z
-    .enum(['true', 'false'], 'must be true or false')
-    .optional()
-    .meta({ description: '`true`: only sessions that have not ended. Left out: `false`.' }),
+export const sessionsQuery = z.object({
+  open: z.enum(['true', 'false'], 'must be true or false').optional().meta({
+    default: 'false',
+    description: '`true`: only sessions that have not ended. Left out: `false`.',
+  }),
   limit: pageLimit,
   before: sessionId.optional().meta({
     description:
-      'The id of a session: those opened before it. With the last one of a page it answers the next page.',
+      'The id of a session: those opened before it. With the last one of a page it answers the next page. Left out: the newest.',
   }),
 });
 
@@ -83,23 +84,27 @@ function sessionRecord(session: Session) {
 
 const sessionSchema = z
   .object({
-    session_id: z.string(),
-    capability: z.enum(SESSION_CAPABILITIES),
-    feature: z.enum(SESSION_CAPABILITIES.map((name) => CAPABILITIES[name].feature)),
-    status: z.enum(JOB_STATUSES).meta({
+    session_id: z.string().meta({ description: 'Id of the session.' }),
+    capability: z.enum(SESSION_CAPABILITIES).meta({ description: 'Path segment of the opening.' }),
+    feature: z
+      .enum(SESSION_CAPABILITIES.map((name) => CAPABILITIES[name].feature))
+      .meta({ description: 'Name of the capability.' }),
+    status: statusSchema.meta({
       description:
         '`queued`: waits for its client. `processing`: the client is connected. `succeeded`: ended after converted frames. `failed`: ended without.',
     }),
-    created_at: isoTime,
-    ended_at: isoTime.nullable(),
+    created_at: isoTime('When it was opened.'),
+    ended_at: isoTime('When it ended; null until then.').nullable(),
     max_duration_sec: z.int().min(1).meta({ description: 'Seconds after which the stream stops.' }),
-    max_cost_usd: usd.meta({ description: 'The block that is reserved until the session ends.' }),
+    max_cost_usd: usd('The block that is reserved until the session ends.'),
     streamed_sec: z
       .number()
       .min(0)
       .meta({ description: 'Seconds from the first to the last converted frame.' }),
-    charged_usd: usd.nullable().meta({ description: 'Null until the session has ended.' }),
-    reason: z.enum(REASONS).nullable().meta({ description: 'As in usage entries.' }),
+    charged_usd: usd('What the session cost; null until it has ended.').nullable(),
+    reason: usageReason
+      .nullable()
+      .meta({ description: 'Why it ended, as in usage entries; null where there is nothing to explain.' }),
   })
   .meta({ id: 'Session' });
 
@@ -121,6 +126,7 @@ export const listSessionsOperation: Operation = {
   id: 'listSessions',
   tag: 'Sessions',
   summary: 'List live sessions, the newest first',
+  description: 'Sessions of the account, open ones and those that have ended.',
   key: 'required',
   query: sessionsQuery,
   answers: [
@@ -136,7 +142,12 @@ export const endSessionOperation: Operation = {
   description:
     'Ends the session within seconds: its socket is closed, what was streamed is charged, and the rest of the block is free. Repeating the call, or ending a session that has ended, changes nothing and answers the session as it stands.',
   key: 'required',
-  path: z.object({ session_id: z.string().meta({ description: 'As the opening answered it.' }) }),
+  path: z.object({
+    session_id: z.string().meta({
+      pattern: SESSION_ID.source,
+      description: 'Id of the session, as the opening answered it.',
+    }),
+  }),
   answers: [
     { status: 200, description: 'The session as it stands.', schema: sessionSchema, example: EXAMPLE },
   ],

@@ -7,8 +7,8 @@ import type { Operation } from '../openapi/operation.ts';
 const voiceSchema = z
   .object({
     id: z.string().meta({ description: 'The `voice_profile_id` of a Voice Swap session.' }),
-    name: z.string(),
-    description: z.string(),
+    name: z.string().meta({ description: 'Name of the voice, for people.' }),
+    description: z.string().meta({ description: 'How the voice sounds, for people.' }),
     preview_url: z
       .string()
       .meta({ format: 'uri', description: 'Synthesised speech in this voice: a signed, expiring link.' }),

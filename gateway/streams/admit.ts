@@ -6,7 +6,7 @@ import { toApiError } from '../http/envelope.ts';
 import type { Agents } from './agents.ts';
 import type { Handshake } from './handshake.ts';
 import { type MediaFormat, mediaFormatOf } from './media-format.ts';
-import { streamTarget } from './paths.ts';
+import { type StreamTarget, streamTarget } from './paths.ts';
 import { openRelay, type Relay, RelayRefusal } from './relay.ts';
 import type { Reporter } from './reporter.ts';
 import { handshakeFault, WEBSOCKET_VERSION } from './socket-servers.ts';
@@ -15,7 +15,10 @@ export interface Admitted {
   readonly grant: ConnectSessionResponse;
   readonly relay: Relay;
   readonly format: MediaFormat;
-  readonly target: { readonly sessionId: string; readonly connectionId: string; readonly notices: boolean };
+  readonly target: Pick<StreamTarget, 'notices' | 'changes'> & {
+    readonly sessionId: string;
+    readonly connectionId: string;
+  };
 }
 
 export interface AdmitOptions {
@@ -41,6 +44,7 @@ export async function admit(options: AdmitOptions): Promise<Admitted | undefined
     sessionId,
     token,
     notices = false,
+    changes = false,
   } = streamTarget(request.url, request.headers.authorization) ?? {};
   const fault = handshakeFault(request);
   // A client with another version must be told the supported one (RFC 6455, section 4.2.2).
@@ -74,7 +78,7 @@ export async function admit(options: AdmitOptions): Promise<Admitted | undefined
       signal: handshake.signal,
       over: release,
     });
-    return { grant, relay, format: formatOf(relay), target: { sessionId, connectionId, notices } };
+    return { grant, relay, format: formatOf(relay), target: { sessionId, connectionId, notices, changes } };
   } catch (error) {
     const reason = error instanceof RelayRefusal ? error.reason : 'render_failed';
     reporter.end({ sessionId, connectionId, streamedMs: 0, over() {} }, reason);

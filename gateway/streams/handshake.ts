@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
+import type { ClientLog } from '@semblance/common/client-log';
 import { ApiError, type ApiErrorCode } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
 import { AT_CAPACITY_RETRY_SECONDS, envelope } from '../http/envelope.ts';
@@ -22,6 +23,8 @@ export interface HandshakeOptions {
   readonly request: IncomingMessage;
   readonly socket: Socket;
   readonly logger: Logger;
+  /** For requests that get no socket, since nothing bounds them. */
+  readonly clientLog: ClientLog;
   readonly metrics: GatewayMetrics;
 }
 
@@ -29,7 +32,8 @@ export interface HandshakeOptions {
 const LINGER_MS = 2_000;
 
 /** Counts and logs as observe.ts does. Neither the session nor its token gets into a log line, a label or a span. */
-export function beginHandshake({ request, socket, logger, metrics }: HandshakeOptions): Handshake {
+export function beginHandshake(options: HandshakeOptions): Handshake {
+  const { request, socket, logger, clientLog, metrics } = options;
   const started = performance.now();
   const presented = request.headers['request-id'];
   const requestId =
@@ -51,7 +55,8 @@ export function beginHandshake({ request, socket, logger, metrics }: HandshakeOp
     const ms = performance.now() - started;
     metrics.ended('GET', STREAMS_ROUTE, status, ms / 1000);
     const line = { requestId, method: 'GET', route: STREAMS_ROUTE, status, ms: Math.round(ms * 10) / 10 };
-    logger.info(code ? { ...line, code } : line);
+    if (status === 101) logger.info(line);
+    else clientLog.info(`handshake ${status} ${code}`, code ? { ...line, code } : line);
   }
 
   return {
@@ -67,6 +72,7 @@ export function beginHandshake({ request, socket, logger, metrics }: HandshakeOp
         `Content-Length: ${Buffer.byteLength(body)}`,
         `Request-Id: ${requestId}`,
         'Cache-Control: no-store',
+        'X-Content-Type-Options: nosniff',
         'Connection: close',
         ...(code === 'at_capacity' ? [`Retry-After: ${AT_CAPACITY_RETRY_SECONDS}`] : []),
         ...(status === 401 ? ['WWW-Authenticate: Bearer'] : []),

@@ -1,11 +1,13 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
+import { createClientLog } from '@semblance/common/client-log';
 import type { Tls } from '@semblance/common/grpc/tls/tls';
 import type { Logger } from '@semblance/common/logging';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { GatewayMetrics } from '../metrics.ts';
 import { type Admitted, admit } from './admit.ts';
 import { type Agents, createAgents } from './agents.ts';
+import { createChanges } from './changes.ts';
 import type { Ending } from './endings.ts';
 import { reasonOf } from './endings.ts';
 import { beginHandshake, type Handshake } from './handshake.ts';
@@ -13,12 +15,13 @@ import { Meter } from './meter.ts';
 import { streamTarget } from './paths.ts';
 import { createReporter, type Reporter } from './reporter.ts';
 import { asksForSocket, createSocketServers } from './socket-servers.ts';
-import { STREAM_PACE, Stream, type StreamPace } from './stream.ts';
+import { Stream } from './stream.ts';
 import type { StreamMetrics } from './stream-metrics.ts';
+import { STREAM_PACE, type StreamPace } from './stream-pace.ts';
 import { createStreamSet } from './stream-set.ts';
 
 export interface LiveStreamsOptions {
-  readonly control: Pick<ControlPlane, 'connectSession' | 'reportSessions'>;
+  readonly control: Pick<ControlPlane, 'connectSession' | 'reportSessions' | 'changeSession'>;
   /** Token of the installation, sent to agents. */
   readonly token?: string | undefined;
   readonly tls?: Tls | undefined;
@@ -62,6 +65,7 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
   const pace = { ...STREAM_PACE, ...options.pace };
   const agents = createAgents({ token: options.token, tls: options.tls });
   const servers = createSocketServers(options.closeMs);
+  const clientLog = createClientLog(logger);
   const reporter = createReporter({ send: control.reportSessions, logger });
   streamMetrics.reportsOwed(() => reporter.owed);
   const streams = createStreamSet({ clock, tickMs, onEmpty: checkEmpty });
@@ -80,7 +84,7 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
   }
 
   async function connect(request: IncomingMessage, socket: Socket, head: Buffer): Promise<void> {
-    const handshake = beginHandshake({ request, socket, logger, metrics });
+    const handshake = beginHandshake({ request, socket, logger, clientLog, metrics });
     if (closing || drainEndsAt !== undefined) return refuseEnding(handshake);
     if (handshakes >= MAX_HANDSHAKES)
       return handshake.refuse('at_capacity', 'Too many connections are being made; connect again shortly.');
@@ -104,6 +108,7 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
     const { capability } = grant;
     const meter = new Meter(grant.maxDurationSeconds * 1000, format.kind);
     const { sessionId, connectionId, notices } = target;
+    const { requestId } = handshake;
     const ws = closing ? undefined : servers.accept(request, socket, head, relay.ready.maxMessageBytes);
     if (!ws) {
       relay.close(undefined);
@@ -124,11 +129,19 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
       meter,
       grantedSec: grant.maxDurationSeconds,
       notices,
+      changes: target.changes
+        ? createChanges({
+            changeable: relay.ready.changeable,
+            ask: (to, signal) => control.changeSession({ sessionId, connectionId, to }, requestId, signal),
+            send: (text) => ws.send(text),
+            onAnswered: (outcome) => streamMetrics.changed(capability, outcome),
+          })
+        : undefined,
       clock,
       lateMs: streams.lateMs,
       pace,
       onAnswered: streamMetrics.answeredOf(capability),
-      onEnd: (ending) => ended(stream, capability, ending, handshake.requestId),
+      onEnd: (ending) => ended(stream, capability, ending, requestId),
     });
     streams.add(stream);
     reporter.add(stream, grant.reportIntervalMs);
@@ -151,7 +164,7 @@ export function createLiveStreams(options: LiveStreamsOptions): LiveStreams {
     wants: (request) => asksForSocket(request) && streamTarget(request.url) !== undefined,
     upgrade(request, socket, head) {
       connect(request, socket, head).catch((error: unknown) => {
-        logger.error({ err: error }, 'cannot make a socket');
+        clientLog.error('socket', { err: error }, 'cannot make a socket');
         socket.destroy();
       });
     },

@@ -20,6 +20,8 @@ export interface StreamTarget {
   readonly token: string | undefined;
   /** Whether the client asks for notices: text frames after the first. */
   readonly notices: boolean;
+  /** Whether it may ask for changes, in text frames of its own. */
+  readonly changes: boolean;
 }
 
 /**
@@ -44,5 +46,6 @@ export function streamTarget(
     sessionId: SESSION_ID.test(id) ? id : undefined,
     token: isOne ? token : undefined,
     notices: query.get('notices') === 'on',
+    changes: query.get('changes') === 'on',
   };
 }

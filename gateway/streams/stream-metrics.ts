@@ -6,6 +6,8 @@ export interface StreamMetrics {
   closed(capability: string, name: EndingName, streamedMs: number, dropped: number): void;
   /** Returns the observer of one stream; looking up labels for each message would cost much. */
   answeredOf(capability: string): (ms: number) => void;
+  /** @param outcome `changed`, or the code of the refusal */
+  changed(capability: string, outcome: string): void;
   reportsOwed(count: () => number): void;
 }
 
@@ -41,7 +43,14 @@ export function createStreamMetrics(registry: Registry): StreamMetrics {
     help: 'Pictures thrown away for newer ones because agent or client was slow, of the sockets that ended.',
     registers,
   });
+  const changes = new Counter({
+    name: 'semblance_gateway_session_changes_total',
+    help: 'Changes that clients asked for in mid-session, by outcome: changed, or the code of the refusal.',
+    labelNames: ['capability', 'outcome'],
+    registers,
+  });
   return {
+    changed: (capability, outcome) => changes.inc({ capability, outcome }),
     opened: (capability) => open.inc({ capability }),
     closed(capability, reason, streamedMs, count) {
       open.dec({ capability });

@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import { END_REASONS } from '@semblance/common/live-session';
 import type { WebSocket } from 'ws';
 import { Allowance } from './allowance.ts';
+import type { Changes } from './changes.ts';
 import { closeReason, codeOf, type Ending, endingFor, endingOfError, faultOf, reasonOf } from './endings.ts';
 import { createInput, type Input } from './input.ts';
 import type { MediaFormat } from './media-format.ts';
@@ -10,20 +11,7 @@ import { createOutput, type Output } from './output.ts';
 import { Pings } from './pings.ts';
 import type { Relay } from './relay.ts';
 import type { Reported } from './reporter.ts';
-
-/** Times in ms. */
-export interface StreamPace {
-  /** Interval of pings on a silent socket. */
-  readonly ping: number;
-  /** Silence after which a client is gone. */
-  readonly silence: number;
-  /** Time without media after which a client loses its slot. */
-  readonly idle: number;
-  /** Time after which a client that reads too little, or an agent that answers nothing, is dropped. */
-  readonly stuck: number;
-}
-
-export const STREAM_PACE: StreamPace = { ping: 10_000, silence: 20_000, idle: 30_000, stuck: 10_000 };
+import type { StreamPace } from './stream-pace.ts';
 
 /**
  * Allowance for messages of any kind: enough for pieces of 2 ms, or for messages without media. After a silence it
@@ -47,6 +35,8 @@ export interface StreamOptions {
   readonly grantedSec: number;
   /** Whether the client asked for text frames after the first. */
   readonly notices: boolean;
+  /** Handles the text frames of a client that asked to change its session; undefined: it did not ask. */
+  readonly changes: Changes | undefined;
   /** Milliseconds of a monotonic clock. */
   readonly clock: () => number;
   /** Time, in ms, by which this process is late because it stood still. */
@@ -138,7 +128,9 @@ export class Stream implements Reported {
       ended: (reason, message, goingAway) => this.end(endingFor(reason, message, goingAway)),
       broken: () => this.end({ name: 'render_failed', text: 'what converts the stream is gone' }),
     });
-    if (!this.#ended) ws.send(relay.ready.firstFrame);
+    if (this.#ended) return;
+    ws.send(relay.ready.firstFrame);
+    this.#o.changes?.begin();
   }
 
   get sessionId(): string {
@@ -223,7 +215,8 @@ export class Stream implements Reported {
     if (this.#ended) return;
     this.#ended = true;
     clearTimeout(this.#limit);
-    const { ws, relay, onEnd } = this.#o;
+    const { ws, relay, changes, onEnd } = this.#o;
+    changes?.stop();
     // Nothing may follow the close: a picture that waits for room would be sent as soon as the one before is
     // written.
     this.#input.stop();
@@ -245,7 +238,8 @@ export class Stream implements Reported {
 
   /** Forwards a message. Returns the ending if it must be refused. */
   #refusalOf(data: Buffer, isBinary: boolean): Ending | undefined {
-    const { format, clock } = this.#o;
+    const { format, clock, changes } = this.#o;
+    if (!isBinary && changes) return changes.receive(data, clock());
     if (!isBinary) return { name: 'unsupported_data', text: 'only binary messages are taken' };
     const media = format.whole(data);
     if (media.length === 0) return undefined;

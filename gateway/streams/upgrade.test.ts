@@ -17,6 +17,7 @@ describe('before the upgrade', () => {
     } = parseRaw(await sendRaw(rig.gateway.port, upgradeHead(url, headers)));
     const { error } = JSON.parse(body) as { error: { code: string; message: string } };
     expect(error.message).toMatch(/\w/);
+    expect(got['x-content-type-options']).toBe('nosniff');
     expect(got['request-id']).toMatch(/\w/);
     return [status, error.code];
   }

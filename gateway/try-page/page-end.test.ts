@@ -1,6 +1,7 @@
 /** @module-tag browser */
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { TEST_KEY } from '@semblance/testkit/gateway/control-double';
 import { pageRig } from '@semblance/testkit/gateway/try-page/page-rig';
 import type { Page } from 'playwright-core';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -88,7 +89,15 @@ describe('everything is given back', () => {
 
   it('when the line is cut, and when the socket cannot be opened', async () => {
     const line = await cuttableLine(rig.gateway.port);
-    await page.evaluate(`window.testOrigin = 'http://127.0.0.1:${line.port}'`);
+    await page.goto(`http://127.0.0.1:${line.port}/api/v1/try#key=${TEST_KEY}`);
+    // Sessions are still opened when the line is cut; their sockets are not.
+    await page.route('**/session', async (route) => {
+      const url = route
+        .request()
+        .url()
+        .replace(/^http:..[^/]+/, rig.gateway.origin);
+      await route.fulfill({ response: await route.fetch({ url }) });
+    });
     await startStreaming();
     line.cut();
     await expectOver('The session has ended (the line was lost).', 'failed');

@@ -1,6 +1,9 @@
 /** @module-tag browser */
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -62,6 +65,26 @@ describe('one session at a time', () => {
     await expectOver('Choose a file first.', 'failed');
     expect([await figure('received'), await page.textContent('#charged')]).toEqual([0, '–']);
   });
+});
+
+it('the browser lets it connect to its own origin alone, by calls and by sockets', async () => {
+  // Another port is another origin, and this one would answer.
+  const other = createServer((_request, response) => response.end());
+  other.listen(0, '127.0.0.1');
+  await once(other, 'listening');
+  const { port } = other.address() as AddressInfo;
+  const refused = (action: string) =>
+    page.evaluate(`new Promise((resolve) => {
+      addEventListener('securitypolicyviolation', (event) => resolve(event.effectiveDirective), { once: true });
+      ${action};
+      setTimeout(() => resolve('let through'), 3_000);
+    })`);
+  expect(await refused(`fetch('http://127.0.0.1:${port}').catch(() => {})`)).toBe('connect-src');
+  expect(await refused(`new WebSocket('ws://127.0.0.1:${port}/streams/a')`)).toBe('connect-src');
+  expect(await refused(`navigator.sendBeacon('http://127.0.0.1:${port}')`)).toBe('connect-src');
+  const { host } = new URL(rig.gateway.origin);
+  expect(await refused(`new WebSocket('ws://${host}/streams/a')`)).toBe('let through');
+  other.close();
 });
 
 describe('what is sent is asked for first', () => {

@@ -32,6 +32,7 @@ describe('GET /try', () => {
     expect(page.status).toBe(200);
     expect(page.headers.get('content-type')).toBe('text/html; charset=utf-8');
     expect(page.headers.get('content-security-policy')).toMatch(/^default-src 'none'; script-src 'self';/);
+    expect(page.headers.get('content-security-policy')).toContain("; connect-src 'self';");
     const html = await page.text();
     const links = [...html.matchAll(/(?:href|src)="([^"]+)"/g)].map(([, link]) => String(link));
     expect(links).toEqual(['try/icon.svg', 'try/style.css', 'try/main.js']);

@@ -15,26 +15,34 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Allows only its own scripts and styles, sockets at the public name of the service, and blobs for the user's
- * files.
+ * Allows only its own scripts and styles, calls and sockets at its own origin, and blobs for the user's files.
+ * @param samples origins of the samples of voices, beside its own
  */
-const POLICY = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "img-src 'self' blob:",
-  "media-src 'self' blob: http: https:",
-  "connect-src 'self' ws: wss:",
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join('; ');
+const policyWith = (samples: string) =>
+  [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "img-src 'self' blob:",
+    `media-src 'self' blob: ${samples}`,
+    // This means sockets, too.
+    "connect-src 'self'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+  ].join('; ');
+
+export interface TryPageOptions {
+  /** Origin at which links to files begin; undefined: a store of objects makes them, at its own. */
+  readonly filesOrigin: string | undefined;
+}
 
 /**
  * Returns the routes of a page to try live sessions with: microphone, camera or a file through the sockets. It has
  * no rights of its own; its user enters an API key.
  */
-export function tryPageRoutes(): Route[] {
+export function tryPageRoutes({ filesOrigin }: TryPageOptions): Route[] {
+  const policy = policyWith(filesOrigin ?? 'http: https:');
   const files = new Map(
     readdirSync(FOLDER)
       .filter((name) => Object.hasOwn(TYPES, extname(name)))
@@ -46,7 +54,7 @@ export function tryPageRoutes(): Route[] {
       const name = nameOf(ctx);
       const body = files.get(name);
       if (!body) throw new ApiError('not_found', 'The page has no such file.');
-      sendAsset(ctx, { type: TYPES[extname(name)] ?? '', body, policy: POLICY, maxAge: 60 });
+      sendAsset(ctx, { type: TYPES[extname(name)] ?? '', body, policy, maxAge: 60 });
     };
   return [
     { method: 'get', path: '/try', handler: serve(() => 'index.html'), operation: 'internal' },

@@ -1,20 +1,22 @@
 import { z } from 'zod';
 import type { Operation } from '../openapi/operation.ts';
 
-const uploadForm = z.object({
-  file: z.string().meta({
-    format: 'binary',
-    description:
-      'One image or audio file of at most 45 MiB, or video of at most 500 MiB. Its part has a filename; its type is taken from the Content-Type of the part, else from the extension.',
-  }),
-});
+const uploadForm = z
+  .object({
+    file: z.string().meta({
+      format: 'binary',
+      description:
+        'One image or audio file of at most 45 MiB, or video of at most 500 MiB. Its part has a filename; its type is taken from the Content-Type of the part, else from the extension.',
+    }),
+  })
+  .meta({ id: 'UploadForm', description: 'One file.' });
 
 const uploadSchema = z
   .object({
     file_key: z.string().meta({
       pattern: '^api/',
       maxLength: 512,
-      description: 'To be passed back exactly as received.',
+      description: 'Key of the file, to be passed back exactly as received.',
     }),
     url: z.string().meta({ format: 'uri', description: 'Signed, expiring link to the file.' }),
   })

@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import { deadline } from '@semblance/common/async/abort';
+import { type ClientLog, createClientLog } from '@semblance/common/client-log';
 import { ApiError, describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
 import type { MediaKind as Kind } from '@semblance/engine-api/capabilities';
@@ -44,6 +45,7 @@ export interface UploadOptions {
  */
 export function upload(options: UploadOptions): Handler {
   const { control, metrics } = options;
+  const clientLog = createClientLog(options.logger);
   return async (ctx) => {
     const caller = requireCaller(ctx.headers.authorization);
     const reserved = await control.beginUpload(ctx, { caller });
@@ -63,7 +65,7 @@ export function upload(options: UploadOptions): Handler {
       const refused =
         error instanceof ClientGoneError || (error instanceof ApiError && error.httpStatus < 500);
       metrics.uploadEnded(refused ? 'refused' : 'failed', 0);
-      await giveUp(ctx, reserved, options);
+      await giveUp(ctx, reserved, control, clientLog);
       throw error;
     } finally {
       leave?.();
@@ -73,7 +75,7 @@ export function upload(options: UploadOptions): Handler {
 
 async function store(
   ctx: GatewayContext,
-  { fileKey, accountId }: BeginUploadResponse,
+  { fileKey, accountId, keyId }: BeginUploadResponse,
   options: UploadOptions,
 ): Promise<{ url: string; sizeBytes: number }> {
   const { bodyLimits } = options;
@@ -99,7 +101,7 @@ async function store(
   if (stored.sizeBytes !== sizeBytes) throw new Error('the object store did not store every byte');
   const description = { kind: KINDS[file.kind], contentType, sizeBytes: BigInt(sizeBytes), sha256 };
   const { url } = await options.control
-    .completeUpload(ctx, { fileKey, accountId, ...description })
+    .completeUpload(ctx, { fileKey, accountId, keyId, ...description })
     .catch((error: ApiError) => {
       throw error.code === 'not_found' ? tooLate(error) : error;
     });
@@ -107,12 +109,18 @@ async function store(
 }
 
 /** Releases the reservation and the bytes now instead of waiting for the sweep. */
-async function giveUp(ctx: GatewayContext, reserved: BeginUploadResponse, options: UploadOptions) {
+async function giveUp(
+  ctx: GatewayContext,
+  reserved: BeginUploadResponse,
+  control: ControlPlane,
+  log: ClientLog,
+): Promise<void> {
   const { fileKey, accountId } = reserved;
   try {
-    await options.control.abortUpload(ctx, { fileKey, accountId });
+    await control.abortUpload(ctx, { fileKey, accountId });
   } catch (error) {
-    options.logger.warn(
+    log.warn(
+      'give up an upload',
       { requestId: ctx.state.requestId, reason: describeError(error) },
       'cannot give up an upload, the sweep will',
     );

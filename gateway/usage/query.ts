@@ -1,5 +1,5 @@
 import { ApiError } from '@semblance/common/errors';
-import { MOMENT_PATTERN, MOMENT_RULE, parseMoment } from '@semblance/common/moment';
+import { MOMENT_FORM, MOMENT_RULE, parseMoment } from '@semblance/common/moment';
 import type { UsageRange } from '@semblance/proto/semblance/control/v1/usage';
 import { z } from 'zod';
 
@@ -15,13 +15,13 @@ export const moment = (description: string) =>
       return micros;
     })
     .optional()
-    .meta({ description, pattern: MOMENT_PATTERN.source, example: '2026-01-31T09:30:00Z' });
+    .meta({ description, pattern: MOMENT_FORM, examples: ['2026-01-31T09:30:00Z'] });
 
 const range = {
   from: moment(
-    'Calls made at this moment or later: an ISO 8601 time with its zone, or a date, which begins at midnight UTC.',
+    'Calls made at this moment or later: an ISO 8601 time with its zone, or a date, which begins at midnight UTC. Left out: from the first call on.',
   ),
-  to: moment('Calls made before this moment, not at it.'),
+  to: moment('Calls made before this moment, not at it, in the same form. Left out: until now.'),
 };
 
 export const summaryQuery = z.object(range);
@@ -36,7 +36,8 @@ export const limitUpTo = (most: number, otherwise: number) =>
     .transform(Number)
     .default(otherwise)
     .meta({
-      description: `The most entries to answer; ${otherwise} when left out.`,
+      description: `The most entries to answer, from 1 to ${most}; ${otherwise} when left out.`,
+      default: otherwise,
       type: 'integer',
       minimum: 1,
       maximum: most,

@@ -1,15 +1,15 @@
 import { ApiError } from '@semblance/common/errors';
 import { usageEntry, usageSummary } from '@semblance/common/usage-record';
 import { CAPABILITIES, CAPABILITY_NAMES } from '@semblance/engine-api/capabilities';
-import { JOB_STATUSES } from '@semblance/events/jobs';
 import { z } from 'zod';
 import { requireCaller } from '../auth/bearer.ts';
 import { checked } from '../auth/checked.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { Handler } from '../http/context.ts';
 import { queryOf } from '../http/query.ts';
+import { statusSchema } from '../jobs/job-schema.ts';
 import type { Operation } from '../openapi/operation.ts';
-import { isoTime, usd } from '../openapi/parts.ts';
+import { count, isoTime, usd } from '../openapi/parts.ts';
 import { parseQuery, rangeOf, summaryQuery, usageQuery } from './query.ts';
 
 interface Options {
@@ -47,42 +47,47 @@ export function summarizeUsage({ control }: Options): Handler {
 
 const FEATURES = CAPABILITY_NAMES.map((name) => CAPABILITIES[name].feature);
 
-export const REASONS = [
-  'session_limit_reached',
-  'no_stream',
-  'render_failed',
-  'timed_out',
-  'cancelled',
-] as const;
+const REASONS = ['session_limit_reached', 'no_stream', 'render_failed', 'timed_out', 'cancelled'] as const;
+
+/** Why a call ended as it did. */
+export const usageReason = z
+  .enum(REASONS)
+  .meta({ id: 'UsageReason', description: 'Why a call ended as it did.' });
 
 const entrySchema = z
   .object({
-    id: z.string(),
+    id: z.string().meta({ description: 'Id of the job or of the live session.' }),
     endpoint: z.enum(CAPABILITY_NAMES).meta({ description: 'Path segment of the capability.' }),
-    feature: z.enum(FEATURES),
-    status: z.enum(JOB_STATUSES).meta({ description: 'The outcome of the call.' }),
-    charged_usd: usd.meta({ description: '0 while the call is under way, and of one that failed.' }),
-    reason: z
-      .enum(REASONS)
+    feature: z.enum(FEATURES).meta({ description: 'Name of the capability.' }),
+    status: statusSchema.meta({ description: 'The outcome of the call.' }),
+    charged_usd: usd('What the call cost: 0 while it is under way, and of one that failed.'),
+    reason: usageReason
       .nullable()
       .meta({ description: 'An explanation, not a failure marker: read `status` for the outcome.' }),
-    created_at: isoTime.meta({
-      description:
-        'ISO 8601, UTC, to the microsecond. No two calls of an account share it: `to` with the last one answers the next page.',
-    }),
+    created_at: isoTime(
+      'When the call was made, to the microsecond. No two calls of an account share it: `to` with the last one answers the next page.',
+    ),
   })
   .meta({ id: 'UsageEntry' });
 
-const count = z.int().min(0);
-
 const summarySchema = z
   .object({
-    total_calls: count.meta({ description: 'succeeded + failed + in_flight.' }),
-    succeeded: count,
-    failed: count,
-    in_flight: count.meta({ description: 'Calls that are queued or processing.' }),
-    total_spent_usd: usd,
-    per_feature: z.array(z.object({ feature: z.enum(FEATURES), calls: count, spend_usd: usd })),
+    total_calls: count('all calls: succeeded + failed + in_flight.'),
+    succeeded: count('calls that succeeded.'),
+    failed: count('calls that failed.'),
+    in_flight: count('calls that are queued or processing.'),
+    total_spent_usd: usd('What the calls cost together.'),
+    per_feature: z
+      .array(
+        z
+          .object({
+            feature: z.enum(FEATURES).meta({ description: 'Name of the capability.' }),
+            calls: count('calls of the capability.'),
+            spend_usd: usd('What they cost together.'),
+          })
+          .meta({ id: 'FeatureUsage' }),
+      )
+      .meta({ description: 'The same by capability; those without a call are absent.' }),
   })
   .meta({ id: 'UsageSummary' });
 

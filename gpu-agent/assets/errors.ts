@@ -1,6 +1,8 @@
 export type AssetErrorCode =
   /** The server answers 4xx: the object is gone, or the link has expired. A new link may work. */
   | 'link_refused'
+  /** The store answers that it has no such object. */
+  | 'input_missing'
   /** No try got a usable answer. */
   | 'transfer_failed'
   /** The object is larger than the work may fetch. */

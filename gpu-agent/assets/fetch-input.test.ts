@@ -101,6 +101,30 @@ describe('fetching', () => {
     expect(rig.store.count('/a')).toBe(1);
   });
 
+  it.each([
+    ['S3', '<?xml version="1.0"?><Error><Code>NoSuchKey</Code><Key>api/up-1</Key></Error>'],
+    ['the gateway', '{"error":{"code":"not_found","message":"This file is no longer stored."}}'],
+  ])('says which object %s does not have', async (_who, body) => {
+    rig.store.on('/a', (_request, response) => void response.writeHead(404).end(body));
+    const error = await failure(fetchTo(rig.store.url('/a'), { key: 'api/up-1' }));
+    expect(error).toMatchObject({
+      code: 'input_missing',
+      retryable: false,
+      message: 'The input image does not exist: nothing is stored under api/up-1.',
+    });
+    expect(rig.store.count('/a')).toBe(1);
+  });
+
+  it.each([
+    ['of an ingress', 'default backend - 404'],
+    ['about the bucket', '<Error><Code>NoSuchBucket</Code></Error>'],
+    ['without end', `${' '.repeat(20_000)}<Code>NoSuchKey</Code>`],
+    ['without a body', ''],
+  ])('takes a 404 %s for no word of the object', async (_what, body) => {
+    rig.store.on('/a', (_request, response) => void response.writeHead(404).end(body));
+    expect((await failure(fetchTo(rig.store.url('/a')))).code).toBe('link_refused');
+  });
+
   it('follows no redirect', async () => {
     rig.store.objects.set('/b', BODY);
     rig.store.on(

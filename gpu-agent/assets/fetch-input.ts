@@ -23,6 +23,8 @@ export interface FetchOptions {
   readonly maxBytes: number;
   /** Name of the object in messages, such as `input image`. */
   readonly what: string;
+  /** Its key, for messages. */
+  readonly key?: string | undefined;
   readonly dispatcher: Dispatcher;
   readonly signal: AbortSignal;
   readonly logger: Logger;
@@ -93,6 +95,7 @@ async function fetchOnce(options: FetchOptions, url: URL, partial: Partial, limi
     } else if (statusCode === 200) {
       partial.bytes = 0;
     } else {
+      if (statusCode === 404 && (await saysNoObject(body))) throw missing(options);
       await discard(body);
       throw refusal(doing, url, statusCode);
     }
@@ -148,6 +151,30 @@ function tooLarge(options: FetchOptions, size?: number): AssetError {
     'input_too_large',
     `The ${options.what} has ${found} bytes; at most ${options.maxBytes} are taken.`,
   );
+}
+
+function missing({ what, key }: FetchOptions): AssetError {
+  const where = key === undefined ? '' : `: nothing is stored under ${key}`;
+  return new AssetError('input_missing', `The ${what} does not exist${where}.`);
+}
+
+/** Longest answer that is searched for the code of a store, in bytes. */
+const MAX_ANSWER_BYTES = 16_384;
+
+/**
+ * Tells whether an answer with 404 is one of a store: S3 says `NoSuchKey` in XML, the gateway `not_found` in JSON. What
+ * stands before a store, such as an ingress without a backend, answers 404 too, and may have the object a moment later.
+ */
+async function saysNoObject(body: Dispatcher.ResponseData['body']): Promise<boolean> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of body) {
+    chunks.push(chunk);
+    bytes += chunk.length;
+    if (bytes > MAX_ANSWER_BYTES) return false;
+  }
+  const text = Buffer.concat(chunks).toString();
+  return /<Code>NoSuchKey<\/Code>|"code"\s*:\s*"not_found"/.test(text);
 }
 
 /** Reads a short error answer so that its connection can be reused; breaks off a long one. */

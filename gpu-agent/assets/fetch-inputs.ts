@@ -11,6 +11,8 @@ export interface InputLink {
   readonly role: string;
   readonly url: string;
   readonly maxBytes: number;
+  /** Object key behind the link, for messages. */
+  readonly key?: string | undefined;
 }
 
 export interface FetchInputsOptions {
@@ -36,7 +38,7 @@ export async function fetchInputs(options: FetchInputsOptions): Promise<Record<s
   const failed = new AbortController();
   const fetchSignal = AbortSignal.any([signal, failed.signal]);
   const fetched = await Promise.allSettled(
-    inputs.map(async ({ role, url, maxBytes }): Promise<[string, string]> => {
+    inputs.map(async ({ role, url, maxBytes, key }): Promise<[string, string]> => {
       const path = join(dir, role);
       try {
         await fetchInput({
@@ -45,6 +47,7 @@ export async function fetchInputs(options: FetchInputsOptions): Promise<Record<s
           path,
           maxBytes: Math.min(maxBytes, offer.limits?.maxInputBytes || maxBytes),
           what: `input ${role}`,
+          key,
           signal: fetchSignal,
           onBytes: (count) => metrics.fetchedBytes.inc(count),
           onRetry: () => metrics.transferRetries.inc({ direction: 'fetch' }),

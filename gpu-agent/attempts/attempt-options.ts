@@ -1,7 +1,7 @@
 import { openOptions, type UsedOptions, usedOptions } from '@semblance/common/owner-options';
 import { RenderError } from '@semblance/engine-api/engine';
 import type { Findings } from '@semblance/engine-api/findings';
-import { listOptions, optionFaults } from '@semblance/engine-api/option';
+import { type EngineOption, listOptions, optionFaults } from '@semblance/engine-api/option';
 import type { ChosenEngine } from '../engines/engine-set.ts';
 import type { AttemptWork } from './start-request.ts';
 
@@ -21,6 +21,18 @@ export function attemptOptions(
     throw new RenderError('processing_failed', `The engine option ${fault.name} ${fault.fault}: ${known}.`);
   }
   return usedOptions(offer.options, owner, engineOptions);
+}
+
+/** Returns the options that an output may state to everybody: not texts, in which people write what they like. */
+export function statedOptions(
+  options: readonly EngineOption[] = [],
+  texts: Readonly<Record<string, string>>,
+): Record<string, string> {
+  const stated = options.flatMap(({ name, type }) => {
+    const text = texts[name];
+    return type === 'text' || text === undefined ? [] : [[name, text] as const];
+  });
+  return Object.fromEntries(stated);
 }
 
 /** Returns findings with the options that a render was given. */

@@ -24,6 +24,8 @@ describe('what becomes of an attempt', () => {
     ['a device that is gone', new DeviceGoneError('no GPU'), 'stopped'],
     ['an input that cannot be rendered', new RenderError('face_not_detected', 'No face.'), 'failed'],
     ['an input that is too large', new AssetError('input_too_large', 'too large'), 'failed'],
+    ['an input that does not exist', new AssetError('input_missing', 'no image'), 'failed'],
+    ['a link that is refused', new AssetError('link_refused', 'answered 403'), 'interrupted'],
     ['a transfer that failed', new AssetError('transfer_failed', 'no answer'), 'interrupted'],
     ['a check that did not work', new ContentCheckError('no answer'), 'interrupted'],
     ['a fault of the moment in the engine', new EngineInterruptedError('killed'), 'interrupted'],

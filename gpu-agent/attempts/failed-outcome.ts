@@ -31,6 +31,10 @@ export function failedOutcome(error: unknown, logger: Pick<Logger, 'info' | 'war
   if (error instanceof AssetError && error.code === 'input_too_large') {
     return { state: 'failed', failure: { code: 'input_too_large', message: error.message } };
   }
+  if (error instanceof AssetError && error.code === 'input_missing') {
+    logger.info(error.message);
+    return { state: 'failed', failure: { code: 'processing_failed', message: error.message } };
+  }
   logger.error({ err: error }, `attempt failed: ${describeError(error)}`);
   if (error instanceof ContentCheckError || error instanceof SigningCredentialError) {
     // Callers must not learn the names of the owner's service or files.

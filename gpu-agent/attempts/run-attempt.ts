@@ -15,7 +15,7 @@ import { inputSubject } from '../content-check/input-subject.ts';
 import type { ChosenEngine } from '../engines/engine-set.ts';
 import type { AgentMetrics } from '../metrics.ts';
 import { inputsFor, withFirstFace } from './attempt-faces.ts';
-import { attemptOptions, checkedWork, withOptions } from './attempt-options.ts';
+import { attemptOptions, checkedWork, statedOptions, withOptions } from './attempt-options.ts';
 import { createAttemptProgress } from './attempt-progress.ts';
 import type { AttemptOutput, Outcome } from './attempt-table.ts';
 import { failedOutcome } from './failed-outcome.ts';
@@ -148,6 +148,7 @@ async function fetchRenderStore(
         engine: by,
         inputs,
         models: result.findings?.models ?? [],
+        options: statedOptions(offer.options, used.texts),
         signal,
       });
     }),

@@ -62,11 +62,11 @@ export function parseStart(request: StartAttemptRequest): AttemptWork {
   checkEngineOptions(engineOptions);
   const roles = rolesFault(capability, Object.keys(request.inputs));
   if (roles !== undefined) fail(`${capability} takes exactly the inputs ${roles}`);
-  const inputs = Object.entries(request.inputs).map(([role, { url, maxBytes }]) => {
+  const inputs = Object.entries(request.inputs).map(([role, { url, maxBytes, key }]) => {
     checkUrl(`inputs.${role}`, url);
     if (maxBytes < 0n) fail(`inputs.${role}.max_bytes is negative`);
     const limit = maxBytes === 0n || maxBytes > BigInt(MAX_INPUT_BYTES) ? MAX_INPUT_BYTES : Number(maxBytes);
-    return { role, url, maxBytes: limit };
+    return { role, url, maxBytes: limit, key: key?.slice(0, 512) };
   });
   if (request.sinks.length === 0 || request.sinks.length > 16) fail('1 to 16 sinks are needed');
   const sinks = request.sinks.map((sink, index) => checkedSink(`sinks[${index}]`, sink));

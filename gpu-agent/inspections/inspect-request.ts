@@ -24,11 +24,11 @@ export function parseInspect(request: InspectRequest): Inspection {
   checkParameters(parameters);
   const roles = rolesFault(capability, Object.keys(request.inputs), 'image');
   if (roles !== undefined) fail(`the pictures of ${capability} are ${roles}`);
-  const inputs = Object.entries(request.inputs).map(([role, { url, maxBytes }]) => {
+  const inputs = Object.entries(request.inputs).map(([role, { url, maxBytes, key }]) => {
     checkUrl(`inputs.${role}`, url);
     if (maxBytes < 0n) fail(`inputs.${role}.max_bytes is negative`);
     const limit = maxBytes === 0n ? MAX_PICTURE_BYTES : Math.min(Number(maxBytes), MAX_PICTURE_BYTES);
-    return { role, url, maxBytes: limit };
+    return { role, url, maxBytes: limit, key: key?.slice(0, 512) };
   });
   return { id: inspectionId, capability, parameters, inputs };
 }

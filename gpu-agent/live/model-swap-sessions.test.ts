@@ -5,6 +5,7 @@ import {
   failingArcface,
   tinyArcface,
   tinyEnhancer,
+  tinyPictureSwapper,
   tinySwapper,
 } from '@semblance/testkit/engine-onnx/tiny-models';
 import { until } from '@semblance/testkit/gpu-agent/harness';
@@ -67,7 +68,7 @@ async function agentWith(given: readonly GivenModel[], videoStages: readonly Opt
   return rig;
 }
 
-async function session(rig: LiveRig, upload?: '/face' | '/sky') {
+async function session(rig: LiveRig, upload?: '/face' | '/sky' | '/red') {
   const id = await rig.claim({
     capability: CAPABILITY,
     settings: upload ? { prompt: FACE_UPLOAD } : {},
@@ -75,7 +76,7 @@ async function session(rig: LiveRig, upload?: '/face' | '/sky') {
   });
   const relay = rig.relay(id);
   const { firstFrame } = await relay.ready;
-  return { relay, first: JSON.parse(firstFrame) as { note?: string } };
+  return { id, relay, first: JSON.parse(firstFrame) as { note?: string } };
 }
 
 /** A place on the nose, in pixels of the picture. */
@@ -89,6 +90,11 @@ async function coloursOf(jpeg: Uint8Array): Promise<{ face: number[]; corner: nu
     return (await sharp(part).stats()).channels.map((channel) => channel.mean);
   };
   return { face: await mean(NOSE.x - 6, NOSE.y - 6), corner: await mean(4, 4) };
+}
+
+/** Returns the largest difference of two colours in one channel. */
+function distance(one: readonly number[], other: readonly number[]): number {
+  return Math.max(...one.map((value, channel) => Math.abs(value - (other[channel] ?? 0))));
 }
 
 async function send(relay: Awaited<ReturnType<typeof session>>['relay']) {
@@ -120,6 +126,29 @@ describe('live swaps with a swapper of the owner', () => {
     expect(first.note).toBe('Your own face is kept: No face was found in the picture of the face.');
     expect((await send(relay)).face).toEqual((await coloursOf(picture)).face);
     await relay.close();
+  });
+
+  it('have the identity of another face from a change on, and keep it when there is none', async () => {
+    // It draws the mean colour of the source.
+    const coloured = { contract: 'blendswap_256', bytes: tinyPictureSwapper(112), options: { match: 0 } };
+    const rig = await agentWith([ARCFACE, coloured]);
+    const other = await session(rig, '/face');
+    const wanted = await send(other.relay);
+    await other.relay.close();
+    store.objects.set('/red', await sharp(join(MEDIA, 'astronaut.png')).tint('#ff3010').png().toBuffer());
+    const red = await session(rig, '/red');
+    const first = await send(red.relay);
+    expect(distance(first.face, wanted.face)).toBeGreaterThan(8);
+    const to = (upload: string) =>
+      rig.change(red.id, {
+        settings: { prompt: FACE_UPLOAD },
+        inputs: { face: { url: store.url(upload), maxBytes: 0n } },
+      });
+    expect(await to('/sky')).toMatchObject({ $case: 'refused', value: { code: 'face_not_detected' } });
+    expect(distance((await send(red.relay)).face, first.face)).toBeLessThan(2);
+    expect(await to('/face')).toMatchObject({ $case: 'changed' });
+    expect(distance((await send(red.relay)).face, wanted.face)).toBeLessThan(2);
+    await red.relay.close();
   });
 
   it('use an enhancer only where the settings name it', async () => {

@@ -41,6 +41,7 @@ liveEngineConformance({
   given: async () => ({
     capability: 'voice',
     settings: { voice: (await shippedVoice('bass-narrator')).json },
+    changed: { voice: (await shippedVoice('calm-alto')).json },
     answerMs,
   }),
 });
@@ -57,7 +58,12 @@ describe.skipIf(!existsSync(MEMORY))('in shared memory', () => {
       const command = [await pythonEnv(), join(EXAMPLES, 'live_tint.py')];
       return liveSidecar(CAPABILITY, join(dir, 'engine.sock'), command)(options);
     },
-    given: () => ({ capability: CAPABILITY, settings: { prompt: 'red' }, answerMs }),
+    given: () => ({
+      capability: CAPABILITY,
+      settings: { prompt: 'red' },
+      changed: { prompt: 'blue' },
+      answerMs,
+    }),
   });
 });
 
@@ -84,9 +90,10 @@ describe('the library of live engines', () => {
   });
 
   async function open(prompt: string) {
-    const relay = rig.relay(await rig.claim({ capability: CAPABILITY, settings: { prompt } }));
+    const id = await rig.claim({ capability: CAPABILITY, settings: { prompt } });
+    const relay = rig.relay(id);
     const { firstFrame } = await relay.ready;
-    return { relay, note: (JSON.parse(firstFrame) as { note?: string }).note };
+    return { id, relay, note: (JSON.parse(firstFrame) as { note?: string }).note };
   }
   /** Checks that both places carry sessions. */
   async function carriesTwo(): Promise<void> {
@@ -151,6 +158,42 @@ describe('the library of live engines', () => {
     expect(note?.length).toBeLessThanOrEqual(324);
     await relay.close();
   });
+
+  it('changes a session, and what it refuses changes nothing', async () => {
+    const { relay, note, id } = await open('fine');
+    const to = (prompt: string) => rig.change(id, { settings: { prompt } });
+    const send = async () => {
+      relay.send(picture);
+      await relay.next();
+    };
+    await send();
+    expect(note).toMatch(/^\d+$/);
+    expect(await to('twice')).toEqual({ $case: 'changed', value: { note: 'now twice' } });
+    relay.send(picture);
+    await until(() => relay.media.length === 2, 'both');
+    const refused = await to('refuse');
+    expect(refused).toMatchObject({ $case: 'refused', value: { code: 'invalid_input' } });
+    expect(refused?.$case === 'refused' && refused.value.message.length).toBeLessThanOrEqual(300);
+    relay.send(picture);
+    await until(() => relay.media.length === 4, 'both again');
+    await relay.close();
+    await carriesTwo();
+  });
+
+  it.each(['raise-change', 'unreadable-change', 'hang-change'])(
+    'fails the session whose engine does “%s”, and no other',
+    async (mode) => {
+      const other = await open('fine');
+      const { relay, id } = await open('fine');
+      await expect(rig.change(id, { settings: { prompt: mode } })).rejects.toMatchObject({ code: 5 });
+      await relay.over;
+      expect(relay.ended()?.reason).toBe(EndReason.END_REASON_RENDER_FAILED);
+      other.relay.send(picture);
+      await other.relay.next();
+      await other.relay.close();
+      await carriesTwo();
+    },
+  );
 
   it('says in one line what is wrong with a class', async () => {
     const file = join(dir, 'wrong.py');

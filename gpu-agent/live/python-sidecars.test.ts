@@ -116,6 +116,21 @@ describe.skipIf(!existsSync(MEMORY))('an agent with sidecars of live sessions', 
       expect(await readdir(join(dirs[0] ?? '', 'live'))).toEqual([]);
     });
 
+    it('has another voice from its change on, and none of it is lost', async () => {
+      const { id, relay } = await open('voice', { voice });
+      const other = (await shippedVoice('calm-alto')).json;
+      const sent = tone(2);
+      for (const message of sent.slice(0, 50)) relay.send(message);
+      await until(() => relay.media.length >= 20, 'some sound');
+      expect(await rig.change(id, { settings: { voice: other } })).toMatchObject({ $case: 'changed' });
+      for (const message of sent.slice(50)) relay.send(message);
+      const bytes = () => relay.media.reduce((sum, { data }) => sum + data.length, 0);
+      const whole = sent.length * 1_920;
+      await until(() => bytes() >= whole - 2 * 1_920, 'the sound');
+      expect(bytes()).toBeLessThanOrEqual(whole);
+      await relay.close();
+    });
+
     it('passes unchanged without a voice', async () => {
       const { relay } = await open('voice', {});
       const [message = new Uint8Array()] = tone(1);
@@ -145,6 +160,27 @@ describe.skipIf(!existsSync(MEMORY))('an agent with sidecars of live sessions', 
       await until(() => relay.unreadable.includes(3n), 'told');
       relay.send(sent);
       expect((await relay.next()).sequence).toBe(4n);
+      await relay.close();
+    });
+
+    it('are painted in another colour from the change of the prompt on', async () => {
+      const { id, relay } = await open(CAPABILITY, { prompt: 'red' });
+      const sent = await picture();
+      const shown = async () => {
+        relay.send(sent);
+        return colourOf((await relay.next()).data);
+      };
+      const [red = 0, , blue = 0] = await shown();
+      expect(await rig.change(id, { settings: { prompt: 'now blue' } })).toMatchObject({ $case: 'changed' });
+      const [lessRed = 0, , moreBlue = 0] = await shown();
+      expect(lessRed).toBeLessThan(red - 10);
+      expect(moreBlue).toBeGreaterThan(blue + 10);
+      const refused = await rig.change(id, { settings: { prompt: 'ultraviolet' } });
+      expect(refused).toEqual({
+        $case: 'refused',
+        value: { code: 'invalid_input', message: 'The prompt names none of red, green, blue, gold.' },
+      });
+      expect((await shown())[2]).toBeCloseTo(moreBlue, 0);
       await relay.close();
     });
 

@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { until } from '@semblance/testkit/gpu-agent/harness';
 import { type HttpStore, startHttpStore } from '@semblance/testkit/gpu-agent/http-store';
@@ -79,7 +80,6 @@ describe('a live swap session', () => {
     ['can be used', 'astronaut.png', undefined],
     ['has no face', undefined, /^Your own face is kept: .*face/],
   ])('with an uploaded picture that %s', async (_what, file, note) => {
-    const { readFile } = await import('node:fs/promises');
     const plain = sharp({ create: { width: 400, height: 400, channels: 3, background: '#4060a0' } });
     store.objects.set('/face', file ? await readFile(join(MEDIA, file)) : await plain.png().toBuffer());
     const inputs = { face: { url: store.url('/face'), maxBytes: 0n } };
@@ -88,6 +88,41 @@ describe('a live swap session', () => {
     else expect(first).not.toHaveProperty('note');
     relay.send(picture);
     expect((await relay.next()).data.equals(picture)).toBe(note !== undefined);
+    await relay.close();
+  });
+
+  it('has another face from a change on, and keeps it where a change cannot be followed', async () => {
+    const { id, relay } = await session();
+    expect((await relay.ready).changeable).toEqual(['prompt']);
+    const shown = async () => {
+      relay.send(picture);
+      return (await relay.next()).data;
+    };
+    const inputs = { face: { url: store.url('/face'), maxBytes: 0n } };
+    const to = (prompt: string, named = false) =>
+      rig.change(id, { settings: { prompt }, inputs: named ? inputs : {} });
+    const refusal = (code: string, message: unknown) => ({ $case: 'refused', value: { code, message } });
+    const first = await shown();
+    expect(await to('none')).toMatchObject({ $case: 'changed' });
+    expect((await shown()).equals(picture)).toBe(true);
+    store.objects.set('/face', await readFile(join(MEDIA, 'astronaut.png')));
+    expect(await to('use api/uploads/face-1', true)).toMatchObject({ $case: 'changed' });
+    const swapped = await shown();
+    expect(await difference(swapped, picture)).toBeGreaterThan(0.5);
+    expect(await difference(swapped, first)).toBeLessThan(3);
+    const plain = sharp({ create: { width: 400, height: 400, channels: 3, background: '#4060a0' } });
+    store.objects.set('/face', await plain.png().toBuffer());
+    expect(await to('use api/uploads/face-1', true)).toEqual(
+      refusal('face_not_detected', 'No face was found in the picture of the face.'),
+    );
+    store.objects.set('/face', Buffer.from('no picture'));
+    expect(await to('use api/uploads/face-1', true)).toMatchObject(
+      refusal('unsupported_format', expect.any(String)),
+    );
+    expect(await to('make it rain')).toEqual(
+      refusal('invalid_input', expect.stringMatching(/^The prompt was not understood\./)),
+    );
+    expect((await shown()).equals(picture)).toBe(false);
     await relay.close();
   });
 

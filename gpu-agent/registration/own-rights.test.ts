@@ -1,10 +1,11 @@
 import { CERTIFICATE_ANNOTATION } from '@semblance/common/agent-certificate';
+import { createAuthority } from '@semblance/common/grpc/tls/authority';
 import { createOwnCertificate } from '@semblance/common/grpc/tls/own-certificate';
 import { openTls } from '@semblance/common/grpc/tls/tls';
 import { LEASE_RESOURCE } from '@semblance/common/kube/index';
 import { silentLogger } from '@semblance/common/logging';
 import { GPUAGENT_RESOURCE } from '@semblance/crds/gen/gpuagents';
-import { createAuthority, writeTlsFiles } from '@semblance/local/stack/service-certificates';
+import { writeTlsFiles } from '@semblance/local/stack/service-certificates';
 import { installRights, type Rights } from '@semblance/testkit/chart/rights';
 import { createHarness, type Harness } from '@semblance/testkit/gpu-agent/harness';
 import { eventually } from '@semblance/testkit/stack/eventually';

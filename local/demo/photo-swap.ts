@@ -68,7 +68,7 @@ export async function photoSwap(options: {
     if (job.status === 'failed' || !job.output_url) throw new JobFailedError(job);
 
     const { bytes, type } = await client.download(job.output_url);
-    await mkdir(folder, { recursive: true });
+    await mkdir(folder, { recursive: true, mode: 0o700 });
     await copyFile(image, join(folder, `image${extname(image)}`));
     await copyFile(face, join(folder, `face${extname(face)}`));
     const path = join(folder, `swapped${extensionOf(type)}`);

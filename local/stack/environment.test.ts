@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { GATEWAY_FLAGS } from '@semblance/gateway/node-flags';
@@ -9,8 +9,13 @@ import { ownServices } from './services.ts';
 import { stackSettings } from './settings.ts';
 
 let stateDir: string;
+let kubeconfig: string;
+/** What the agent gets: a copy where root starts the stack (agent-user.ts). */
+const agents = () => (process.getuid?.() === 0 ? join(stateDir, 'agent-files', 'kubeconfig') : kubeconfig);
 beforeEach(() => {
   stateDir = mkdtempSync(join(tmpdir(), 'semblance-local-'));
+  kubeconfig = join(stateDir, 'kubeconfig');
+  writeFileSync(kubeconfig, JSON.stringify({ apiVersion: 'v1', kind: 'Config', clusters: [], users: [] }));
 });
 afterEach(() => {
   vi.unstubAllEnvs();
@@ -24,7 +29,7 @@ async function launches(set: Record<string, string>) {
   const services = ownServices(settings, {
     postgresUrl: () => 'postgres://semblance:pg-password@127.0.0.1:1/semblance',
     natsUrl: async () => 'nats://semblance:nats-password@127.0.0.1:2',
-    kubeconfig: '/the/stack/kubeconfig',
+    kubeconfig,
   });
   const launched = services.map(
     async ({ name, launch }) => [name, await launch(new AbortController().signal)] as const,
@@ -54,7 +59,11 @@ it('gives each service the secrets it needs and none besides', async () => {
   expect(holders('nats-password')).toEqual(['control-plane']);
   expect(holders('ab'.repeat(32))).toEqual(['control-plane', 'operator', 'gateway']);
   expect(holders('bucket-secret')).toEqual(['control-plane', 'operator', 'gateway']);
-  expect(holders('/the/stack/kubeconfig')).toEqual(['control-plane', 'operator', 'gpu-agent']);
+  const kube = { KUBECONFIG: kubeconfig };
+  expect(given.get('control-plane')).toMatchObject(kube);
+  expect(given.get('operator')).toMatchObject(kube);
+  expect(given.get('gpu-agent')).toMatchObject({ KUBECONFIG: agents() });
+  expect(given.get('gateway')).not.toHaveProperty('KUBECONFIG');
   for (const unread of ['external-password', 'of no concern']) expect(holders(unread)).toEqual([]);
 });
 
@@ -70,7 +79,8 @@ it('passes the settings of a service on to it alone, and what any program needs 
   for (const [name, env] of given) {
     expect(env.SEMBLANCE_AGENT_NODE, name).toBe(name === 'gpu-agent' ? 'rack-7' : undefined);
     expect(env.SEMBLANCE_OPERATOR_CONCURRENCY, name).toBe(name === 'operator' ? '3' : undefined);
-    expect(env.KUBECONFIG, name).toBe(name === 'gateway' ? undefined : '/the/stack/kubeconfig');
+    if (name === 'gateway') expect(env.KUBECONFIG, name).toBeUndefined();
+    else expect(env.KUBECONFIG, name).toBe(name === 'gpu-agent' ? agents() : kubeconfig);
     expect(env).toMatchObject({
       PATH: process.env.PATH,
       SEMBLANCE_LOG_LEVEL: 'debug',

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Component } from '@semblance/common/grpc/tls/components';
+import type { Launch } from '@semblance/common/process/child';
 import { controlPlaneShape } from '@semblance/control-plane/config';
 import { gatewayShape } from '@semblance/gateway/config';
 import { GATEWAY_FLAGS } from '@semblance/gateway/node-flags';
@@ -9,6 +10,7 @@ import { agentShape } from '@semblance/gpu-agent/settings';
 import { operatorShape } from '@semblance/operator/config';
 import { httpGet } from '../process/http-get.ts';
 import type { ServiceSpec } from '../process/service.ts';
+import { agentUser, lend } from './agent-user.ts';
 import { environmentFor } from './environment.ts';
 import { type PortName, reachable, type StackSettings } from './settings.ts';
 import { signingCertificate } from './signing-certificate.ts';
@@ -35,7 +37,8 @@ export function ownServices(
   addresses: Addresses,
   certificates?: Readonly<Record<Component, string>>,
 ): ServiceSpec[] {
-  const { listen, publicUrl, internalUrl, namespace } = settings;
+  const { listen, publicUrl, internalUrl, namespace, stateDir } = settings;
+  const workDir = join(stateDir, 'agent');
   const kube = { KUBECONFIG: addresses.kubeconfig, SEMBLANCE_NAMESPACE: namespace };
   const objects = {
     SEMBLANCE_OBJECTS_URL: settings.objectsUrl,
@@ -48,6 +51,8 @@ export function ownServices(
     shape: object,
     after: string[],
     environment: () => Promise<Record<string, string>>,
+    /** Changes what a process of root would get. */
+    adapt: (launch: Required<Pick<Launch, 'env'>> & Launch) => Promise<Launch> = async (launch) => launch,
   ): ServiceSpec => {
     const port = settings.ports[`${name}-health` satisfies PortName];
     return {
@@ -65,12 +70,12 @@ export function ownServices(
           ...(await environment()),
           ...health,
         };
-        return {
+        return adapt({
           command: process.execPath,
           args: [...(FLAGS[name] ?? []), join(ROOT, name, 'main.ts')],
           env,
           cwd: settings.stateDir,
-        };
+        });
       },
       probe: async (signal) => {
         await httpGet({ host: '127.0.0.1', port, path: '/readyz', signal });
@@ -108,16 +113,27 @@ export function ownServices(
       SEMBLANCE_CONTROL_ADDRESS: reachable(listen.control),
       SEMBLANCE_TRY_PAGE: process.env.SEMBLANCE_TRY_PAGE || 'on',
     })),
-    service('gpu-agent', agentShape, ['kube-apiserver'], async () => ({
-      ...kube,
-      ...(await signing(settings.stateDir)),
-      SEMBLANCE_AGENT_LISTEN: listen.agent,
-      SEMBLANCE_AGENT_NAME: settings.agentName,
-      SEMBLANCE_AGENT_SLOTS: settings.agentSlots,
-      SEMBLANCE_AGENT_WORK_DIR: join(settings.stateDir, 'agent'),
-      // Ctrl-C waits at most this long for a render; the job continues at the next start.
-      SEMBLANCE_AGENT_DRAIN_SECONDS: '3',
-    })),
+    service(
+      'gpu-agent',
+      agentShape,
+      ['kube-apiserver'],
+      async () => ({
+        ...kube,
+        ...(await signing(settings.stateDir)),
+        SEMBLANCE_AGENT_LISTEN: listen.agent,
+        SEMBLANCE_AGENT_NAME: settings.agentName,
+        SEMBLANCE_AGENT_SLOTS: settings.agentSlots,
+        SEMBLANCE_AGENT_WORK_DIR: workDir,
+        // Ctrl-C waits at most this long for a render; the job continues at the next start.
+        SEMBLANCE_AGENT_DRAIN_SECONDS: '3',
+      }),
+      async (launch) => {
+        const user = await agentUser({ stateDir, workDir, main: join(ROOT, 'gpu-agent', 'main.ts') });
+        if (!user) return launch;
+        const lent = await lend({ stateDir }, user, { ...launch.env, KUBECONFIG: addresses.kubeconfig });
+        return { ...launch, env: { ...launch.env, ...lent }, cwd: workDir, user };
+      },
+    ),
   ];
 }
 

@@ -14,9 +14,9 @@ import {
   X509Certificate,
   X509CertificateGenerator,
 } from '@peculiar/x509';
+import { KEY, newKeys, privatePem, serial } from '@semblance/common/grpc/tls/keys';
 import { writeAtomically } from '../process/write-atomically.ts';
 
-export const KEY = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
 const DAY_MS = 86_400_000;
 const AUTHORITY_DAYS = 3_650;
 const SIGNER_DAYS = 365;
@@ -127,23 +127,7 @@ async function pemOf(file: string): Promise<string | undefined> {
   }
 }
 
-/** Generates a key pair of the type that all certificates of a stack use. */
-export function newKeys(): Promise<webcrypto.CryptoKeyPair> {
-  return webcrypto.subtle.generateKey(KEY, true, ['sign', 'verify']);
-}
-
-export async function privatePem(key: webcrypto.CryptoKey): Promise<string> {
-  return `${PemConverter.encode(await webcrypto.subtle.exportKey('pkcs8', key), 'PRIVATE KEY')}\n`;
-}
-
 /** Returns the validity period. It begins an hour ago, because a reader's clock may be slow. */
 function validity(days: number): { notBefore: Date; notAfter: Date } {
   return { notBefore: new Date(Date.now() - 3_600_000), notAfter: new Date(Date.now() + days * DAY_MS) };
-}
-
-/** Returns a random serial number: positive and practically unique. */
-export function serial(): string {
-  const bytes = Buffer.from(webcrypto.getRandomValues(new Uint8Array(16)));
-  bytes[0] = ((bytes[0] ?? 0) & 0x3f) | 0x40;
-  return bytes.toString('hex');
 }

@@ -60,7 +60,7 @@ export async function signLinks(
   const inputs = await Promise.all(
     job.spec.inputs.map(async ({ name, key }): Promise<[string, Source]> => {
       const maxBytes = MAX_INPUT_BYTES[kinds[name]?.kind ?? 'video'];
-      return [name, { url: await objects.signGet(key, options), maxBytes: BigInt(maxBytes) }];
+      return [name, { url: await objects.signGet(key, options), maxBytes: BigInt(maxBytes), key }];
     }),
   );
   const sinks = await Promise.all(

@@ -240,11 +240,13 @@ describe('reconcile of a job that is bound', () => {
     expect(failed?.conditions?.map(({ type, status }) => [type, status])).toEqual([
       ['Ready', 'False'],
       ['Failed', 'True'],
+      ['Finished', 'True'],
     ]);
     const done = decide(jobOf(bound('Running')), { facts: { report: report(SUCCEEDED, { output }) } }).status;
     expect(done?.conditions?.map(({ type, status }) => [type, status])).toEqual([
       ['Ready', 'True'],
       ['Complete', 'True'],
+      ['Finished', 'True'],
     ]);
   });
 });

@@ -82,14 +82,14 @@ export function statusWith(job: RenderJob, now: number, change: StatusChange): R
     },
     now,
   );
-  for (const [type, of] of [
-    ['Complete', 'Succeeded'],
-    ['Failed', 'Failed'],
+  for (const [type, holds] of [
+    ['Complete', phase === 'Succeeded'],
+    ['Failed', phase === 'Failed'],
+    ['Finished', phase === 'Succeeded' || phase === 'Failed'],
   ] as const) {
-    conditions =
-      phase === of
-        ? withCondition(conditions, { type, status: 'True', reason, message, observedGeneration }, now)
-        : withoutCondition(conditions, type);
+    conditions = holds
+      ? withCondition(conditions, { type, status: 'True', reason, message, observedGeneration }, now)
+      : withoutCondition(conditions, type);
   }
   return { ...status, conditions };
 }

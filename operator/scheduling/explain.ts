@@ -80,7 +80,7 @@ function obstacleOf(
   shares: FairShare,
 ): Obstacle {
   if (job.unknownClass !== undefined) {
-    const message = `PriorityClass ${job.unknownClass} is not known, so it has priority 0; ${common.message}`;
+    const message = `PriorityClasses cannot be read, so ${job.unknownClass} counts as priority 0; ${common.message}`;
     return { reason: 'PriorityClassUnknown', message };
   }
   if (!overtaken || !BUSY.has(common.reason)) return common;

@@ -23,17 +23,16 @@ export const PRIORITYCLASS_RESOURCE: ResourceDescriptor<PriorityClass> = {
   kind: 'PriorityClass',
 };
 
-/** Returns a job's priority, and the name of its PriorityClass if that is unknown. */
-export type PriorityOf = (job: RenderJob) => { priority: number; unknownClass?: string };
-
-/** @param classValue returns the value of a class; undefined when it does not exist or cannot be read */
-function priorityBy(classValue: (name: string) => number | undefined): PriorityOf {
-  return ({ spec: { priority = 0, priorityClassName } }) => {
-    if (!priorityClassName) return { priority };
-    const value = classValue(priorityClassName);
-    return value === undefined ? { priority: 0, unknownClass: priorityClassName } : { priority: value };
-  };
+/** A job's priority. */
+export interface JobPriority {
+  readonly priority: number;
+  /** Its PriorityClass, if RBAC denies reading them: it counts as priority 0. */
+  readonly unknownClass?: string;
+  /** Its PriorityClass, if there is none of this name: the job is held back until there is. */
+  readonly missingClass?: string;
 }
+
+export type PriorityOf = (job: RenderJob) => JobPriority;
 
 /** Interval between retries when RBAC denies PriorityClasses, in ms. */
 const FORBIDDEN_MS = 60_000;
@@ -60,17 +59,25 @@ export function createPriorityClasses(options: PriorityClassesOptions): Priority
     resource: PRIORITYCLASS_RESOURCE,
     handlers: { onAdd: onChanged, onUpdate: onChanged, onDelete: onChanged },
   });
+  let denied = false;
+  function setDenied(now: boolean): void {
+    if (denied === now) return;
+    denied = now;
+    onChanged();
+  }
   return {
     async run(signal) {
       while (!signal.aborted) {
         try {
           await client.list(PRIORITYCLASS_RESOURCE, { signal });
+          setDenied(false);
           await classes.run(signal);
         } catch (error) {
           if (signal.aborted) return;
           const forbidden = isKubeError(error, 'forbidden');
           const reason = describeError(error);
           if (forbidden) {
+            setDenied(true);
             const why = 'PriorityClasses cannot be read: jobs that name one have priority 0 and say so';
             logger.warn({ reason }, why);
           } else logger.debug({ reason }, 'cannot read PriorityClasses yet');
@@ -78,6 +85,13 @@ export function createPriorityClasses(options: PriorityClassesOptions): Priority
         }
       }
     },
-    priorityOf: priorityBy((name) => classes.get(name)?.value),
+    priorityOf({ spec: { priority = 0, priorityClassName } }) {
+      if (!priorityClassName) return { priority };
+      const value = classes.get(priorityClassName)?.value;
+      if (value !== undefined) return { priority: value };
+      return denied
+        ? { priority: 0, unknownClass: priorityClassName }
+        : { priority: 0, missingClass: priorityClassName };
+    },
   };
 }

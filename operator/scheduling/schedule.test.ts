@@ -278,11 +278,13 @@ describe('the reason to wait', () => {
   });
 });
 
-it('a job whose PriorityClass is not known says so, with its place', () => {
+it('a job whose PriorityClass cannot be read says so, with its place', () => {
   expect(reasonOf([job('1', { unknownClass: 'gone' })], [agent('a', { used: 2 })], '1')).toMatchObject({
     reason: 'PriorityClassUnknown',
     position: 1,
-    message: expect.stringMatching(/^1st of 1 waiting; PriorityClass gone is not known.*2 of 2 slots/),
+    message: expect.stringMatching(
+      /^1st of 1 waiting; PriorityClasses cannot be read, so gone counts as priority 0; .*2 of 2 slots/,
+    ),
   });
 });
 

@@ -68,6 +68,8 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
   const queue = createWaitingQueue();
   /** Jobs that wait for their retry, with its Unix milliseconds. */
   const delayed = new Map<string, number>();
+  /** PriorityClasses that do not exist, by the jobs that name them and are held back for it. */
+  const held = new Map<string, string>();
   const assumed = createAssumedPlacements();
   const slots = createAgentSlots({ jobs, fleet, facts, assumed });
   let running: AbortSignal | undefined;
@@ -98,11 +100,19 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
     const retry = retryAt(job);
     if (!isWaiting(job) || assumed.has(uid) || retry > now) {
       queue.remove(uid);
+      held.delete(uid);
       if (isWaiting(job) && retry > now) delayed.set(uid, retry);
       else delayed.delete(uid);
       return;
     }
     delayed.delete(uid);
+    const { missingClass, ...priority } = priorityOf(job);
+    if (missingClass !== undefined) {
+      queue.remove(uid);
+      held.set(uid, missingClass);
+      return;
+    }
+    held.delete(uid);
     if (!queue.has(account)) shares.joined(account, now);
     queue.put({
       uid,
@@ -111,7 +121,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
       account,
       createdAt,
       interruptedOn: interruptedOn(job),
-      ...priorityOf(job),
+      ...priority,
     });
   }
 
@@ -134,15 +144,16 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
       if (job) observe(job);
       else if (retry <= now) delayed.delete(uid);
     }
-    if (queue.size > 0 || anyTold) {
+    if (queue.size + held.size > 0 || anyTold) {
       const known = slots.look();
       for (const placed of place({ queue, agents: known, shares, now, packing })) assume(placed);
       const placedBy = performance.now();
       passAfter = afterRest(placedBy - began, REST_OF_PASS);
       unexplained = placedBy < explainAfter;
       if (!unexplained) {
-        anyTold = queue.size > 0;
-        options.onWaiting(explain({ queue, agents: known, shares, now, pools: options.pools }));
+        anyTold = queue.size + held.size > 0;
+        const reasons = explain({ queue, agents: known, shares, now, pools: options.pools });
+        options.onWaiting(new Map([...reasons, ...heldBack(held)]));
         explainAfter = afterRest(performance.now() - placedBy, REST_OF_REASONS);
       }
     } else unexplained = false;
@@ -184,6 +195,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
     forget(uid) {
       queue.remove(uid);
       delayed.delete(uid);
+      held.delete(uid);
       shares.ended(uid, Date.now(), false);
     },
     agentChanged: slots.changed,
@@ -205,6 +217,13 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
     },
     usedOn: (view) => slots.takenOn(view).slots,
   };
+}
+
+function heldBack(held: ReadonlyMap<string, string>): [string, WaitingReason][] {
+  return [...held].map(([uid, name]) => {
+    const message = `There is no PriorityClass ${name}, so the job is held back. Create the class, or the job again with another.`;
+    return [uid, { reason: 'PriorityClassUnknown', message, position: undefined }];
+  });
 }
 
 /** Returns the performance.now() at which the work may be done again. */

@@ -8,7 +8,7 @@ export interface WaitingJob {
   readonly account?: string;
   /** RFC 3339. The API keeps whole seconds, so names break ties; names given by the service sort by time. */
   readonly createdAt: string;
-  /** PriorityClass of the job if that is not known: it counts as priority 0. */
+  /** PriorityClass of the job if it cannot be read: it counts as priority 0. */
   readonly unknownClass?: string | undefined;
   /** Agent of the last attempt, if interruptions have ended any: another one is preferred. */
   readonly interruptedOn?: string | undefined;

@@ -1,4 +1,5 @@
 import type { Capability } from './capabilities.ts';
+import type { RenderErrorCode } from './engine.ts';
 
 /** The contract of every engine of live sessions. */
 
@@ -48,6 +49,14 @@ export interface OpenLiveOptions {
   readonly onFailed: (error: Error) => void;
 }
 
+/** All settings and inputs of a session from now on, as in {@link OpenLiveOptions}. */
+export type LiveChange = Pick<OpenLiveOptions, 'settings' | 'inputs' | 'unusable'>;
+
+export interface LiveChanged {
+  /** For the client: how the engine understood what was asked, if that needs a word. */
+  readonly note?: string | undefined;
+}
+
 /** The media of one session: converted message by message, or as a flow. */
 export type LiveMedia = LiveStream | LiveFlow;
 
@@ -57,6 +66,12 @@ interface Media {
   readonly format: LiveFormat;
   /** Largest accepted message. */
   readonly maxMessageBytes: number;
+  /**
+   * Changes the prompt, face or voice for the messages that come from now on. One call at a time. Undefined: the engine
+   * cannot. Until it resolves, messages may be answered with the former ones, or not at all.
+   * @throws ChangeRefusedError when nothing has changed and the media go on; any other error ends them
+   */
+  readonly change?: ((to: LiveChange) => Promise<LiveChanged>) | undefined;
   /** Releases everything that it holds. Idempotent. */
   close(): Promise<void>;
 }
@@ -117,6 +132,18 @@ export class LiveSettingsError extends Error {
   override readonly name = 'LiveSettingsError';
   readonly code = 'invalid_settings';
   readonly retryable = false;
+}
+
+/** What a session was to be changed to cannot be used, and everything stays as it was. `message` is for the client. */
+export class ChangeRefusedError extends Error {
+  override readonly name = 'ChangeRefusedError';
+  readonly code: RenderErrorCode | 'invalid_input' | 'capability_unavailable' | 'internal_error';
+  readonly retryable = false;
+
+  constructor(code: ChangeRefusedError['code'], message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
 }
 
 /** A message that is no valid media. */

@@ -5,7 +5,12 @@ import type { Findings } from '@semblance/engine-api/findings';
 import type { GivenModel } from '@semblance/testkit/engine-onnx/model-dir-rig';
 import { FACE, rgb, SIDE, useOnnxRig } from '@semblance/testkit/engine-onnx/onnx-rig';
 import { tinyAnchored, tinyYunet } from '@semblance/testkit/engine-onnx/tiny-detectors';
-import { tinyArcface, tinyEnhancer, tinySwapper } from '@semblance/testkit/engine-onnx/tiny-models';
+import {
+  tinyArcface,
+  tinyConverter,
+  tinyEnhancer,
+  tinySwapper,
+} from '@semblance/testkit/engine-onnx/tiny-models';
 import sharp from 'sharp';
 import { describe, expect, it } from 'vitest';
 
@@ -157,6 +162,24 @@ it('an inspection ends with its signal', async () => {
   await expect(
     engine.inspect?.({ capability: 'face-swap-image', inputs, parameters: {}, signal }),
   ).rejects.toThrow('gone');
+});
+
+it('names the converter of a swapper that is used, and not that of another one', async () => {
+  const models: GivenModel[] = [
+    { contract: 'arcface_w600k_r50', bytes: tinyArcface() },
+    { contract: 'ghost_1_256', bytes: tinySwapper({ size: 256 }), options: { min_face: 10_000 } },
+    { contract: 'crossface_ghost', bytes: tinyConverter() },
+    { contract: 'simswap_256', bytes: tinySwapper({ size: 256 }) },
+    { contract: 'crossface_simswap', bytes: tinyConverter() },
+  ];
+  const engine = await rig.engine(models);
+  const { findings, details } = await rig.swap(engine);
+  expect(findings?.models?.map(({ name }) => name).sort()).toEqual([
+    'arcface_w600k_r50',
+    'crossface_simswap',
+    'simswap_256',
+  ]);
+  expect(details).toMatchObject({ converter: 'onnx crossface_simswap', swapper: 'onnx simswap_256' });
 });
 
 it('tells by which models of the owner a swap was made, with their hashes and licences', async () => {

@@ -82,7 +82,7 @@ describe('of models that do not fit is named', () => {
       'an unknown contract',
       [{ contract: 'magic_1', bytes: tinyConverter() }],
       [
-        /^magic_1 \(magic_1\.onnx\): there is no contract magic_1; there are scrfd_2\.5g, .*live_portrait_lip_retargeter, rvc_v1, .*rmvpe, piper, kokoro, det_10g, det_500m$/,
+        /^magic_1 \(magic_1\.onnx\): there is no contract magic_1; there are scrfd_2\.5g, .*live_portrait_lip_retargeter, rvc_v1, .*rmvpe, fcpe, piper, kokoro, det_10g, det_500m$/,
       ],
     ],
     ['an unknown option', [{ ...arcface, options: { speed: 2 } }], [/options.*: Unrecognized key: "speed"/]],

@@ -7,7 +7,15 @@ import { restoreExpression, seeExpression } from './portrait/expression.ts';
 import type { HeadMotion } from './portrait/keypoints.ts';
 import { LivePortrait } from './portrait/live-portrait.ts';
 import type { FloatTensor } from './sessions/protocol.ts';
-import { averaged, balanced, embed, identityFor, readEmap, sourcePicture } from './stages/identity.ts';
+import {
+  averaged,
+  balanced,
+  embed,
+  identityFor,
+  isConverted,
+  readEmap,
+  sourcePicture,
+} from './stages/identity.ts';
 import type { Models, OpenModel, StageLog } from './stages/models.ts';
 import { drawSwapped } from './stages/swapper.ts';
 import { withinEdge } from './vision/face-mask.ts';
@@ -75,7 +83,7 @@ export class ModelSwap {
       const source =
         swapper.traits.identity === 'picture'
           ? sourcePicture(swapper, picture, five)
-          : await identityFor(this.#models, swapper, embedding, emap, signal);
+          : await identityFor(this.#models, swapper, embedding, emap, signal, log);
       sources.set(swapper, source);
     }
     return sources;
@@ -117,6 +125,8 @@ export class ModelSwap {
           drawSwapped(swapper, picture, five, aimed, signal),
         );
         log.identity(swapper);
+        // With several swappers there may be a converter for one that no face gets.
+        if (isConverted(swapper)) log.uses('converter', this.#models.needed('converter', swapper.model));
         return { crop, mask: await withinDrawn(this.#models, swapper, mask, crop, signal, log) };
       }),
     );

@@ -86,8 +86,10 @@ describe('a swap by the owner’s models gives the numbers that the models defin
     ],
   ])('%s', async (name, models, identity, how) => {
     const engine = await rig.engine([detector, arcface, ...models]);
-    const { outputPath, details, units } = await rig.swap(engine);
+    const { outputPath, details, findings, units } = await rig.swap(engine);
     expect(units).toEqual({ unit: 'image', quantity: 1 });
+    const used = [detector, arcface, ...models].map(({ contract }) => contract);
+    expect(findings?.models?.map((model) => model.name).sort()).toEqual(used.sort());
     expect(details).toMatchObject({
       faces: 1,
       width: SIDE,

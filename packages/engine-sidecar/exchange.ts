@@ -15,6 +15,8 @@ export interface ExchangeDir {
   /** Input role → path relative to the shared directory, as the sidecar receives it. */
   readonly inputs: Readonly<Record<string, string>>;
   readonly output: string;
+  /** Copies other inputs, and removes those that were there. Returns their paths, as `inputs` has them. */
+  replace(inputs: Readonly<Record<string, string>>): Promise<Readonly<Record<string, string>>>;
   /**
    * Copies the sidecar's output to a place that the sidecar cannot reach, and returns the path.
    * @throws ContractError unless it is a regular, non-empty file in its folder, reached without links
@@ -50,23 +52,33 @@ export function createExchange(socket: string, name = RENDERS): Exchange {
       await openRoot();
       const dir = join(root, id);
       const out = join(dir, 'out');
+      const copyIn = async (given: Readonly<Record<string, string>>) => {
+        for (const [role, path] of Object.entries(given)) {
+          const copy = join(dir, 'in', role);
+          await copyFile(path, copy, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
+          await chmod(copy, 0o640);
+        }
+        return Object.fromEntries(Object.keys(given).map((role) => [role, `${name}/${id}/in/${role}`]));
+      };
+      let copied: Readonly<Record<string, string>>;
       const remove = () => rm(dir, { recursive: true, force: true, maxRetries: 3 });
       try {
         await folder(dir);
         await folder(join(dir, 'in'));
         await folder(out);
-        for (const [role, path] of Object.entries(inputs)) {
-          const copy = join(dir, 'in', role);
-          await copyFile(path, copy, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
-          await chmod(copy, 0o640);
-        }
+        copied = await copyIn(inputs);
       } catch (error) {
         await remove();
         throw error;
       }
       return {
-        inputs: Object.fromEntries(Object.keys(inputs).map((role) => [role, `${name}/${id}/in/${role}`])),
+        inputs: copied,
         output: `${name}/${id}/out`,
+        async replace(others) {
+          await rm(join(dir, 'in'), { recursive: true, force: true });
+          await folder(join(dir, 'in'));
+          return copyIn(others);
+        },
         take: (file, outputDir, signal) => take(join(out, file), join(outputDir, file), signal),
         remove,
       };

@@ -1,12 +1,12 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { type Authority, createAuthority } from '@semblance/common/grpc/tls/authority';
 import { silentLogger } from '@semblance/common/logging';
 import { natsOptions } from '@semblance/common/nats-url';
 import { createGuard } from '@semblance/common/process/guard';
 import { natsConfiguration, natsService, natsUrl } from '@semblance/local/nats';
 import { freePort } from '@semblance/local/process/ports';
-import { type Authority, createAuthority } from '@semblance/local/stack/service-certificates';
 import { resolveTools } from '@semblance/local/toolchain/toolchain';
 import { type RunningService, startNats, startService } from '@semblance/testkit/servers/start';
 import { connect } from 'nats';

@@ -20,12 +20,13 @@ export abstract class LinkSigner {
   /** Rejects with a RangeError if the key is no key of an object. */
   async signGet(key: string, options: SignedLinkOptions): Promise<string> {
     checkKey(key);
-    const { filename } = options;
+    const { filename, keyId } = options;
     const grant = {
       method: 'GET',
       key,
       expires: expiryOf(options),
       ...(filename !== undefined && { filename }),
+      ...(keyId !== undefined && { keyId }),
     } as const;
     return this.#originFor(options) + signLink(this.#options.signingKey, grant);
   }

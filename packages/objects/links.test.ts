@@ -37,6 +37,24 @@ describe('signed links', () => {
     }
   });
 
+  it('that belong to an API key name it, and the name cannot be left out, changed or added', () => {
+    const [keyId, other] = [`key-${'0'.repeat(26)}`, `key-${'1'.repeat(26)}`];
+    const link = signLink(key, { ...get, keyId });
+    expect(check('GET', link)).toEqual({ ok: true, grant: { ...get, keyId } });
+    const changed = (change: (query: URLSearchParams) => void, of = link) => {
+      const url = new URL(of, 'http://x');
+      change(url.searchParams);
+      return check('GET', `${url.pathname}${url.search}`);
+    };
+    expect(changed((query) => query.delete('key')).ok).toBe(false);
+    expect(changed((query) => query.set('key', other)).ok).toBe(false);
+    expect(changed((query) => query.set('key', 'x'.repeat(300))).ok).toBe(false);
+    expect(changed((query) => query.set('key', keyId), signLink(key, get)).ok).toBe(false);
+    expect(check('GET', signLink(key, { ...get, filename: `key-${'0'.repeat(26)}` }))).toMatchObject({
+      grant: { filename: keyId },
+    });
+  });
+
   it('are the same for the same grant', () => {
     expect(signLink(key, put)).toBe(signLink(key, { ...put }));
   });

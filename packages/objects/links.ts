@@ -17,6 +17,9 @@ export const LONGEST_INTERNAL_SECONDS = 600;
 /** Names of files in links; they need no escape in a header. */
 const FILENAME = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$/;
 
+/** Ids of API keys. */
+const KEY_ID = /^key-[0-9a-z]{26}$/;
+
 /** What a link permits. A GET link also permits HEAD. */
 export interface LinkGrant {
   readonly method: LinkMethod;
@@ -29,6 +32,8 @@ export interface LinkGrant {
   readonly maxBytes?: number;
   /** GET only: name under which a client saves the file; absent: the end of its key. */
   readonly filename?: string;
+  /** GET only: API key with whose revocation the link ends. */
+  readonly keyId?: string;
   /** LIST only: the end of the page before; absent for the first page. */
   readonly after?: string;
 }
@@ -49,6 +54,7 @@ export function signLink(signingKey: Buffer, grant: LinkGrant): string {
     query.set('after', grant.after ?? '');
   }
   if (grant.filename !== undefined) query.set('filename', grant.filename);
+  if (grant.keyId !== undefined) query.set('key', grant.keyId);
   query.set('signature', signatureOf(signingKey, grant).toString('base64url'));
   const path = grant.method === 'LIST' ? FILES_PATH : `${FILES_PATH}/${grant.key}`;
   return `${path}?${query}`;
@@ -84,6 +90,11 @@ export function verifyLink(
     if (!FILENAME.test(filename)) return { ok: false, reason: 'invalid' };
     grant = { ...grant, filename };
   }
+  const keyId = method === 'GET' ? query.get('key') : null;
+  if (keyId !== null) {
+    if (!KEY_ID.test(keyId)) return { ok: false, reason: 'invalid' };
+    grant = { ...grant, keyId };
+  }
   const presented = Buffer.from(signature, 'base64url');
   const expected = signatureOf(signingKey, grant);
   // The encoded forms are compared too, because base64url has spare bits and a link must have only one spelling.
@@ -110,6 +121,7 @@ function signatureOf(signingKey: Buffer, grant: LinkGrant): Buffer {
     grant.maxBytes ?? null,
     ...(grant.method === 'LIST' ? [grant.after ?? ''] : []),
     ...(grant.filename === undefined ? [] : ['filename', grant.filename]),
+    ...(grant.keyId === undefined ? [] : ['key', grant.keyId]),
   ]);
   return createHmac('sha256', keyObject(signingKey)).update(text).digest();
 }

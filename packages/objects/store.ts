@@ -28,6 +28,11 @@ export interface SignedLinkOptions {
   readonly audience?: 'public' | 'internal';
   /** GET only: name under which a client saves the file, of [A-Za-z0-9._-]. Default: the end of its key. */
   readonly filename?: string;
+  /**
+   * GET only: API key that asks for the link, with whose revocation it ends. A bucket cannot do that: its links last
+   * for their lifetime.
+   */
+  readonly keyId?: string;
 }
 
 export interface SignedPut {

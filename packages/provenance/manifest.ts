@@ -15,8 +15,12 @@ import {
 import type { Credential } from './signer.ts';
 import type { Part } from './source-types.ts';
 
+/** Parameter of an action with the options of the engine. C2PA wants a namespace for what others add. */
+const OPTIONS = 'dev.semblance.options';
 /** Bytes reserved for the signature, which is made last. An RSA key of 4096 bits needs 512. */
 const SIGNATURE_ROOM = 1_024;
+
+type ActionParameters = NonNullable<ActionAssertion['actions'][number]['parameters']>;
 
 export interface Program {
   readonly name: string;
@@ -40,6 +44,8 @@ export interface ManifestFacts {
   readonly action: 'c2pa.edited' | 'c2pa.created';
   readonly ingredients: readonly Ingredient[];
   readonly models: readonly UsedModel[];
+  /** What the engine was told beyond the parameters of the API, as text. */
+  readonly options: Readonly<Record<string, string>>;
   readonly binding: 'data' | 'boxes';
 }
 
@@ -83,7 +89,7 @@ export function draftManifest(facts: ManifestFacts, { cose }: Credential): Draft
 }
 
 function addHistory(manifest: Manifest, facts: ManifestFacts): void {
-  const { action, digitalSourceType, engine } = facts;
+  const { action, digitalSourceType, engine, options } = facts;
   const ingredients = [
     ...facts.ingredients.map(({ role, part, sha256 }) => ingredient(part, role, sha256)),
     ...facts.models.map(modelIngredient),
@@ -97,17 +103,20 @@ function addHistory(manifest: Manifest, facts: ManifestFacts): void {
     const ingredients = added
       .filter(({ part }) => (part === 'parentOf') === parent)
       .map(({ reference }) => reference);
-    return ingredients.length > 0 ? { parameters: { ingredients } } : {};
+    return ingredients.length > 0 ? { ingredients } : {};
   };
+  const withParameters = (parameters: object) =>
+    Object.keys(parameters).length > 0 ? { parameters: parameters as ActionParameters } : {};
+  const told = Object.keys(options).length > 0 ? { [OPTIONS]: { ...options } } : {};
   const actions = new ActionAssertion();
   if (action === 'c2pa.edited') {
-    actions.actions.push({ action: 'c2pa.opened' as ActionType, ...references(true) });
+    actions.actions.push({ action: 'c2pa.opened' as ActionType, ...withParameters(references(true)) });
   }
   actions.actions.push({
     action: action as ActionType,
     softwareAgent: engine,
     digitalSourceType: digitalSourceType as DigitalSourceType,
-    ...references(false),
+    ...withParameters({ ...references(false), ...told }),
   });
   manifest.addAssertion(actions);
 }

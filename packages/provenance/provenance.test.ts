@@ -49,6 +49,7 @@ async function mark(
   sample: Sample,
   capability: Capability = 'face-swap-image',
   models: readonly UsedModel[] = [],
+  options: Readonly<Record<string, string>> = {},
 ) {
   const extension = sample.file.slice(sample.file.lastIndexOf('.'));
   // Files are marked concurrently, so each has a number of its own.
@@ -58,7 +59,8 @@ async function mark(
   const inputs = { image: PORTRAIT, face: sampleOf('jpeg').file, video: PORTRAIT };
   const { contentType } = sample;
   const engine = { name: 'builtin', version: '7' };
-  const marked = await by.mark({ path, contentType, capability, engine, inputs, models, signal: idle });
+  const more = { models, options, signal: idle };
+  const marked = await by.mark({ path, contentType, capability, engine, inputs, ...more });
   expect(await readdir(dir)).not.toContain(name);
   await rename(marked, path);
   return path;
@@ -151,6 +153,27 @@ describe('the reader of the C2PA project', () => {
           data_types: [{ type: 'c2pa.types.model' }],
         })),
       );
+    }
+  });
+
+  it('is told of the options of the engine, beside its ingredients, and of none where there are none', async () => {
+    const options = { strength: '0.25', look: 'film', expression: 'true' };
+    for (const [capability, given] of [
+      ['face-swap-image', options],
+      ['avatar', options],
+      ['face-swap-image', {}],
+    ] as const) {
+      const sample = sampleOf(capability === 'avatar' ? 'mp4 with its index first' : 'png');
+      const file = await mark(signing, sample, capability, [], given);
+      const [result] = await readManifests(certificate.authorityFile, [file]);
+      if (!result || !('read' in result)) throw new Error('not read');
+      expect(result.read.validation_state).toBe('Trusted');
+      const { actions } = result.read.manifests[result.read.active_manifest]?.assertions[0]?.data ?? {};
+      const { parameters = {} } = actions?.at(-1) ?? {};
+      const told = given === options ? options : undefined;
+      expect(parameters).toHaveProperty('ingredients.length', 1);
+      const stated = parameters as Record<string, unknown>;
+      expect(stated['dev.semblance.options']).toEqual(told);
     }
   });
 

@@ -34,6 +34,8 @@ export interface MarkOptions {
   readonly inputs: Readonly<Record<string, string>>;
   /** Models of the engine's owner that the output was made with. */
   readonly models?: readonly UsedModel[];
+  /** Options that the engine was given, as text. */
+  readonly options?: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
 }
 
@@ -153,6 +155,7 @@ async function write(mark: MarkOptions, marked: string, making: Making): Promise
       binding,
       ingredients: await ingredientsOf(mark, origin),
       models: mark.models ?? [],
+      options: mark.options ?? {},
     },
     credential,
   );

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { eventually } from '@semblance/testkit/stack/eventually';
@@ -18,6 +18,8 @@ let account: Account;
 
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'semblance-checked-live-'));
+  // The agent is another user where root starts the stack.
+  await chmod(dir, 0o755);
   const [words, hashes] = [join(dir, 'words.txt'), join(dir, 'hashes.txt')];
   await writeFile(words, 'admiral\n');
   await writeFile(hashes, `sha256 ${createHash('sha256').update(ADMIRAL.bytes).digest('hex')}\n`);

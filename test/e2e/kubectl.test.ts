@@ -52,7 +52,13 @@ describe('a RenderJob made by hand', () => {
     );
     expect(await api.balance()).toEqual(before);
     // Scripts wait with this command.
-    await kubectl(['wait', '--for=condition=Complete', `renderjob/${job.metadata.name}`, '--timeout=60s']);
+    for (const condition of ['Complete', 'Finished'])
+      await kubectl([
+        'wait',
+        `--for=condition=${condition}`,
+        `renderjob/${job.metadata.name}`,
+        '--timeout=60s',
+      ]);
     await kubectl(['delete', 'rj', job.metadata.name, '--timeout=60s']);
   });
 
@@ -69,12 +75,16 @@ describe('a RenderJob made by hand', () => {
     await kubectl(['wait', '--for=condition=Failed', `renderjob/${job.metadata.name}`, '--timeout=60s']);
   });
 
-  test('whose inputs are nowhere ends as Failed, not in endless retries', async () => {
-    const nowhere = inputs.map(({ name }) => ({ name, key: `api/${'0'.repeat(26)}` }));
-    const job = renderJob(nowhere, { backoffLimit: 0 });
+  test('one of whose inputs is nowhere fails at its first attempt and says which', async () => {
+    const key = `api/${'0'.repeat(26)}`;
+    const job = renderJob(inputs.map((input) => (input.name === 'face' ? { ...input, key } : input)));
     await kubectl.apply(job);
+    // `Finished` ends the wait whether the job succeeds or fails.
+    await kubectl(['wait', '--for=condition=Finished', `renderjob/${job.metadata.name}`, '--timeout=60s']);
     const failed = await untilPhase(kubectl, job.metadata.name, 'Failed');
-    expect(failed.status?.failure?.message).toBeTruthy();
+    const message = `The input face does not exist: nothing is stored under ${key}.`;
+    expect(failed.status).toMatchObject({ attempt: 1, failure: { code: 'processing_failed', message } });
+    expect(conditionOf(failed, 'Finished')).toMatchObject({ status: 'True', reason: 'WorkFailed', message });
   });
 
   test('leaves a trace of events', async () => {

@@ -24,28 +24,6 @@ each rendering, so that a Secret and its checksum agree.
 {{- $password = index $old "password" | default (randAlphaNum 32 | b64enc) -}}
 {{- $url = printf "nats://semblance:%s@%s-nats.%s.svc:4222" (b64dec $password) $fullname $namespace -}}
 {{- $_ := set $made "nats" (dict "password" $password "url" (b64enc $url) "nats.conf" (include "semblance.natsConf" (b64dec $password) | b64enc)) -}}
-
-{{- if eq .Values.tls.mode "generated" -}}
-{{- $old = (lookup "v1" "Secret" $namespace (printf "%s-ca" $fullname)).data | default dict -}}
-{{- $ca := dict -}}
-{{- if and (index $old "ca.crt") (index $old "ca.key") -}}
-{{- $ca = buildCustomCert (index $old "ca.crt") (index $old "ca.key") -}}
-{{- else -}}
-{{- $ca = genCA (printf "%s-ca" $fullname) 3650 -}}
-{{- end -}}
-{{- $_ := set $made "ca" (dict "ca.crt" (b64enc $ca.Cert) "ca.key" (b64enc $ca.Key)) -}}
-{{- range $component := list "gateway" "control-plane" "operator" "agent" -}}
-{{- $held := (lookup "v1" "Secret" $namespace (printf "%s-%s-tls" $fullname $component)).data | default dict -}}
-{{- /* A certificate of another authority (tls.mode changed, or a Secret was lost) cannot be used. */ -}}
-{{- if eq (index $held "ca.crt" | default "") (b64enc $ca.Cert) -}}
-{{- $_ := set $made $component (pick $held "tls.crt" "tls.key" "ca.crt") -}}
-{{- else -}}
-{{- $name := printf "%s.semblance.internal" $component -}}
-{{- $cert := genSignedCert $name nil (list $name) 3650 $ca -}}
-{{- $_ := set $made $component (dict "tls.crt" (b64enc $cert.Cert) "tls.key" (b64enc $cert.Key) "ca.crt" (b64enc $ca.Cert)) -}}
-{{- end -}}
-{{- end -}}
-{{- end -}}
 {{- $_ := set .Values "_generated" $made -}}
 {{- end -}}
 {{- toYaml .Values._generated -}}

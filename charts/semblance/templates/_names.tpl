@@ -84,3 +84,8 @@ http://{{ include "semblance.fullname" . }}-gateway.{{ .Release.Namespace }}.svc
 {{- define "semblance.publicUrl" -}}
 {{ include "semblance.publicUrlFound" . | default "http://localhost:8080" }}
 {{- end -}}
+
+{{/* Name of the Secret with a component's certificate: (dict "root" $ "component" "gateway"). */}}
+{{- define "semblance.tlsSecret" -}}
+{{ include "semblance.fullname" .root }}-{{ .component }}-{{ ternary "certificate" "tls" (eq .root.Values.tls.mode "generated") }}
+{{- end -}}

@@ -1,8 +1,14 @@
 {{/* Egress and ingress rules, each a list with one entry. */}}
 {{- define "semblance.toDns" -}}
 - ports:
-    - { port: 53, protocol: UDP }
-    - { port: 53, protocol: TCP }
+    {{- range .Values.networkPolicy.dns.ports }}
+    - { port: {{ int . }}, protocol: UDP }
+    - { port: {{ int . }}, protocol: TCP }
+    {{- end }}
+  {{- with .Values.networkPolicy.dns.to }}
+  to:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
 {{- end -}}
 
 {{/* Egress to a component: (dict "root" $ "component" "gateway" "port" 8080). */}}
@@ -27,15 +33,14 @@
     - { port: {{ .port }}, protocol: TCP }
 {{- end -}}
 
+{{/* Ingress of who may read metrics; empty without one. The node itself, which asks for health, is always let in. */}}
 {{- define "semblance.fromMetrics" -}}
+{{- with .Values.networkPolicy.metricsFrom -}}
 - from:
-    {{- if .Values.networkPolicy.metricsFrom }}
-    {{- toYaml .Values.networkPolicy.metricsFrom | nindent 4 }}
-    {{- else }}
-    - namespaceSelector: {}
-    {{- end }}
+    {{- toYaml . | nindent 4 }}
   ports:
     - { port: 8081, protocol: TCP }
+{{- end -}}
 {{- end -}}
 
 {{/*

@@ -159,11 +159,14 @@ replace entries of the same name. Each name occurs once, because server-side app
 {{- if ne .root.Values.tls.mode "off" }}
 - name: tls
   secret:
-    secretName: {{ include "semblance.fullname" .root }}-{{ .component }}-tls
+    secretName: {{ include "semblance.tlsSecret" . }}
     defaultMode: 288 # 0440
     {{- if eq .component "agent" }}
     # An agent makes its key and certificate itself; no two agents share one.
     items: [{ key: ca.crt, path: ca.crt }]
+    {{- else if eq .root.Values.tls.mode "generated" }}
+    # A Pod waits for these keys, which the chart's Job fills in.
+    items: [{ key: tls.crt, path: tls.crt }, { key: tls.key, path: tls.key }, { key: ca.crt, path: ca.crt }]
     {{- end }}
 {{- end }}
 {{- with .root.Values.caBundle }}

@@ -9,8 +9,8 @@ import {
   type ServerInterceptor,
   status,
 } from '@grpc/grpc-js';
+import { createClientLog } from '../../client-log.ts';
 import type { ListenAddress } from '../../config.ts';
-import type { Logger } from '../../logging.ts';
 import { CALLERS, type Component, nameOf } from './components.ts';
 import type { Material } from './material.ts';
 import type { Tls } from './tls.ts';
@@ -46,7 +46,9 @@ export function listenTls(options: {
   const refused = server.createConnectionInjector(
     experimental.createServerCredentialsWithInterceptors(plain, [refuseCalls(allowed)]),
   );
-  const tell = createRefusalLog(tls.logger);
+  const log = createClientLog(tls.logger, { lines: 1, everyMs: QUIET_MS });
+  const tell = (kind: string, { remoteAddress }: TLSSocket, why: string) =>
+    log.warn(kind, { remoteAddress }, `a client was refused: ${why}`);
   const listener = createServer({
     ...secureContext(tls.current),
     requestCert: true,
@@ -141,18 +143,4 @@ function reasonOf(error: NodeJS.ErrnoException, socket: TLSSocket): string | und
     default:
       return error.message;
   }
-}
-
-function createRefusalLog(logger: Logger) {
-  const lastLogged = new Map<string, { at: number; more: number }>();
-  return (kind: string, { remoteAddress }: TLSSocket, why: string) => {
-    const now = performance.now();
-    const last = lastLogged.get(kind);
-    if (last && now - last.at < QUIET_MS) {
-      last.more++;
-      return;
-    }
-    lastLogged.set(kind, { at: now, more: 0 });
-    logger.warn({ remoteAddress, unsaid: last?.more ?? 0 }, `a client was refused: ${why}`);
-  };
 }

@@ -76,7 +76,8 @@ function keyIn(pem: Buffer): KeyObject {
   }
 }
 
-function certificatesIn(file: string, pem: Buffer): X509Certificate[] {
+/** @param file its name, for the error */
+export function certificatesIn(file: string, pem: Buffer): X509Certificate[] {
   const text = pem.toString('latin1');
   const blocks = text.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
   if (blocks.length !== text.split('-----BEGIN').length - 1)
@@ -96,7 +97,7 @@ function checkTime(file: string, { validFromDate, validToDate }: X509Certificate
 }
 
 /** Returns the trusted authority at the end of the chain, or undefined if there is none. */
-function authorityOf(
+export function authorityOf(
   leaf: X509Certificate,
   between: readonly X509Certificate[],
   authorities: readonly X509Certificate[],

@@ -7,14 +7,13 @@ import {
   ExtendedKeyUsageExtension,
   KeyUsageFlags,
   KeyUsagesExtension,
-  PemConverter,
   SubjectAlternativeNameExtension,
   X509CertificateGenerator,
 } from '@peculiar/x509';
 import { type Component, nameOf } from './components.ts';
+import { KEY, newKeys, privatePem } from './keys.ts';
 import type { MaterialFiles } from './material.ts';
 
-const KEY = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
 const DAY_MS = 86_400_000;
 /** Validity, in days. It ends long after the process that holds the key. */
 const DAYS = 3_650;
@@ -27,7 +26,7 @@ export type OwnCertificate = Pick<MaterialFiles, 'certificate' | 'key'>;
  * clocks differ.
  */
 export async function createOwnCertificate(component: Component): Promise<OwnCertificate> {
-  const keys = await webcrypto.subtle.generateKey(KEY, true, ['sign', 'verify']);
+  const keys = await newKeys();
   const name = nameOf(component);
   const certificate = await X509CertificateGenerator.createSelfSigned(
     {
@@ -45,9 +44,8 @@ export async function createOwnCertificate(component: Component): Promise<OwnCer
     },
     webcrypto,
   );
-  const key = await webcrypto.subtle.exportKey('pkcs8', keys.privateKey);
   return {
     certificate: Buffer.from(`${certificate.toString('pem')}\n`),
-    key: Buffer.from(`${PemConverter.encode(key, 'PRIVATE KEY')}\n`),
+    key: Buffer.from(await privatePem(keys.privateKey)),
   };
 }

@@ -2,7 +2,7 @@ import { rename, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { status } from '@grpc/grpc-js';
 import { writeAtomically } from '@semblance/local/process/write-atomically';
-import { createAuthority, type TlsFiles, writeTlsFiles } from '@semblance/local/stack/service-certificates';
+import { writeTlsFiles } from '@semblance/local/stack/service-certificates';
 import { ControlServiceClient } from '@semblance/proto/semblance/control/v1/control';
 import {
   ago,
@@ -23,6 +23,7 @@ import {
 import { Registry } from 'prom-client';
 import { afterAll, describe, expect, it, vi } from 'vitest';
 import { createClient } from '../client.ts';
+import { createAuthority, type TlsFiles } from './authority.ts';
 import type { Component } from './components.ts';
 import { expiryCheck, observeExpiry } from './expiry.ts';
 import { openTls, type Tls } from './tls.ts';

@@ -2,7 +2,6 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { connect as connectPlain } from 'node:net';
 import { join } from 'node:path';
 import { type ServiceError, status } from '@grpc/grpc-js';
-import { createAuthority, type TlsFiles } from '@semblance/local/stack/service-certificates';
 import {
   ago,
   ask,
@@ -22,6 +21,7 @@ import {
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../config.ts';
 import { startGrpcServer } from '../server.ts';
+import { createAuthority, type TlsFiles } from './authority.ts';
 import { CALLERS, COMPONENTS, nameOf } from './components.ts';
 import { openTls } from './tls.ts';
 

@@ -102,6 +102,18 @@ async function loadVoices() {
 }
 
 /**
+ * Returns the address of a session's socket at the origin of this page, the only one to which it may connect. The
+ * service answers there as at its public name.
+ * @param {{ stream_url: string, session_token: string }} session
+ */
+function socketOf({ stream_url, session_token }) {
+  const url = new URL(new URL(stream_url).pathname, location.href);
+  url.protocol = url.protocol.replace('http', 'ws');
+  url.searchParams.set('session_token', session_token);
+  return url.href;
+}
+
+/**
  * Connects the socket of a session and waits for its format. The socket ends the run, and the run ends the socket.
  * @param {string} url @param {AbortController} run @returns {Promise<{ socket: WebSocket, format: any }>}
  */
@@ -155,8 +167,7 @@ async function stream(run, onSession) {
     ...(pictures && prompt.value ? { prompt: prompt.value } : {}),
   });
   onSession(session);
-  const url = `${session.stream_url}?session_token=${encodeURIComponent(session.session_token)}`;
-  const { socket, format } = await connect(url, run);
+  const { socket, format } = await connect(socketOf(session), run);
   if (video) {
     const canvases = {
       before: element('before', HTMLCanvasElement),

@@ -14,6 +14,8 @@ const HELD_BACK_MS = 1_500;
 const MOST_EXTRA_MS = 250;
 /** Sessions at once that the suite opens at most. */
 const MOST_SESSIONS = 8;
+/** Longest note for a client, in characters. */
+const MOST_NOTE = 300;
 const SECONDS = 3;
 const PICTURES = 8;
 
@@ -21,6 +23,8 @@ export interface LiveConformanceInputs {
   readonly capability: LiveCapability;
   /** What sessions are opened with: `voice` or `prompt`. */
   readonly settings: Readonly<Record<string, string>>;
+  /** What a session is changed to; default: `settings`. */
+  readonly changed?: Readonly<Record<string, string>>;
   /** Longest wait for an answer, in ms. Default: 10 s, after which an agent gives an engine up. */
   readonly answerMs?: number;
 }
@@ -124,7 +128,7 @@ function checkFormat(talk: Talk): void {
  * Returns the requirements of every engine of live sessions as checks. They share the subject and must run in this order.
  */
 export function liveConformanceChecks(subject: LiveSubject, given: LiveConformanceInputs): Check[] {
-  const { capability, settings, answerMs = 10_000 } = given;
+  const { capability, settings, changed = settings, answerMs = 10_000 } = given;
   const { engine } = subject;
   const open = () => openTalk({ engine, settings, answerMs });
   const mediaOf = (talk: Talk): Media => (capability === 'voice' ? sound(talk) : pictures(talk));
@@ -142,6 +146,25 @@ export function liveConformanceChecks(subject: LiveSubject, given: LiveConforman
     const sent = await media.messages();
     let last = 0n;
     for (const message of sent) last = await talk.send(message.slice());
+    await talk.until(() => media.complete(talk, sent, last), 'an answer to what was sent');
+    checkOrder(talk.answers, last);
+    await media.check(talk.answers, sent);
+  }
+  /** Changes the session after half of what is sent. */
+  async function changeWhileItFlows(talk: Talk, media: Media): Promise<void> {
+    const { change } = talk.media;
+    if (!change) return;
+    const sent = await media.messages();
+    let last = 0n;
+    const send = async (messages: readonly Uint8Array[]) => {
+      for (const message of messages) last = await talk.send(message.slice());
+    };
+    await send(sent.slice(0, sent.length / 2));
+    const [{ note = '' }] = await Promise.all([
+      change({ settings: changed, inputs: {} }),
+      send(sent.slice(sent.length / 2)),
+    ]);
+    assert.ok(note.length <= MOST_NOTE, `a note has ${note.length} characters`);
     await talk.until(() => media.complete(talk, sent, last), 'an answer to what was sent');
     checkOrder(talk.answers, last);
     await media.check(talk.answers, sent);
@@ -193,6 +216,10 @@ export function liveConformanceChecks(subject: LiveSubject, given: LiveConforman
           await talk.until(() => talk.unreadable.includes(bad), 'a refusal of what is no media');
           await converse(talk, media);
         }),
+    },
+    {
+      name: 'changes prompt, face or voice while media flow, if it can',
+      run: () => withTalk(changeWhileItFlows),
     },
     {
       name: 'carries as many sessions at once as it says, each on its own, and again when they are closed',

@@ -1,4 +1,5 @@
 import { fork } from 'node:child_process';
+import { createClientLog } from '@semblance/common/client-log';
 import type { Logger } from '@semblance/common/logging';
 import { lowerPriority } from '@semblance/common/process/lower-priority';
 import { ContentCheckError } from '../check.ts';
@@ -57,8 +58,9 @@ export function startLooker(of: LookerProcessOptions): LookerProcess {
     stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
   });
   if (nice !== undefined && child.pid !== undefined) lowerPriority(child.pid, nice);
+  const log = createClientLog(logger);
   child.stderr?.on('data', (data: Buffer) => {
-    logger.warn({ line: data.toString().slice(0, 2_000) }, 'output of the content check');
+    log.warn('err', { line: data.toString().slice(0, 2_000) }, 'output of the content check');
   });
   child.on('message', (message: FromLooker) => {
     if (message.type === 'looking') waiting.get(message.id)?.goesOn();

@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
+import { createClientLog } from '@semblance/common/client-log';
 import type { Logger } from '@semblance/common/logging';
 import { lowerPriority } from '@semblance/common/process/lower-priority';
 import { DeviceGoneError, deviceFaultOf } from '@semblance/engine-api/device-fault';
@@ -15,6 +16,8 @@ import type { EngineInfo, EngineSetup, FromEngine, ToEngine } from './protocol.t
 const PASSED_ON =
   /^(PATH|HOME|LANG|LC_.*|TZ|XDG_CACHE_HOME|LD_LIBRARY_PATH|SEMBLANCE_MEDIA_ISOLATION|(CUDA|NVIDIA|OMP|ORT)_.*)$/;
 
+/** Lines of output that are logged in ten seconds. */
+const OUTPUT_LINES = 200;
 /** Default nice value: half the weight of a process of normal priority on the same core. */
 export const ENGINE_NICE = 3;
 
@@ -119,8 +122,10 @@ export async function startEngineProcess(options: EngineProcessOptions): Promise
   });
   // Renders must never take the CPU from the agent's own loop, which renews the Lease.
   if (child.pid !== undefined) lowerPriority(child.pid, options.nice ?? ENGINE_NICE);
-  logLines(child.stdout, (line) => logger.info({ engine: setup.source.name, line }, 'engine output'));
-  logLines(child.stderr, (line) => logger.warn({ engine: setup.source.name, line }, 'engine output'));
+  // A file of a stranger may make a library say something for each of its frames.
+  const log = createClientLog(logger, { lines: OUTPUT_LINES });
+  logLines(child.stdout, (line) => log.info('out', { engine: setup.source.name, line }, 'engine output'));
+  logLines(child.stderr, (line) => log.warn('err', { engine: setup.source.name, line }, 'engine output'));
 
   const engine = await warmedUp(child, options, exited);
   child.on('message', (message: FromEngine) => {

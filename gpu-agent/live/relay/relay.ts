@@ -162,14 +162,16 @@ export function serveRelay(call: RelayCall, options: RelayOptions): void {
 
 function readyOf(stream: LiveMedia): RelayReady {
   const { firstFrame, maxMessageBytes, format } = stream;
+  const changeable = stream.change ? [format.kind === 'voice' ? 'voice_profile_id' : 'prompt'] : [];
   if (format.kind === 'voice') {
     const { sampleRate, chunkFrames } = format;
     return {
       firstFrame,
       maxMessageBytes,
+      changeable,
       format: { $case: 'voice', value: { sampleRate, chunkFrames } },
     };
   }
   const { kind: _, ...picture } = format;
-  return { firstFrame, maxMessageBytes, format: { $case: 'picture', value: picture } };
+  return { firstFrame, maxMessageBytes, changeable, format: { $case: 'picture', value: picture } };
 }

@@ -2,8 +2,10 @@ import { status } from '@grpc/grpc-js';
 import { GrpcError, type GrpcService } from '@semblance/common/grpc/server';
 import { fromEndReason, toEndReason } from '@semblance/common/live-session';
 import type { Logger } from '@semblance/common/logging';
-import { LiveSettingsError } from '@semblance/engine-api/live-engine';
+import { ChangeRefusedError, LiveSettingsError } from '@semblance/engine-api/live-engine';
 import {
+  type ChangeSessionRequest,
+  type ChangeSessionResponse,
   type LiveServiceServer,
   LiveServiceService,
   SessionState,
@@ -15,9 +17,9 @@ import { assertAddressed, timedCalls } from '../../grpc/timed.ts';
 import { streamChanges, type WatchedThings } from '../../grpc/watch.ts';
 import type { AgentMetrics } from '../../metrics.ts';
 import { serveRelay } from '../relay/relay.ts';
-import { parseClaim, parseSessionId } from './claim-request.ts';
+import { parseChange, parseClaim, parseSessionId } from './claim-request.ts';
 import type { LiveSessions } from './live-sessions.ts';
-import { ClaimRefusedError } from './refusals.ts';
+import { ClaimRefusedError, SessionNotReadyError } from './refusals.ts';
 import type { SamplePictures } from './sampled-pictures.ts';
 import type { LiveSession } from './session-table.ts';
 
@@ -29,6 +31,11 @@ const REFUSAL = {
   'no-engine': status.INVALID_ARGUMENT,
   'no-lease': status.UNAVAILABLE,
 } as const satisfies Record<ClaimRefusedError['code'], status>;
+
+const NOT_READY = {
+  'not-ready': status.NOT_FOUND,
+  busy: status.RESOURCE_EXHAUSTED,
+} as const satisfies Record<SessionNotReadyError['code'], status>;
 
 const STATE = {
   claimed: SessionState.SESSION_STATE_CLAIMED,
@@ -56,14 +63,25 @@ export function createLiveService(options: LiveServiceOptions): LiveService {
   const timed = timedCalls(logger, options.metrics);
   const watches = new Set<() => void>();
 
-  const refusable = async (act: () => void | Promise<void>) => {
+  const refusable = async <T>(act: () => T | Promise<T>): Promise<T> => {
     try {
-      await act();
+      return await act();
     } catch (error) {
       if (error instanceof MalformedRequestError || error instanceof LiveSettingsError)
         throw new GrpcError(status.INVALID_ARGUMENT, error.message);
       if (error instanceof ClaimRefusedError) throw new GrpcError(REFUSAL[error.code], error.message);
+      if (error instanceof SessionNotReadyError) throw new GrpcError(NOT_READY[error.code], error.message);
       throw error;
+    }
+  };
+  const change = async (request: ChangeSessionRequest): Promise<ChangeSessionResponse> => {
+    try {
+      const { note = '' } = await refusable(() => sessions.change(parseChange(request)));
+      return { outcome: { $case: 'changed', value: { note } } };
+    } catch (error) {
+      if (!(error instanceof ChangeRefusedError)) throw error;
+      const { code, message } = error;
+      return { outcome: { $case: 'refused', value: { code, message } } };
     }
   };
   const watched: WatchedThings<string, WatchSessionsResponse> = {
@@ -91,6 +109,10 @@ export function createLiveService(options: LiveServiceOptions): LiveService {
         }),
       );
       return {};
+    }),
+    changeSession: timed('ChangeSession', async (request) => {
+      assertAddressed(request.incarnation, incarnation);
+      return change(request);
     }),
     watchSessions(call) {
       if (call.request.incarnation !== incarnation) {

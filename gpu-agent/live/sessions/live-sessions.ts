@@ -5,6 +5,7 @@ import { describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
 import type { LiveCapability, LiveEngine, LiveMedia } from '@semblance/engine-api/live-engine';
 import type { LiveMetrics } from '../live-metrics.ts';
+import { type ChangeableSession, sessionChanger } from './change-session.ts';
 import { endByCheck } from './check-inputs.ts';
 import type { SessionWork } from './claim-request.ts';
 import { createDeadline } from './deadline.ts';
@@ -57,6 +58,11 @@ export interface LiveSessions {
    * @throws ConnectRefusedError
    */
   connect(id: string, ticket: Uint8Array, told: Told): ConnectedSession;
+  /**
+   * Changes the prompt, face or voice of a session that is ready, while its media flow.
+   * @throws ChangeRefusedError when nothing has changed; SessionNotReadyError; LiveSettingsError
+   */
+  readonly change: ReturnType<typeof sessionChanger>;
   get(id: string): LiveSession | undefined;
   list(): LiveSession[];
   /** Number of sessions of a capability whose slots are taken. */
@@ -88,16 +94,19 @@ export interface Warning {
   readonly at: number;
 }
 
-interface Held {
-  readonly work: SessionWork;
+interface Held extends ChangeableSession {
   readonly controller: AbortController;
-  readonly logger: Logger;
   readonly stream: Promise<LiveMedia>;
   told: Told | undefined;
   /** How the session ends once its client comes; an earlier end would tell nobody the reason. */
   refused: SessionEnd | undefined;
   over: Promise<void> | undefined;
 }
+
+const CANNOT_CONVERT: SessionEnd = {
+  reason: 'render_failed',
+  message: 'the stream could not be converted',
+};
 
 /** Creates the live sessions of this agent: the rules of the table joined to engines and clocks. */
 export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
@@ -144,15 +153,18 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
     const onFailed = (error: Error) => {
       if (signal.aborted) return;
       logger.warn({ err: error }, `the stream failed: ${error.message}`);
-      void endOne(work.id, { reason: 'render_failed', message: 'the stream could not be converted' });
+      void endOne(work.id, CANNOT_CONVERT);
     };
     const ready = metrics.openSeconds.startTimer({ capability: work.capability });
     const stream = prepareStream(options, { work, engine, signal, logger, onFailed });
-    const none = { told: undefined, refused: undefined, over: undefined };
-    const held: Held = { work, controller, logger, stream, ...none };
+    const none = { told: undefined, media: undefined, refused: undefined, over: undefined };
+    const held: Held = { work, controller, signal, logger, stream, changing: false, ...none };
     sessions.set(work.id, held);
     stream.then(
-      () => ready(),
+      (media) => {
+        held.media = media;
+        ready();
+      },
       (error: unknown) => {
         if (signal.aborted) return;
         logger.warn({ err: error }, `cannot prepare the session: ${describeError(error)}`);
@@ -223,10 +235,18 @@ export function createLiveSessions(options: LiveSessionsOptions): LiveSessions {
     return connected({ id, engine, held, table, metrics, onFirst, end: (end) => endOne(id, end) });
   }
 
+  const change = sessionChanger({
+    ...options,
+    find: (id) => sessions.get(id),
+    check: ({ capability }, settings) => engineOf(capability)?.check(settings),
+    fail: (id) => void endOne(id, CANNOT_CONVERT),
+  });
+
   return {
     claim,
     end: endOne,
     connect,
+    change,
     get: (id) => table.get(id),
     list: () => table.list(),
     held: (capability) => table.held(capability).length,

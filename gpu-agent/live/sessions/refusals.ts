@@ -13,6 +13,19 @@ export class ClaimRefusedError extends Error {
   }
 }
 
+/** A session cannot be changed now: there is none, it is not ready or has ended, or it is being changed. */
+export class SessionNotReadyError extends Error {
+  override readonly name = 'SessionNotReadyError';
+  readonly code: 'not-ready' | 'busy';
+  readonly retryable: boolean;
+
+  constructor(code: SessionNotReadyError['code']) {
+    super(code === 'busy' ? 'the change before is under way' : 'no such session is ready here');
+    this.code = code;
+    this.retryable = code === 'busy';
+  }
+}
+
 const WHY = {
   unknown: 'no such session is held here',
   ended: 'the session has ended',

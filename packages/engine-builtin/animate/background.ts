@@ -1,7 +1,7 @@
 import { POINTS } from '@semblance/vision/face-mesh';
 import { smoothstep } from '@semblance/vision/plane/plane';
 import type { Planes } from './openings.ts';
-import type { ClipBox } from './raster.ts';
+import type { ClipBox } from './triangle-spans.ts';
 
 /**
  * Way of a head, in IOD, from which the background beside it is made up, since it may show a fringe of the person. At

@@ -9,6 +9,8 @@ const SHORTER = [0, 0.012, 0.004, 0.012, 0.02];
 const LIGHT = [1, 0.97, 0.92, 0.87, 0.82];
 /** Depth of the dark between two teeth, and its width in IOD. */
 const SEAM = { dark: 0.26, width: 0.009 };
+/** Light of teeth against that of the skin: the whites of the eyes tell it, but lie in the shade of lids and lenses. */
+const TEETH = { least: 0.96, most: 1.35 } as const;
 /** Largest visible height of the upper and lower teeth beyond the lips, in IOD (9 and 2.5 mm at 63 mm). */
 const MAX_SHOWN = { upper: 0.14, lower: 0.04 };
 /** Least visible height of the upper teeth in a wide open mouth (3 mm). */
@@ -54,7 +56,7 @@ export class DrawnMouth {
   constructor({ skin, lips, whites, black, blur }: MouthColours, pixel: number) {
     const light = Math.max(12, skin[0] - 16);
     this.#skin = light;
-    this.#teeth = Math.min(1.2 * light, Math.max(0.87 * light, whites - 16));
+    this.#teeth = Math.min(TEETH.most * light, Math.max(TEETH.least * light, whites - 16));
     this.#deep = Math.min(0.5 * light, Math.max(0.07 * light, DEEPER * (black - 16)));
     const wet = Math.max(0.7 * light, 1.05 * (lips[0] - 16));
     this.#front = Math.max(this.#deep + 0.2 * light, Math.min(0.82 * light, wet));
@@ -111,7 +113,7 @@ export class DrawnMouth {
     if (share === 0) return;
     const lit = 0.88 + 0.12 * smoothstep(0.02, 0.14, gap);
     // The upper lip shades them; their own edges are thin and let the dark through.
-    const lip = 0.74 + 0.26 * smoothstep(0, 0.05, fromTop);
+    const lip = 0.78 + 0.22 * smoothstep(0, 0.05, fromTop);
     const thin = 0.9 + 0.1 * smoothstep(0, 0.025, below);
     this.#enamelInto(out, lit * lip * thin * light * (1 - 0.55 * across ** 2.2), share);
   }

@@ -3,7 +3,7 @@ import type { CropTransform, RgbImage } from '@semblance/vision/picture';
 import { type Plane, smoothstep } from '@semblance/vision/plane/plane';
 import { type Copies, type Corners, copied } from './copies.ts';
 import { roughness } from './grain.ts';
-import type { ClipBox } from './raster.ts';
+import type { ClipBox } from './triangle-spans.ts';
 
 /** What is known of each pixel of a small picture. */
 interface Fields {

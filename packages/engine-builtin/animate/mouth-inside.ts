@@ -5,7 +5,7 @@ import { LipEdge } from './lip-edge.ts';
 import type { MouthColours } from './mouth-colours.ts';
 import type { Planes, Shader } from './openings.ts';
 import { findInside, type OwnTeeth, type RestLips } from './own-teeth.ts';
-import { sampleByte } from './raster.ts';
+import { sampleByte, sharpByte } from './raster.ts';
 
 /** Largest factor by which the still's own teeth are stretched over a larger opening. */
 const STRETCH = 1.25;
@@ -164,7 +164,7 @@ export class MouthInside {
   #mixStill(out: Float32Array, ownX: number, ownY: number, share: number): void {
     const { y, u, v } = this.#planes;
     const [tx, ty] = this.#toTexture(ownX, ownY);
-    out[0] = mixed(out[0] as number, sampleByte(y, tx, ty), share);
+    out[0] = mixed(out[0] as number, sharpByte(y, tx, ty), share);
     out[1] = mixed(out[1] as number, sampleByte(u, tx / 2, ty / 2), share);
     out[2] = mixed(out[2] as number, sampleByte(v, tx / 2, ty / 2), share);
   }

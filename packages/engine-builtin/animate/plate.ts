@@ -22,7 +22,8 @@ import { type HeadShape, headShape, mobility } from './head-shape.ts';
 import { KIND } from './kinds.ts';
 import { personMatte } from './matte.ts';
 import type { Nearby } from './nearby.ts';
-import { type ClipBox, sampleByte, scanTriangles } from './raster.ts';
+import { sampleByte } from './raster.ts';
+import { type ClipBox, scanTriangles } from './triangle-spans.ts';
 
 /** Eye distance, in pixels, at which head and background are separated. */
 const WORK_IOD = 28;

@@ -8,9 +8,10 @@ import { farthestFirst, type HeadShape, NECK } from './head-shape.ts';
 import { mouthColours } from './mouth-colours.ts';
 import { MouthInside } from './mouth-inside.ts';
 import { fitAffine, type Planes, paintOpening, type Shader } from './openings.ts';
-import { type BytePlane, drawTexture, drawTextures, sampleByte, type TriangleGeometry } from './raster.ts';
+import { type BytePlane, drawTexture, drawTextures, sampleByte, sharpByte } from './raster.ts';
 import { type Angles, rotationOf } from './rotation.ts';
 import { type FaceEdges, faceEdges, smoothSilhouette } from './silhouette.ts';
+import type { TriangleGeometry } from './triangle-spans.ts';
 import { planesOf } from './yuv.ts';
 
 /** Position of a head relative to the still; all zero (and scale 1) is the still itself. */
@@ -260,7 +261,7 @@ function stillShader(
   return (x, y, out) => {
     const tx = a * x + b * y + c;
     const ty = d * x + e * y + f;
-    out[0] = sampleByte(still.y, tx, ty);
+    out[0] = sharpByte(still.y, tx, ty);
     out[1] = sampleByte(still.u, tx / 2, ty / 2);
     out[2] = sampleByte(still.v, tx / 2, ty / 2);
   };

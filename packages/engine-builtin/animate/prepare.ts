@@ -8,7 +8,8 @@ import type { Seen } from './look.ts';
 import type { Planes } from './openings.ts';
 import { separate } from './plate.ts';
 import { type Portrait, withRig } from './portrait.ts';
-import { type BytePlane, scanTriangles } from './raster.ts';
+import type { BytePlane } from './raster.ts';
+import { scanTriangles } from './triangle-spans.ts';
 import { planesOf, rgbToYuv } from './yuv.ts';
 
 /**

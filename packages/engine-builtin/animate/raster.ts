@@ -1,3 +1,6 @@
+import { betweenBytes } from '@semblance/vision/plane/cubic';
+import { collectSpans, Spans, type TriangleGeometry } from './triangle-spans.ts';
+
 /** Bytes over a grid of pixels: one plane of a frame or of a texture. */
 export interface BytePlane {
   readonly width: number;
@@ -5,170 +8,14 @@ export interface BytePlane {
   readonly data: Uint8Array;
 }
 
-/** Corners of triangles, x and y in turn, in pixels (the centre of pixel i is at i + 0.5). */
-export interface TriangleGeometry {
-  /** On the target. */
-  readonly to: Float32Array;
-  /** On the textures. */
-  readonly from: Float32Array;
-  /** Corner indices, three per triangle, in drawing order. */
-  readonly triangles: Uint16Array;
-  /** Pixels of the planes per unit of the coordinates: 1, or 0.5 for chroma. */
-  readonly scale: number;
-  /** Part of the target that may be drawn, in whole pixels at any scale; default: all of it. */
-  readonly clip?: ClipBox;
-}
-
-export interface ClipBox {
-  readonly left: number;
-  readonly top: number;
-  readonly right: number;
-  readonly bottom: number;
-}
-
-/**
- * Receives one row of a triangle: the pixels `x0` ≤ x < `x1` of row `y`, and the texture position at the first of
- * them with its change per pixel.
- */
-export type Span = (
-  y: number,
-  x0: number,
-  x1: number,
-  sx: number,
-  sy: number,
-  dx: number,
-  dy: number,
-) => void;
-
-/** Rows of triangles in drawing order, in lists that grow. A call for each row would cost more than its pixels. */
-class Spans {
-  count = 0;
-  /** y, x0 and x1 of each row. */
-  rows = new Int32Array(3 * 4096);
-  /** sx, sy, dx and dy of each row. */
-  places = new Float64Array(4 * 4096);
-
-  add(y: number, x0: number, x1: number, sx: number, sy: number, dx: number, dy: number): void {
-    if (this.count * 3 === this.rows.length) this.#grow();
-    const r = this.count * 3;
-    const p = this.count * 4;
-    this.rows[r] = y;
-    this.rows[r + 1] = x0;
-    this.rows[r + 2] = x1;
-    this.places[p] = sx;
-    this.places[p + 1] = sy;
-    this.places[p + 2] = dx;
-    this.places[p + 3] = dy;
-    this.count++;
-  }
-
-  #grow(): void {
-    const rows = new Int32Array(this.rows.length * 2);
-    const places = new Float64Array(this.places.length * 2);
-    rows.set(this.rows);
-    places.set(this.places);
-    this.rows = rows;
-    this.places = places;
-  }
-}
-
-/** Shared by all calls, so that its lists grow once. */
-const spans = new Spans();
-const scanned = new Spans();
-
-/**
- * Rasterises the front-facing triangles (anticlockwise in a picture with y down). Neighbours share no pixel and
- * leave none out.
- */
-export function scanTriangles(
-  size: { readonly width: number; readonly height: number },
-  geometry: TriangleGeometry,
-  span: Span,
-): void {
-  collectSpans(scanned, size, geometry);
-  const { count, rows, places } = scanned;
-  for (let i = 0; i < count; i++) {
-    const [y, x0, x1] = rows.subarray(i * 3, i * 3 + 3) as unknown as [number, number, number];
-    const [sx, sy, dx, dy] = places.subarray(i * 4, i * 4 + 4) as unknown as [number, number, number, number];
-    span(y, x0, x1, sx, sy, dx, dy);
-  }
-}
-
-function collectSpans(
-  into: Spans,
-  { width, height }: { readonly width: number; readonly height: number },
-  { to, from, triangles, scale, clip }: TriangleGeometry,
-): void {
-  into.count = 0;
-  const leftmost = clip ? clip.left * scale : 0;
-  const topmost = clip ? clip.top * scale : 0;
-  const rightmost = clip ? clip.right * scale : width;
-  const lowest = clip ? clip.bottom * scale : height;
-  for (let t = 0; t < triangles.length; t += 3) {
-    const a = triangles[t] as number;
-    const b = triangles[t + 1] as number;
-    const c = triangles[t + 2] as number;
-    const ax = (to[a * 2] as number) * scale;
-    const ay = (to[a * 2 + 1] as number) * scale;
-    const bx = (to[b * 2] as number) * scale;
-    const by = (to[b * 2 + 1] as number) * scale;
-    const cx = (to[c * 2] as number) * scale;
-    const cy = (to[c * 2 + 1] as number) * scale;
-    const area = (bx - ax) * (cy - ay) - (by - ay) * (cx - ax);
-    if (area > -1e-6) continue;
-    const top = Math.max(topmost, Math.ceil(Math.min(ay, by, cy) - 0.5));
-    const bottom = Math.min(lowest - 1, Math.ceil(Math.max(ay, by, cy) - 0.5) - 1);
-    if (bottom < top) continue;
-    const fax = (from[a * 2] as number) * scale;
-    const fay = (from[a * 2 + 1] as number) * scale;
-    const ux = (from[b * 2] as number) * scale - fax;
-    const uy = (from[b * 2 + 1] as number) * scale - fay;
-    const vx = (from[c * 2] as number) * scale - fax;
-    const vy = (from[c * 2 + 1] as number) * scale - fay;
-    const dx = ((cy - ay) * ux - (by - ay) * vx) / area;
-    const dy = ((cy - ay) * uy - (by - ay) * vy) / area;
-    const ex = ((bx - ax) * vx - (cx - ax) * ux) / area;
-    const ey = ((bx - ax) * vy - (cx - ax) * uy) / area;
-    for (let y = top; y <= bottom; y++) {
-      const line = y + 0.5;
-      let left = -Infinity;
-      let right = Infinity;
-      // Each edge bounds the row on one side: a falling edge on the left, a rising one on the right.
-      let rise = by - ay;
-      if (rise !== 0) {
-        const x = ((line - ay) * bx + (by - line) * ax) / rise;
-        if (rise > 0) left = x;
-        else right = x;
-      }
-      rise = cy - by;
-      if (rise !== 0) {
-        const x = ((line - by) * cx + (cy - line) * bx) / rise;
-        if (rise > 0) {
-          if (x > left) left = x;
-        } else if (x < right) right = x;
-      }
-      rise = ay - cy;
-      if (rise !== 0) {
-        const x = ((line - cy) * ax + (ay - line) * cx) / rise;
-        if (rise > 0) {
-          if (x > left) left = x;
-        } else if (x < right) right = x;
-      }
-      const x0 = Math.max(leftmost, Math.ceil(left - 0.5));
-      const x1 = Math.min(rightmost, Math.ceil(right - 0.5));
-      if (x1 <= x0) continue;
-      const px = x0 + 0.5 - ax;
-      const py = line - ay;
-      into.add(y, x0, x1, fax + px * dx + py * ex, fay + px * dy + py * ey, dx, dy);
-    }
-  }
-}
-
 /** Number of fractions of a pixel; integers are faster than floats here. */
 const ONE = 65_536;
+const MOST = 255 * ONE;
+/** Shared by all calls, so that its lists grow once. */
+const spans = new Spans();
 
 /**
- * Draws triangles of a texture onto a plane, with interpolation.
+ * Draws triangles of a texture onto a plane, with interpolation that keeps it sharp.
  * @param alpha opacity of the texture, 0–255, of the same size; default: opaque
  */
 export function drawTexture(
@@ -177,10 +24,11 @@ export function drawTexture(
   geometry: TriangleGeometry,
   alpha?: BytePlane,
 ): void {
-  drawTextures([target], [texture], geometry, alpha);
+  collectSpans(spans, target, geometry);
+  paintSpans(target, texture, alpha?.data, true);
 }
 
-/** Does the same for several planes of one size, such as the chroma planes. */
+/** Does the same, softer, for several planes of one size: the chroma planes. */
 export function drawTextures(
   targets: readonly BytePlane[],
   textures: readonly BytePlane[],
@@ -189,11 +37,16 @@ export function drawTextures(
 ): void {
   collectSpans(spans, targets[0] as BytePlane, geometry);
   targets.forEach((target, i) => {
-    paintSpans(target, textures[i] as BytePlane, alpha?.data);
+    paintSpans(target, textures[i] as BytePlane, alpha?.data, false);
   });
 }
 
-function paintSpans(target: BytePlane, texture: BytePlane, opacity: Uint8Array | undefined): void {
+function paintSpans(
+  target: BytePlane,
+  texture: BytePlane,
+  opacity: Uint8Array | undefined,
+  sharp: boolean,
+): void {
   const { width, height, data } = texture;
   const out = target.data;
   const stride = target.width;
@@ -229,6 +82,12 @@ function paintSpans(target: BytePlane, texture: BytePlane, opacity: Uint8Array |
     const stepX = (dx * ONE) | 0;
     const stepY = (dy * ONE) | 0;
     const end = row + x1;
+    const [first, last] = [Math.min(fromX, toX), Math.max(fromX, toX)];
+    const [top, bottom] = [Math.min(fromY, toY), Math.max(fromY, toY)];
+    if (sharp && first >= 1 && top >= 1 && last < width - 2 && bottom < height - 2) {
+      sharpSpan(out, texture, opacity, { from: row + x0, end, px, py, stepX, stepY });
+      continue;
+    }
     if (opacity === undefined) {
       for (let o = row + x0; o < end; o++, px += stepX, py += stepY) {
         const i = (py >> 16) * width + (px >> 16);
@@ -257,6 +116,38 @@ function paintSpans(target: BytePlane, texture: BytePlane, opacity: Uint8Array |
         const under = out[o] as number;
         out[o] = (under * 255 + (value - under) * share + 127) / 255;
       }
+    }
+  }
+}
+
+/** A row in whole numbers: the pixels `from` ≤ i < `end`, and their places in the texture. */
+interface WholeSpan {
+  readonly from: number;
+  readonly end: number;
+  readonly px: number;
+  readonly py: number;
+  readonly stepX: number;
+  readonly stepY: number;
+}
+
+/** Draws a row inside the texture. */
+function sharpSpan(
+  out: Uint8Array,
+  { width, data }: BytePlane,
+  opacity: Uint8Array | undefined,
+  { from, end, stepX, stepY, ...start }: WholeSpan,
+): void {
+  let { px, py } = start;
+  for (let o = from; o < end; o++, px += stepX, py += stepY) {
+    const i = (py >> 16) * width + (px >> 16);
+    const share = opacity === undefined ? 255 : (opacity[i] as number);
+    if (share === 0) continue;
+    const bent = betweenBytes(data, width, i, (px >> 8) & 255, (py >> 8) & 255);
+    const value = bent <= 0 ? 0 : bent >= MOST ? 255 : (bent + 32_768) >> 16;
+    if (share === 255) out[o] = value;
+    else {
+      const under = out[o] as number;
+      out[o] = (under * 255 + (value - under) * share + 127) / 255;
     }
   }
 }
@@ -303,4 +194,16 @@ export function sampleByte({ width, height, data }: BytePlane, x: number, y: num
   const top = a + ((data[i + 1] as number) - a) * fx;
   const bottom = b + ((data[i + width + 1] as number) - b) * fx;
   return top + (bottom - top) * fy;
+}
+
+/** The same, nearly as sharp as the plane. */
+export function sharpByte(plane: BytePlane, x: number, y: number): number {
+  const { width, height, data } = plane;
+  const px = x - 0.5;
+  const py = y - 0.5;
+  if (px < 1 || py < 1 || px >= width - 2 || py >= height - 2) return sampleByte(plane, x, y);
+  const fx = ((px * 256) | 0) & 255;
+  const fy = ((py * 256) | 0) & 255;
+  const value = betweenBytes(data, width, (py | 0) * width + (px | 0), fx, fy) / ONE;
+  return value <= 0 ? 0 : value >= 255 ? 255 : value;
 }

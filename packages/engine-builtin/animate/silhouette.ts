@@ -1,4 +1,5 @@
-import type { BytePlane, ClipBox } from './raster.ts';
+import type { BytePlane } from './raster.ts';
+import type { ClipBox } from './triangle-spans.ts';
 
 /** Edges of a face, each with the triangles on both sides. */
 export interface FaceEdges {

@@ -1,6 +1,7 @@
 import type { Plane } from '@semblance/vision/plane/plane';
 import type { Planes } from '../animate/openings.ts';
-import { type BytePlane, drawTexture, type TriangleGeometry } from '../animate/raster.ts';
+import { type BytePlane, drawTexture } from '../animate/raster.ts';
+import type { TriangleGeometry } from '../animate/triangle-spans.ts';
 import type { Cutout } from './cutout.ts';
 import type { HeadPatch } from './head.ts';
 import type { PosedBody } from './pose.ts';

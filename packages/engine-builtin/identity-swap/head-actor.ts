@@ -1,6 +1,7 @@
 import { faceFrame } from '../animate/face-frame.ts';
 import { posedPoints } from '../animate/portrait.ts';
-import { type BytePlane, drawTexture, drawTextures, type TriangleGeometry } from '../animate/raster.ts';
+import { type BytePlane, drawTexture, drawTextures } from '../animate/raster.ts';
+import type { TriangleGeometry } from '../animate/triangle-spans.ts';
 import { mouthScaleOf } from '../motion-transfer/mouth-scale.ts';
 import type { Actor, Sighting, Stage } from './actor.ts';
 import type { Character } from './character.ts';
@@ -15,7 +16,7 @@ import { headHole } from './head-hole.ts';
 import { type FaceLight, faceLight, litHead } from './head-light.ts';
 import { eyesAndChin, fitFace, HeadPlacer, type HeadSpot, mapTo, spotOf } from './head-place.ts';
 import { HairFinder } from './long-hair.ts';
-import { tintNeck } from './neck-tint.ts';
+import { neckSkin, type Skin, tintNeck } from './neck-tint.ts';
 import { type Skeleton, skeletonOf } from './skeleton.ts';
 
 /** Ratio of the cut-out's eye distance to the drawn one, sizes at which it is made again, and its least and largest size. */
@@ -47,8 +48,9 @@ export class HeadActor implements Actor {
   #smoother = new PointSmoother();
   #expression: ExpressionFollower | undefined;
   #hair = new HairFinder();
-  /** Skin of the person. */
+  /** Skin of the person's face and neck. */
   #seen: FaceLight | undefined;
+  #neck: Skin | undefined;
   faces = 0;
 
   constructor(character: Character & { readonly face: CharacterFace }, stage: Stage) {
@@ -60,6 +62,7 @@ export class HeadActor implements Actor {
   cut(): void {
     this.#prepared = undefined;
     this.#seen = undefined;
+    this.#neck = undefined;
     this.#hair = new HairFinder();
     this.forget();
   }
@@ -110,7 +113,10 @@ export class HeadActor implements Actor {
     }
     hair?.cover(planes);
     this.#stage.plate.fill(planes, hole, map, distance);
-    if (this.#seen && light) tintNeck(planes, distance, { from: this.#seen, to: light }, spot, toChin);
+    if (this.#seen && light) {
+      const colours = { from: this.#seen, neck: this.#neckOf(sighting, spot, toChin), to: light };
+      tintNeck(planes, distance, colours, spot, toChin);
+    }
     const patch =
       skeleton.facing < 0 ? painter.behind() : pose.share > 0 ? painter.posed(pose.pose) : painter.flat;
     drawPatch(planes, patch, place);
@@ -145,6 +151,16 @@ export class HeadActor implements Actor {
     }
     const mixed = (key: keyof FaceLight): number => before[key] + LEARNING * (now[key] - before[key]);
     this.#seen = { y: mixed('y'), u: mixed('u'), v: mixed('v'), right: mixed('right'), down: mixed('down') };
+  }
+
+  /** Returns the skin of the person's neck as it was seen so far. */
+  #neckOf({ planes, distance }: Sighting, spot: HeadSpot, chin: number): Skin | undefined {
+    const now = this.#seen && neckSkin(planes, distance, this.#seen, spot, chin);
+    const before = this.#neck;
+    const mixed = (key: keyof Skin): number =>
+      now && before ? before[key] + LEARNING * (now[key] - before[key]) : 0;
+    this.#neck = now && before ? { y: mixed('y'), u: mixed('u'), v: mixed('v') } : (now ?? before);
+    return this.#neck;
   }
 
   /** Returns the head at about its drawn size; makes it again when the size differs much. */

@@ -23,7 +23,7 @@ const SHOULDERS = [1.3, 0.95] as const;
 const EARS = [0.3, 0.5] as const;
 const CHEEKS = [0.15, 0.3] as const;
 /** Distance below the outline of the face over which the neck fades, in eye distances. */
-const NECK = [0.12, 0.5] as const;
+const NECK = [0.05, 0.32] as const;
 /** Distance below the chin over which long hair fades, and its largest distance from the middle. */
 const HAIR_END = [1.9, 2.8] as const;
 const HAIR_SIDE = [2.4, 3.1] as const;

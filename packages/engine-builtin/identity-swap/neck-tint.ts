@@ -12,6 +12,80 @@ const SMOOTH = 4;
 /** Smallest contrast, as the square of levels, that counts as an edge of the skin. */
 const CONTRAST = 150;
 
+/** Where the neck is looked at: below the chin and to both sides, and the distance of two places, in eye distances. */
+const LOOKED = { from: 0.1, to: 0.5, wide: 0.4, step: 0.05 } as const;
+/** Share of these places that must show skin. */
+const LEAST_SKIN = 0.4;
+/** Most by which the hue of a neck differs from that of its face, in radians, and how much weaker or stronger it is. */
+const MOST_HUE = 0.3;
+const STRENGTH = [0.4, 1.7] as const;
+/** Light of a neck against that of its face. */
+const SHADE = [0.5, 1] as const;
+/** Most by which its colour differs from that of its face once both are of one person, in levels. */
+const APART = 2;
+/** Power of its light by which the colour of skin fades in the shade. */
+const FADING = 0.75;
+
+/** Brightness and colour of skin. */
+export type Skin = Pick<FaceLight, 'y' | 'u' | 'v'>;
+
+/**
+ * Returns the skin of the person's neck, which make-up, light or the sun often make another than that of the face;
+ * undefined where the neck is covered.
+ */
+export function neckSkin(
+  frame: Planes,
+  distance: Plane,
+  face: Skin,
+  spot: HeadSpot,
+  chin: number,
+): Skin | undefined {
+  const [cos, sin] = [Math.cos(spot.angle) * spot.iod, Math.sin(spot.angle) * spot.iod];
+  const found: [number, number, number][] = [];
+  let looked = 0;
+  for (let down = chin + LOOKED.from; down <= chin + LOOKED.to; down += LOOKED.step) {
+    for (let right = -LOOKED.wide; right <= LOOKED.wide; right += LOOKED.step) {
+      looked++;
+      const x = Math.floor((spot.x + down * cos + right * sin) / 2);
+      const y = Math.floor((spot.y + down * sin - right * cos) / 2);
+      if (x < 0 || y < 0 || x >= distance.width || y >= distance.height) continue;
+      if ((distance.data[y * distance.width + x] as number) > 1) continue;
+      const i = y * frame.u.width + x;
+      const skin = {
+        y: frame.y.data[2 * (y * frame.y.width + x)] as number,
+        u: frame.u.data[i] as number,
+        v: frame.v.data[i] as number,
+      };
+      if (mayBeSkin(skin, face)) found.push([skin.y, skin.u, skin.v]);
+    }
+  }
+  if (found.length < LEAST_SKIN * looked) return undefined;
+  const middle = (k: 0 | 1 | 2): number =>
+    found.map((values) => values[k]).sort((a, b) => a - b)[found.length >> 1] as number;
+  return { y: middle(0), u: middle(1), v: middle(2) };
+}
+
+/** Returns whether a colour may be skin of the person with this face: of its hue, and neither grey nor paint. */
+function mayBeSkin(here: Skin, face: Skin): boolean {
+  const [u, v] = [here.u - 128, here.v - 128];
+  const [ofU, ofV] = [face.u - 128, face.v - 128];
+  const strength = Math.hypot(u, v) / Math.max(1, Math.hypot(ofU, ofV));
+  const turn = Math.abs(Math.atan2(u * ofV - v * ofU, u * ofU + v * ofV));
+  const shade = (here.y - 16) / Math.max(8, face.y - 16);
+  return turn < MOST_HUE && strength > STRENGTH[0] && strength < STRENGTH[1] && shade > 0.25 && shade < 1.6;
+}
+
+/** Returns the skin of the neck of a new head: to its face as the person's neck is to the person's face, within reason. */
+function newNeck(face: Skin, neck: Skin, head: Skin): Skin {
+  const shade = Math.min(SHADE[1], Math.max(SHADE[0], (neck.y - 16) / Math.max(8, face.y - 16)));
+  const pale = shade ** FADING;
+  const colour = (key: 'u' | 'v'): number => {
+    const own = neck[key] - 128 - pale * (face[key] - 128);
+    return 128 + pale * (head[key] - 128) + Math.min(APART, Math.max(-APART, own));
+  };
+  return { y: 16 + (head.y - 16) * shade, u: colour('u'), v: colour('v') };
+}
+
 /** A part of a frame on a coarse grid: how skin depends on brightness in each cell. */
 interface SkinGrid {
   readonly left: number;
@@ -24,18 +98,21 @@ interface SkinGrid {
 
 /**
  * Gives the person's bare neck and chest the complexion of the new head.
+ * @param colours of the person's face and neck and of the new head; undefined: the neck was not seen, or has the
+ * colour of the face
  * @param spot of the head in the frame
  * @param chin distance of the chin from the eyes, in eye distances
  */
 export function tintNeck(
   frame: Planes,
   distance: Plane,
-  colours: { readonly from: FaceLight; readonly to: FaceLight },
+  colours: { readonly from: Skin; readonly neck?: Skin | undefined; readonly to: Skin },
   spot: HeadSpot,
   chin: number,
 ): void {
-  const { from, to } = colours;
-  const grid = neckSkin(frame, distance, from, { spot, chin });
+  const from = colours.neck ?? colours.from;
+  const to = colours.neck ? newNeck(colours.from, colours.neck, colours.to) : colours.to;
+  const grid = skinGrid(frame, distance, from, { spot, chin });
   if (!grid) return;
   const { left, top, step, slope, offset } = grid;
   const gain = Math.min(2, Math.max(0.5, (to.y - 16) / Math.max(8, from.y - 16)));
@@ -62,10 +139,10 @@ export function tintNeck(
 }
 
 /** Returns where skin of the person's neck is. Its edge follows brightness: blotches and shine belong to it. */
-function neckSkin(
+function skinGrid(
   frame: Planes,
   distance: Plane,
-  skin: FaceLight,
+  skin: Skin,
   { spot, chin }: { readonly spot: HeadSpot; readonly chin: number },
 ): SkinGrid | undefined {
   const { iod } = spot;
@@ -99,7 +176,7 @@ function neckSkin(
 }
 
 /** Returns from 0 to 1 how well a chroma pixel fits this skin in light or shade. */
-function likeSkin(frame: Planes, skin: FaceLight, x: number, y: number): number {
+function likeSkin(frame: Planes, skin: Skin, x: number, y: number): number {
   const light = frame.y.data[2 * (y * frame.y.width + x)] as number;
   const i = y * frame.u.width + x;
   const shade = Math.log(Math.max(1, light - 16) / Math.max(8, skin.y - 16));

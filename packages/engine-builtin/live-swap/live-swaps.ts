@@ -162,8 +162,8 @@ export class LiveSwaps implements FrameSwaps {
       const cover = await this.#coverOf(frame, face);
       const { points } = placed(face, -part.x, -part.y, 1);
       const filmed = filmedEyes(shown.eyes);
-      const { taken, bearded, overLip } = shown.to;
-      const before = { taken, bearded, overLip };
+      const { taken, bearded, overLip, browsKept } = shown.to;
+      const before = { taken, bearded, overLip, browsKept };
       const work = {
         frame: part.frame,
         points,

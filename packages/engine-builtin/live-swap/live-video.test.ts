@@ -116,6 +116,54 @@ describe('a stream', () => {
     expect(await (await open()).transform(await portrait(0))).toMatchObject({ swapped: true });
   });
 
+  it('changes its face from one picture to the next, as if it had been opened with that one', async () => {
+    const look = { kind: 'face', path: LONG_HAIR } as const;
+    const shown = async (stream: LiveVideoStream, from: number) => {
+      let picture: Uint8Array = Buffer.alloc(0);
+      for (let i = from; i < from + 3; i++) ({ picture } = await stream.transform(await portrait(i)));
+      return picture;
+    };
+    const other = await open(look);
+    const wanted = await shown(other, 4);
+    await other.close();
+    const stream = await open();
+    const former = await shown(stream, 0);
+    // Pictures that come meanwhile wait, and have the new face.
+    const [, done] = await Promise.all([stream.change(look), stream.transform(await portrait(3))]);
+    expect(done).toMatchObject({ faces: 1, swapped: true });
+    const latter = await shown(stream, 4);
+    expect(await difference(latter, former, FACE)).toBeGreaterThan(4);
+    expect(await difference(latter, wanted, FACE)).toBeLessThan((await difference(latter, former, FACE)) / 2);
+    await stream.change({ kind: 'own' });
+    const own = await portrait(7);
+    expect(await stream.transform(own)).toEqual({ picture: own, faces: 0, swapped: false });
+    await stream.change(ASTRONAUT_LOOK);
+    expect(await stream.transform(await portrait(8))).toMatchObject({ swapped: true });
+  });
+
+  it('keeps its face when another cannot be had, and changes once at a time', async () => {
+    const stream = await open();
+    const sky = join(directory, 'only-sky.jpg');
+    await writeFile(sky, await filmed(admiral, { x: 480, y: 60, zoom: 9 }));
+    const before = await stream.transform(await portrait(0));
+    for (const [look, code] of [
+      [{ kind: 'face', path: sky }, 'face_not_detected'],
+      [{ kind: 'face', path: join(directory, 'none.jpg') }, undefined],
+      [{ kind: 'character', name: 'nobody' }, 'unknown_character'],
+    ] as const) {
+      const error = await stream.change(look).catch((reason) => reason);
+      expect(error).toBeInstanceOf(Error);
+      expect(error.code).toBe(code);
+      const after = await stream.transform(await portrait(0));
+      expect(after).toMatchObject({ swapped: true });
+      expect(await difference(before.picture, after.picture, FACE)).toBeLessThan(2);
+    }
+    const first = stream.change(ASTRONAUT_LOOK);
+    await expect(stream.change(ASTRONAUT_LOOK)).rejects.toMatchObject({ code: 'busy' });
+    await Promise.all([first, stream.close()]);
+    await expect(stream.change(ASTRONAUT_LOOK)).rejects.toMatchObject({ code: 'closed' });
+  });
+
   it('with the own face, or without a face in view, gives the very bytes back', async () => {
     const own = await open({ kind: 'own' });
     const picture = await portrait(0);

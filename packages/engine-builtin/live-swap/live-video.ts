@@ -133,7 +133,7 @@ export function createLiveVideo(options: LiveVideoOptions): LiveVideo & { readon
       free();
       throw signal?.aborted ? signal.reason : error;
     }
-    const stream = new Stream(thread, free);
+    const stream = new Stream({ thread, free, faceOf });
     if (signal?.aborted) {
       await stream.close();
       throw signal.reason;
@@ -181,16 +181,27 @@ export function createLiveVideo(options: LiveVideoOptions): LiveVideo & { readon
   };
 }
 
+interface StreamOptions {
+  readonly thread: StreamThread;
+  readonly free: () => void;
+  /** Returns the picture of a look. @throws LiveVideoError `unknown_character` */
+  readonly faceOf: (look: LiveLook) => string | undefined;
+}
+
 class Stream implements LiveVideoStream {
   readonly #thread: StreamThread;
   readonly #free: () => void;
+  readonly #faceOf: StreamOptions['faceOf'];
   #underWay: Promise<unknown> | undefined;
+  /** Settled when the face that is being prepared is there, or could not be prepared. */
+  #changing: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
   onClose: () => void = () => undefined;
 
-  constructor(thread: StreamThread, free: () => void) {
+  constructor({ thread, free, faceOf }: StreamOptions) {
     this.#thread = thread;
     this.#free = free;
+    this.#faceOf = faceOf;
   }
 
   async transform(picture: Uint8Array): Promise<TransformedPicture> {
@@ -198,12 +209,7 @@ class Stream implements LiveVideoStream {
     if (this.#underWay)
       throw new LiveVideoError('busy', 'The picture before is under way: one is taken at a time.');
     // A copy, because the input may be a part of a larger buffer that is reused.
-    const copy = new Uint8Array(picture);
-    const pending = this.#thread.ask(
-      { type: 'picture', picture: copy, ms: performance.now() },
-      LONGEST.picture,
-      [copy.buffer],
-    );
+    const pending = this.#convert(new Uint8Array(picture));
     this.#underWay = pending.then(
       () => undefined,
       () => undefined,
@@ -217,6 +223,29 @@ class Stream implements LiveVideoStream {
     }
   }
 
+  async #convert(picture: Uint8Array<ArrayBuffer>) {
+    await this.#changing;
+    const ask = { type: 'picture', picture, ms: performance.now() } as const;
+    return this.#thread.ask(ask, LONGEST.picture, [picture.buffer]);
+  }
+
+  async change(look: LiveLook): Promise<void> {
+    if (this.#closing) throw new LiveVideoError('closed', 'The stream was closed.');
+    if (this.#changing) throw new LiveVideoError('busy', 'The change before is under way.');
+    const face = this.#faceOf(look);
+    const before = this.#underWay;
+    const changed = (async () => {
+      await before;
+      await this.#thread.ask({ type: 'change', face }, LONGEST.picture);
+    })();
+    this.#changing = changed.catch(() => undefined);
+    try {
+      await changed;
+    } finally {
+      this.#changing = undefined;
+    }
+  }
+
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -224,7 +253,7 @@ class Stream implements LiveVideoStream {
 
   async #close(): Promise<void> {
     this.onClose();
-    await this.#underWay;
+    await Promise.all([this.#underWay, this.#changing]);
     // A dead thread has no stream.
     await this.#thread.ask({ type: 'close' }, LONGEST.close).catch(() => undefined);
     this.#free();

@@ -20,7 +20,7 @@ export interface PictureStreamOptions {
 /** One stream inside its thread. */
 export class PictureStream {
   readonly #faces: LiveFaces;
-  readonly #swaps: FrameSwaps | undefined;
+  #swaps: FrameSwaps | undefined;
   /** Buffers for frames of the present size, and for their content before a swap is drawn. */
   #frame = { width: 0, height: 0, data: new Uint8Array(0) };
   #before = new Uint8Array(0);
@@ -62,6 +62,22 @@ export class PictureStream {
       .then(() => this.#faces.workedUntil(nowMs()));
     // The next picture fails with it.
     this.#afterwards.catch(() => undefined);
+  }
+
+  /**
+   * Draws another face from the next picture on. The faces in view stay followed.
+   * @param prepare returns what draws it, as in the options; when it fails, everything stays as it was
+   */
+  async change(prepare: () => Promise<FrameSwaps | undefined>): Promise<void> {
+    // The same networks look for further faces. The next picture meets the error.
+    await this.#afterwards.catch(() => undefined);
+    try {
+      const swaps = await prepare();
+      this.#swaps?.close();
+      this.#swaps = swaps;
+    } finally {
+      this.#faces.workedUntil(this.#nowMs());
+    }
   }
 
   async #transform(picture: Uint8Array, ms: number): Promise<TransformedPicture> {

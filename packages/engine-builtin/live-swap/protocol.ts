@@ -15,6 +15,8 @@ export type Ask =
   | { readonly type: 'warm-up'; readonly portrait: string }
   /** Begins a stream with the face of a picture, or without a face. */
   | { readonly type: 'open'; readonly face: string | undefined }
+  /** Changes the face of the stream; when that fails, it keeps the one that it has. */
+  | { readonly type: 'change'; readonly face: string | undefined }
   /** A picture of the stream and its arrival time, in ms of a monotonic clock. */
   | { readonly type: 'picture'; readonly picture: Uint8Array; readonly ms: number }
   /** Ends the stream. */

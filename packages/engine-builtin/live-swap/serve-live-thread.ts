@@ -42,9 +42,13 @@ export function serveLiveThread(kind: LiveKind): void {
     return loading;
   }
 
+  async function swapsOf(face: string | undefined): Promise<FrameSwaps | undefined> {
+    return face === undefined ? undefined : kind.swapsFor(face, await networks());
+  }
+
   async function openStream(face: string | undefined): Promise<PictureStream> {
     const loaded = await networks();
-    const swaps = face === undefined ? undefined : await kind.swapsFor(face, loaded);
+    const swaps = await swapsOf(face);
     return new PictureStream({ finder: loaded.finder, recogniser: async () => loaded.recogniser, swaps });
   }
 
@@ -60,6 +64,10 @@ export function serveLiveThread(kind: LiveKind): void {
       case 'open':
         await stream?.close();
         stream = await openStream(message.face);
+        return undefined;
+      case 'change':
+        if (!stream) throw new Error('a face for no stream');
+        await stream.change(() => swapsOf(message.face));
         return undefined;
       case 'close':
         await stream?.close();

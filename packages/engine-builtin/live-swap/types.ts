@@ -57,6 +57,11 @@ export interface LiveVideoStream {
    *   call before runs, `closed` after close; EngineInterruptedError when the thread died and the stream is over
    */
   transform(picture: Uint8Array): Promise<TransformedPicture>;
+  /**
+   * Changes the face for the pictures that come from now on; they wait until it is prepared. One call at a time.
+   * @throws as `LiveVideo.open`, after which the stream goes on with the face that it had, unless its thread died
+   */
+  change(look: LiveLook): Promise<void>;
   /** Returns the thread when its present work is done. Idempotent. */
   close(): Promise<void>;
 }

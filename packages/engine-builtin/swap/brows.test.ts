@@ -4,10 +4,11 @@ import { ASTRONAUT, PROFESSOR } from '@semblance/testkit/engine-builtin/swap-rig
 import { faceFromPoints } from '@semblance/vision/face-mesh';
 import { FACE_OVAL, LEFT_BROW, RIGHT_BROW } from '@semblance/vision/face-regions';
 import { shrink } from '@semblance/vision/picture';
-import { fillPolygon, plane, sample } from '@semblance/vision/plane/plane';
+import { fillPolygon, type Plane, plane, sample } from '@semblance/vision/plane/plane';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { browsTaken } from './brows.ts';
+import { browsFaint, browsTaken } from './brows.ts';
 import { convexHull } from './convex-hull.ts';
+import { ALL_SHOWN } from './shown-features.ts';
 import { flatten, prepareSource, type SourceFace } from './source-face.ts';
 import { planSwap, swapFace } from './swap-face.ts';
 
@@ -109,6 +110,35 @@ describe('brows of a source', () => {
     expect(browsTaken([brown, brown], points, 1)).toBe(0);
     expect(browsTaken([black, brown], points, 0.5)).toBe(0.5);
     expect(browsTaken([brown, black], points, 1)).toBe(1);
+  });
+
+  it('stay the target’s where those of the source are white beside black ones', () => {
+    const points = flatten(astronaut.face.points);
+    const { width, height } = astronaut.picture;
+    const [black, fair, white] = [-30, -14, -2].map((value) => plane(width, height, value)) as [
+      Plane,
+      Plane,
+      Plane,
+    ];
+    expect(browsFaint([black, white], points)).toBe(true);
+    expect(browsFaint([black, fair], points)).toBe(false);
+    expect(browsFaint([white, black], points)).toBe(false);
+    expect(browsFaint([white, white], points)).toBe(false);
+  });
+
+  it('stay so through a film, whatever the light of a frame', () => {
+    const source = prepareSource(professor.picture, professor.face, astronaut.face.width);
+    const { picture, face } = astronaut;
+    const taken = ALL_SHOWN;
+    const plans = [true, false].map((browsKept) =>
+      planSwap(picture, face, source, { before: { taken, bearded: false, browsKept } }),
+    );
+    const shares = plans.map(({ skin, mixed }) =>
+      sample(skin.share, mixed[105 * 2] as number, mixed[105 * 2 + 1] as number),
+    );
+    expect(plans.map(({ skin }) => skin.browsKept)).toEqual([true, false]);
+    expect(shares[0]).toBeLessThan(0.1);
+    expect(shares[1]).toBeGreaterThan(0.9);
   });
 
   it('are not washed out when the source is small', () => {

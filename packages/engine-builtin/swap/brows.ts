@@ -5,6 +5,9 @@ import { convexHull } from './convex-hull.ts';
 /** Ratios of soft brows to those they replace, in darkness, up to which none and from which all of them is taken. */
 const DARKER = [1.25, 2] as const;
 
+/** Such a ratio below which any brows are faint: they would look shaven on a face whose own are dark. */
+const FAINT = 0.38;
+
 /** Rings around a brow in which hair that hangs over it is seen, as shares of the face width. */
 const RING = [0.025, 0.06] as const;
 /** Mesh points at the ends of the brows, beside which hair grows on the temples of many. */
@@ -58,6 +61,16 @@ function darkness(detail: Plane, brows: Plane): number {
     count += brows.data[i] as number;
   }
   return Math.max(0, sum / count);
+}
+
+/**
+ * Returns whether a second face's brows are too faint for a first one, as white ones are below black hair. Then the first
+ * face keeps its own.
+ * @param details detail of the brightness of both faces
+ */
+export function browsFaint([own, other]: readonly [Plane, Plane], points: Float32Array): boolean {
+  const brows = browsOf(points, own);
+  return darkness(other, brows) + 1 < FAINT * (darkness(own, brows) + 1);
 }
 
 /**

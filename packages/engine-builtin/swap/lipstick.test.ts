@@ -39,6 +39,7 @@ function added(target: readonly number[], source: readonly number[], mouth = 1):
     share: none(),
     sharpness: 1,
     features: { ...ALL_SHOWN, mouth },
+    browsKept: false,
     correction: [none(), none(), none()],
   };
   const inside = plane(SIZE, SIZE, 1);

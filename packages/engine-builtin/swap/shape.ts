@@ -172,7 +172,6 @@ export function inPoseOf(target: Float32Array, source: Float32Array): Float32Arr
  * eyes also take the source's shape, but keep the target's openings (its expression).
  * @param width of the face
  * @param shown share of each feature that moves
- * @param browsMove whether the brows are among them
  * @returns x and y of each point, stride 2
  */
 export function mixShape(
@@ -180,7 +179,6 @@ export function mixShape(
   source: Float32Array,
   width: number,
   shown: ShownFeatures = ALL_SHOWN,
-  browsMove = true,
 ): Float32Array {
   const posed = inPoseOf(target, source);
   const move = new Float32Array(POINTS * 2);
@@ -202,7 +200,7 @@ export function mixShape(
   share = shown.mouth;
   shapeLips(target, posed, set);
   for (const [side, brow] of [RIGHT_BROW, LEFT_BROW].entries()) {
-    share = browsMove ? (side === 0 ? shown.rightBrow : shown.leftBrow) : 0;
+    share = side === 0 ? shown.rightBrow : shown.leftBrow;
     for (const index of brow) set(index, dx(index), dy(index));
     share = side === 0 ? shown.right : shown.left;
     shapeEye(target, posed, EYES[side] as (typeof EYES)[number], set);

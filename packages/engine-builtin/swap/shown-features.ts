@@ -82,6 +82,8 @@ export interface DecidedBefore {
   readonly bearded: boolean;
   /** Whether a moustache hangs over its upper lip. */
   readonly overLip?: boolean | undefined;
+  /** Whether the face of the film keeps its brows because the source's are much fainter. */
+  readonly browsKept?: boolean | undefined;
 }
 
 /** What the frames of a film tell of a face's eyes. Values are of the right and the left eye. */
@@ -134,7 +136,7 @@ export function shownFeatures(
     at(OUTLINES[name]),
   ) as [Seen, Seen, Seen, Seen];
   const known = front ? eyes : undefined;
-  const [first, second] = eyesTaken([right, left], known, winkOf(points));
+  const [first, second] = eyesTaken([right, left], known, winkOf(points), before);
   const taking = { right: right.uncovered * first, left: left.uncovered * second };
   const brows = { rightBrow: taking.right, leftBrow: taking.left };
   if (known && Math.min(taking.right, taking.left) === 0) {
@@ -168,6 +170,7 @@ function eyesTaken(
   seen: readonly [Seen, Seen],
   eyes: EyesKnown | undefined,
   wink: boolean,
+  before: ShownFeatures | undefined,
 ): readonly [number, number] {
   const irises = ([0, 1] as const).map((side) =>
     eyes ? Math.max(eyes.own.seen[side], eyes.filmed?.usual[side] ?? 0) * eyes.other.seen[side] : 0,
@@ -175,7 +178,8 @@ function eyesTaken(
   const found = ([0, 1] as const).map((side) => seen[side].alike + IRISES * irises[side]) as [number, number];
   // Where a film's face looks, and whether it blinks, is seen in each frame.
   const surely = eyes?.filmed && Math.min(...irises) > IRIS;
-  const both = surely ? 1 : taken(SEEN.eye, (found[0] + found[1]) / 2);
+  const held = before && Math.min(before.right, before.left);
+  const both = surely ? 1 : taken(SEEN.eye, (found[0] + found[1]) / 2, held);
   if (!eyes) {
     const equal = Math.abs(seen[0].alike - seen[1].alike) < ALIKE;
     return equal ? [both, both] : [taken(SEEN.eye, found[0]), taken(SEEN.eye, found[1])];

@@ -3,10 +3,11 @@ import { blur, type Plane, plane, sample, shrinkPlane, smoothstep } from '@sembl
 import type { WarpMap } from '@semblance/vision/plane/warp-map';
 import { type Lighting, litSource, ownPixels } from './aligned.ts';
 import { difference, withoutFeatures } from './bare-skin.ts';
-import { browReach, browsTaken } from './brows.ts';
+import { browReach, browsFaint, browsTaken } from './brows.ts';
 import { eyeTone } from './eye-tone.ts';
 import { featureMask, type Wearing } from './feature-mask.ts';
 import { type Channels, luma } from './light.ts';
+import { lipTone } from './lip-tone.ts';
 import { noseLight, noseTone } from './nose-tone.ts';
 import { withOwnDetail } from './own-detail.ts';
 import { remnantsOf } from './remnants.ts';
@@ -38,6 +39,8 @@ export interface SkinBlendParts extends Lighting {
   readonly looks: EyesKnown | undefined;
   /** Share of each feature that the last analysis of a film took; undefined: there was none. */
   readonly before: ShownFeatures | undefined;
+  /** Whether the target's brows stay because the source's are faint; undefined: it is to be found out. */
+  readonly browsKept: boolean | undefined;
   /** 1 where the source shows its face, 0 where hair or a frame covers it. */
   readonly shown: Plane;
 }
@@ -86,8 +89,9 @@ export function blendSkin(
     Channels,
   ];
   const light = noseLight(own, plain, { hidden: hiddenOf(parts), points: parts.points }, faceWidth);
+  const lips = lipTone(own, plain, parts, faceWidth);
   const toned = eyes.map((channel, c) =>
-    sum(sum(channel, nose[c] as Plane), light[c] as Plane),
+    sum(sum(channel, nose[c] as Plane), sum(light[c] as Plane, lips[c] as Plane)),
   ) as unknown as Channels;
   const lit = plain.map((channel, c) => sum(channel, toned[c] as Plane)) as unknown as Channels;
   const enlargement = parts.targetWidth / source.resolved;
@@ -108,7 +112,8 @@ export function blendSkin(
       parts.before,
     );
   const blobs = smoothstep(BLURRED[0], BLURRED[1], enlargement);
-  const brows = source.browsFree ? browsTaken(bands, parts.points, blobs) : 0;
+  const browsKept = parts.browsKept ?? browsFaint(bands, parts.points);
+  const brows = source.browsFree && !browsKept ? browsTaken(bands, parts.points, blobs) : 0;
   const mask = featureMask(parts.points, parts.keep, faceWidth, { ...parts.wearing, brows }, features);
   const share = blur(mask, SOFT * faceWidth);
   const beside = blur(parts.covered, BESIDE_COVER * faceWidth);
@@ -138,7 +143,13 @@ export function blendSkin(
   const free = plane(share.width, share.height);
   for (let i = 0; i < free.data.length; i++)
     free.data[i] = (share.data[i] as number) * (1 - (parts.mouth.data[i] as number));
-  const blend = { share: free, sharpness, features, correction: correction as unknown as Channels };
+  const blend = {
+    share: free,
+    sharpness,
+    features,
+    browsKept,
+    correction: correction as unknown as Channels,
+  };
   if (missing === 0) return blend;
   const scale = (RESOLVED * faceWidth) / source.resolved;
   const moving = parts.looks?.filmed && browReach(parts.points, share, faceWidth);

@@ -95,6 +95,7 @@ export function swapFace(
  * @param before what the last analysis of the film decided
  * @param step pixels that the swap is drawn with per pixel of the picture, which was made smaller
  * @param known share of each feature that is taken; undefined: it is to be found out
+ * @param browsKept whether the brows stay because the source's are much fainter; undefined: it is to be found out
  * @param looked what {@link lookAt} found; undefined: it is to be found out
  */
 export function planSwap(
@@ -110,6 +111,7 @@ export function planSwap(
     step?: number;
     lap?: (name: string) => void;
     known?: ShownFeatures;
+    browsKept?: boolean | undefined;
     looked?: Looked;
   } = {},
 ): SwapPlan {
@@ -122,6 +124,7 @@ export function planSwap(
     step = 1,
     lap = () => undefined,
     known,
+    browsKept = before?.browsKept,
     looked,
   } = options;
   const looks = looked ?? lookAt(picture, face, cover);
@@ -133,12 +136,14 @@ export function planSwap(
   const overLip = bearded && (before?.overLip || hairHangsOverLip(target, flat));
   const shape = {
     ...(known ?? ALL_SHOWN),
+    // Brows that stay lie where they are: the source's place would raise them, or make them frown.
+    ...(source.browsFree && !browsKept ? {} : { rightBrow: 0, leftBrow: 0 }),
     // Behind glasses only what is seen through the lenses changes, so that frame, brows and lids stay whole.
     ...(framed ? EYES_KEPT : {}),
     // The mesh guesses a lip that hair hides, and hair that moves with it would be torn.
     ...(overLip ? { mouth: 0 } : {}),
   };
-  const mixed = mixShape(points, source.points, faceWidth, shape, source.browsFree);
+  const mixed = mixShape(points, source.points, faceWidth, shape);
   const depth = Float32Array.from({ length: POINTS }, (_, i) => points[i * 3 + 2] as number);
   const from = flatten(source.points);
   const direct = emptyMap(width, height);
@@ -228,6 +233,7 @@ export function planSwap(
       front: frontOfEither(front, source, direct),
       looks: gaze && { own: gaze, other: source.gaze, filmed },
       before: before?.taken,
+      browsKept,
       light,
       tone,
       eyes,
@@ -237,8 +243,11 @@ export function planSwap(
     faceWidth,
   );
   lap('skin');
-  if (!known && Math.min(...Object.values(skin.features)) < 1)
-    return planSwap(picture, face, source, { ...options, known: skin.features, looked: looks });
+  const hidden = !known && Math.min(...Object.values(skin.features)) < 1;
+  if (hidden || (source.browsFree && skin.browsKept && browsKept === undefined)) {
+    const found = { known: skin.features, browsKept: skin.browsKept, looked: looks };
+    return planSwap(picture, face, source, { ...options, ...found });
+  }
   return {
     ...grid,
     mixed,

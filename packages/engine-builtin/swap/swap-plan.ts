@@ -16,6 +16,8 @@ export interface SkinBlend {
   readonly sharpness: number;
   /** Share of each feature that is taken. */
   readonly features: ShownFeatures;
+  /** Whether the target's brows stay because the source's are much fainter. */
+  readonly browsKept: boolean;
   /** Red, green and blue that join the two without a seam at any scale. */
   readonly correction: Channels;
 }

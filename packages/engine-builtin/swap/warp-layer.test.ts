@@ -23,12 +23,13 @@ function movesOf(rows: readonly number[]) {
 }
 
 it.each([
-  { channels: 1, fast: true },
-  { channels: 1, fast: false },
-  { channels: 3, fast: false },
-])('fetches samples from their places, and leaves what does not move: %o', ({ channels, fast }) => {
+  { channels: 1, reads: 4 as const },
+  { channels: 1, reads: 8 as const },
+  { channels: 1, reads: undefined },
+  { channels: 3, reads: undefined },
+])('fetches samples from their places, and leaves what does not move: %o', ({ channels, reads }) => {
   const before = slope(channels);
-  const after = { ...slope(channels), fast };
+  const after = { ...slope(channels), reads };
   warpLayer(after, movesOf([3, 4]));
   const at = (layer: typeof before, x: number, y: number) => layer.data[(y * WIDTH + x) * channels] as number;
   for (let x = 2; x < WIDTH - 4; x++) {
@@ -41,7 +42,7 @@ it.each([
 });
 
 it('repeats the edge, and changes nothing where nothing moves', () => {
-  const edge = { ...slope(1), fast: true };
+  const edge = { ...slope(1), reads: 8 as const };
   warpLayer(edge, movesOf([3, 4]));
   const last = 14 * WIDTH + WIDTH - 1;
   expect(Math.abs((edge.data[last] as number) - (slope(1).data[last + WIDTH] as number))).toBeLessThanOrEqual(

@@ -1,4 +1,4 @@
-import { type Samples, STEPS, WEIGHTS } from '@semblance/vision/plane/cubic';
+import { betweenBytes, type Samples, STEPS, WEIGHTS } from '@semblance/vision/plane/cubic';
 
 /** Samples of a picture, or of one plane of it. */
 export interface Layer {
@@ -12,10 +12,10 @@ export interface Layer {
   /** Pixels of the picture per place. */
   readonly pixels: number;
   /**
-   * Whether samples of 8 bits in a single channel are read between four others, which is fast, not sixteen, which
-   * stays sharp.
+   * Samples of 8 bits in a single channel may be read between four others, which is fast, or between eight, which is
+   * nearly as sharp; undefined: between sixteen.
    */
-  readonly fast?: boolean;
+  readonly reads?: 4 | 8 | undefined;
 }
 
 /** Moves on a grid over a part of a picture. */
@@ -34,7 +34,7 @@ const LEAST_STEP = 0.05;
 
 /** Fetches each sample from its place, in place. */
 export function warpLayer(layer: Layer, { left, top, step, columns, rows, from }: Moves): void {
-  const { data, start, width, height, channels, pixels, fast } = layer;
+  const { data, start, width, height, channels, pixels, reads } = layer;
   const row = width * channels;
   const startX = Math.max(0, Math.floor(left / pixels));
   // Most of a jaw's surroundings lie above what moves.
@@ -59,7 +59,7 @@ export function warpLayer(layer: Layer, { left, top, step, columns, rows, from }
   const begins = Int32Array.from({ length: columns }, (_, i) =>
     Math.min(endX, Math.max(startX, Math.ceil((left + i * step) / pixels - 0.5))),
   );
-  const draw = fast ? linearRuns : cubicRuns;
+  const draw = reads === undefined ? cubicRuns : reads === 8 ? bentRuns : linearRuns;
   for (let y = startY; y < endY; y++) {
     const gy = Math.min(rows - 1, Math.max(0, ((y + 0.5) * pixels - top) / step));
     const j = Math.min(rows - 2, gy | 0);
@@ -123,9 +123,25 @@ const RUN = 6;
 /** Places have so many bits of fraction. */
 const BITS = 16;
 const ONE = 1 << BITS;
+const HALF = ONE / 2;
+const MOST = 255 * ONE;
 
 /** Writes values between four samples of a single channel. */
-function linearRuns({ data, width, height }: Samples, out: Layer['data'], runs: Float64Array): void {
+function linearRuns(samples: Samples, out: Layer['data'], runs: Float64Array): void {
+  shortRuns(samples, out, runs, false);
+}
+
+/** The same, bent by the samples around them where there are any. */
+function bentRuns(samples: Samples, out: Layer['data'], runs: Float64Array): void {
+  shortRuns(samples, out, runs, true);
+}
+
+function shortRuns(
+  { data, width, height }: Samples,
+  out: Layer['data'],
+  runs: Float64Array,
+  bent: boolean,
+): void {
   const [lastX, lastY] = [width - 1.001, height - 1.001];
   for (let run = 0; run < runs.length; run += RUN) {
     let at = (runs[run] as number) | 0;
@@ -140,6 +156,17 @@ function linearRuns({ data, width, height }: Samples, out: Layer['data'], runs: 
     const stepY = (((toY - fromY) * ONE) / steps) | 0;
     let x = (fromX * ONE) | 0;
     let y = (fromY * ONE) | 0;
+    const [left, right] = [Math.min(fromX, toX), Math.max(fromX, toX)];
+    const [top, bottom] = [Math.min(fromY, toY), Math.max(fromY, toY)];
+    if (bent && left >= 1 && top >= 1 && right < width - 2 && bottom < height - 2) {
+      const bytes = data as Uint8Array;
+      for (const end = at + count; at < end; at++, x += stepX, y += stepY) {
+        const i = (y >> BITS) * width + (x >> BITS);
+        const value = betweenBytes(bytes, width, i, (x >> 8) & 255, (y >> 8) & 255);
+        out[at] = value <= 0 ? 0 : value >= MOST ? 255 : (value + HALF) >> BITS;
+      }
+      continue;
+    }
     for (const end = at + count; at < end; at++, x += stepX, y += stepY) {
       const i = (y >> BITS) * width + (x >> BITS);
       const j = i + width;

@@ -1,4 +1,5 @@
 import type { Rect } from '@semblance/media/yuv';
+import { betweenBytes } from '@semblance/vision/plane/cubic';
 import type { ColourAt } from '../swap/lip-edge.ts';
 import type { Frame } from './frame-part.ts';
 
@@ -42,6 +43,22 @@ export function sampleBytes(
   const top = (data[a] as number) * (1 - u) + (data[a + right] as number) * u;
   const bottom = (data[a + down] as number) * (1 - u) + (data[a + down + right] as number) * u;
   return top * (1 - v) + bottom * v;
+}
+
+/** Returns the same, nearly as sharp as the plane. */
+export function sharpBytes(
+  data: Uint8Array,
+  size: { readonly width: number; readonly height: number },
+  x: number,
+  y: number,
+): number {
+  const { width, height } = size;
+  const px = x - 0.5;
+  const py = y - 0.5;
+  if (px < 1 || py < 1 || px >= width - 2 || py >= height - 2) return sampleBytes(data, size, x, y);
+  const fx = ((px * 256) | 0) & 255;
+  const fy = ((py * 256) | 0) & 255;
+  return betweenBytes(data, width, (py | 0) * width + (px | 0), fx, fy) / 65_536;
 }
 
 let room = new Uint8Array(0);

@@ -11,7 +11,7 @@ import { BundleRow, blur, bundle, fillPolygon, type Plane, plane } from '@sembla
 import { drawTriangles, emptyMap, MOUTH_TRIANGLES, type WarpMap } from '@semblance/vision/plane/warp-map';
 import { mouthInside } from '../swap/mouth-inside.ts';
 import { flatten } from '../swap/source-face.ts';
-import { type Before, sampleBytes } from './before.ts';
+import { type Before, sampleBytes, sharpBytes } from './before.ts';
 import type { FaceDrawing } from './face-drawing.ts';
 import type { Frame } from './frame-part.ts';
 import type { FaceTexture } from './texture.ts';
@@ -132,6 +132,7 @@ function drawOwn(
     const endY = Math.min(plane.height, Math.ceil((y0 + height) / by));
     const endX = Math.min(plane.width, Math.ceil((x0 + width) / by));
     const values = new Float32Array(4);
+    const valueAt = pixel === 1 ? sharpBytes : sampleBytes;
     for (let y = Math.max(0, Math.floor(y0 / by)); y < endY; y++) {
       fields.moveTo((y + 0.5) * by - y0);
       for (let x = Math.max(0, Math.floor(x0 / by)); x < endX; x++) {
@@ -139,7 +140,7 @@ function drawOwn(
         const known = values[2] as number;
         const share = (values[3] as number) * shown * opacity;
         if (share < 0.004 || known < 0.05) continue;
-        const there = sampleBytes(
+        const there = valueAt(
           plane.from,
           plane,
           (values[0] as number) / known / by,
@@ -147,7 +148,8 @@ function drawOwn(
         );
         const at = plane.at + y * plane.stride + x;
         const here = plane.data[at] as number;
-        plane.data[at] = here + (there - here) * share + 0.5;
+        const value = here + (there - here) * share + 0.5;
+        plane.data[at] = value <= 0 ? 0 : value >= 255 ? 255 : value;
       }
     }
   };

@@ -99,10 +99,10 @@ function takeJaw(frame: Frame, drawing: FaceDrawing, shareAt: (x: number, y: num
   const face = faceFromPoints(drawing.points, 1);
   const share = drawing.opacity * shownIn(drawing).mouth;
   const luma = width * height;
-  const half = { data, width: width >> 1, height: height >> 1, channels: 1, pixels: 2, fast: true };
+  const half = { data, width: width >> 1, height: height >> 1, channels: 1, pixels: 2, reads: 4 } as const;
   moveJaw(
     [
-      { data, start: 0, width, height, channels: 1, pixels: 1, fast: true },
+      { data, start: 0, width, height, channels: 1, pixels: 1, reads: 8 },
       { ...half, start: luma },
       { ...half, start: luma + luma / 4 },
     ],

@@ -219,7 +219,7 @@ export class SwapFrames {
     // key, with its pixels, would be held by the next.
     const before = last
       ?.texture(last.patch)
-      .then(({ taken, bearded, overLip }) => ({ taken, bearded, overLip }));
+      .then(({ taken, bearded, overLip, browsKept }) => ({ taken, bearded, overLip, browsKept }));
     before?.catch(() => undefined);
     return {
       analysed: frame.index,

@@ -53,6 +53,8 @@ export interface FaceTexture extends SizedTexture {
   readonly bearded: boolean;
   /** Whether its moustache hangs over the upper lip. */
   readonly overLip?: boolean | undefined;
+  /** Whether it keeps its brows because the source's are much fainter. */
+  readonly browsKept?: boolean | undefined;
   /** Where the source looks. */
   readonly gaze: Gaze;
   /** Brightness of the skin that was there. */
@@ -102,6 +104,7 @@ export function makeTexture(
       taken: plan.skin.features,
       bearded: plan.bearded,
       overLip: plan.overLip,
+      browsKept: plan.skin.browsKept,
       gaze: source.gaze,
     };
   });
@@ -123,7 +126,7 @@ function facePart(frame: Frame, face: Face, color: Colors): FramePart {
   return { picture: regionToRgb(frame, rect, color), x: rect.x, y: rect.y, step: 1 };
 }
 
-type Laid = Omit<FaceTexture, 'grain' | 'level' | 'shape' | 'taken' | 'bearded' | 'overLip' | 'gaze'>;
+type Laid = Pick<FaceTexture, keyof SizedTexture | 'points'>;
 
 /** Lights every pixel of the source's patch as the plan says for its place. */
 function lay(plan: SwapPlan, source: SourceFace, color: Colors, frame: Frame, faceWidth: number): Laid {

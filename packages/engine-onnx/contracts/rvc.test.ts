@@ -8,6 +8,7 @@ import {
   tinyContentvec,
   tinyContentvec500,
   tinyEcho,
+  tinyFcpe,
   tinyRmvpe,
   tinyTone,
   tinyWaveformRmvpe,
@@ -52,6 +53,25 @@ describe('models of voices fit', () => {
       tinyTone({ name: 'c' }),
     );
     expect(found).toEqual([]);
+  });
+
+  it('with a pitch by FCPE, in place of RMVPE', async () => {
+    for (const counted of [false, true])
+      expect(
+        await faults(
+          tinyContentvec(256),
+          tinyFcpe(() => 0, counted),
+          tinyTone(),
+        ),
+      ).toEqual([]);
+    expect(
+      await faults(
+        tinyContentvec(256),
+        rmvpe,
+        tinyFcpe(() => 0),
+        tinyTone(),
+      ),
+    ).toEqual([expect.stringContaining('would both do this stage; keep one of them')]);
   });
 
   it('only with all that one of the layouts has', async () => {

@@ -17,6 +17,8 @@ import { type Contract, type Dim, fixed, floats, type TensorSpec } from './contr
  * - RMVPE ("RMVPE: A Robust Model for Vocal Pitch Estimation in Polyphonic Music", 2023), 100 frames per second: 128
  *   mel bands, in multiples of 32 frames → 360 classes of pitch, 20 cents each; or, with both around it in one graph,
  *   `waveform` [1, N] at 16 kHz and `threshold` → `pitchf` in Hz (w-okada's `RMVPEOnnxPitchExtractor.py`).
+ * - FCPE ("FCPE: A Fast Context-based Pitch Estimation Model", 2025), as forks of w-okada's voice changer run it
+ *   (`FcpeOnnxPitchExtractor.py`): `mel` [1, T, 128], `threshold`, in some exports `n_samples` = T → `pitchf` in Hz.
  */
 export const VOICE = 'voice';
 /** Number of numbers of `rnd` in each frame. */
@@ -121,10 +123,29 @@ const pitch: Contract = {
   },
 };
 
+const fcpe: Contract = {
+  ...fixed('fcpe', 'voice-pitch', {}, [], []),
+  options: pitch.options,
+  tensors() {
+    const frames = open(FRAMES);
+    return {
+      inputs: [
+        floats('mel', ['batch', frames, 128]),
+        floats('threshold', [1], { otherwise: [[]] }),
+        { name: 'n_samples', types: ['int64'], dims: [1], optional: true, first: FRAMES },
+      ],
+      outputs: [
+        floats('pitchf', ['batch', frames, 1], { ...FREE, otherwise: [['batch', frames], [frames]] }),
+      ],
+    };
+  },
+};
+
 export const RVC: readonly Contract[] = [
   voice('rvc_v1', 256, 'contentvec_256'),
   voice('rvc_v2', 768, 'contentvec_768'),
   encoder('voice-content-256', 256, 'units9'),
   encoder('voice-content-768', 768, 'unit12'),
   pitch,
+  fcpe,
 ];

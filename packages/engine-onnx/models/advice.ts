@@ -82,6 +82,8 @@ function betterOf(byStage: ReadonlyMap<Stage, CheckedModel>): string[] {
   if (byStage.has('lips') && !enhancer)
     better.push('Mouths of Lip Sync are drawn with 96 pixels; an enhancer such as gfpgan_1.4 sharpens them.');
   if (byStage.has('voice') && !byStage.has('voice-pitch'))
-    better.push('The pitch of voices is tracked by builtin; rmvpe is steadier where the sound is noisy.');
+    better.push(
+      'The pitch of voices is tracked by builtin; rmvpe or fcpe is steadier where the sound is noisy.',
+    );
   return better;
 }

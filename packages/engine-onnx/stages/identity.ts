@@ -6,7 +6,7 @@ import { type OnnxTensorInfo, readOnnxTensor } from '../onnx-file.ts';
 import type { FloatTensor } from '../sessions/protocol.ts';
 import { alignFace } from '../vision/align.ts';
 import { toPlanes } from '../vision/tensors.ts';
-import type { Models, OpenModel } from './models.ts';
+import type { Models, OpenModel, StageLog } from './models.ts';
 
 const LENGTH = 512;
 /** Share of the target's identity at the ends of the scale. */
@@ -57,6 +57,11 @@ export function readEmap(swapper: OpenModel): Float32Array | undefined {
   return emap;
 }
 
+/** Returns whether a swapper takes what a model of another stage makes of an embedding. */
+export function isConverted({ traits: { identity } }: OpenModel): boolean {
+  return identity === 'converted' || identity === 'converted-normalised';
+}
+
 /** Returns an identity in the form that the swapper expects. */
 export async function identityFor(
   models: Models,
@@ -64,6 +69,7 @@ export async function identityFor(
   embedding: Float32Array,
   emap: Float32Array | undefined,
   signal: AbortSignal,
+  log: StageLog,
 ): Promise<FloatTensor> {
   const kind = traits.identity;
   if (kind === 'normalised') return asVector(normalised(embedding));
@@ -73,7 +79,8 @@ export async function identityFor(
     // the embedding.
     return asVector(choices.latent_norm === 'projected' ? normalised(latent) : latent);
   }
-  const { data } = await models.needed('converter', model).run({ input: asVector(embedding) }, signal);
+  const converter = models.needed('converter', model);
+  const { data } = await log.own('converter', () => converter.run({ input: asVector(embedding) }, signal));
   return asVector(kind === 'converted-normalised' ? normalised(data) : data);
 }
 

@@ -9,9 +9,16 @@ import type { OpenModel } from './models.ts';
 /** An upright oval face with its eyes level: 120 pixels wide, 160 high, from (60, 40). */
 const [LEFT, TOP, WIDTH, HEIGHT] = [60, 40, 120, 160];
 
-function ovalFace() {
+/** A place of the upright face, where its head is turned about its middle. */
+function turned(x: number, y: number, roll: number): [number, number] {
+  const [dx, dy] = [x - (LEFT + WIDTH / 2), y - (TOP + HEIGHT / 2)];
+  const [cos, sin] = [Math.cos(roll), Math.sin(roll)];
+  return [LEFT + WIDTH / 2 + cos * dx - sin * dy, TOP + HEIGHT / 2 + sin * dx + cos * dy];
+}
+
+function ovalFace(roll = 0) {
   const points = new Float32Array(POINTS * 3);
-  const put = (index: number, x: number, y: number) => points.set([x, y, 0], index * 3);
+  const put = (index: number, x: number, y: number) => points.set([...turned(x, y, roll), 0], index * 3);
   for (let i = 0; i < POINTS; i++) put(i, LEFT + WIDTH / 2, TOP + HEIGHT / 2);
   for (const [i, index] of FACE_OVAL.entries()) {
     const angle = (2 * Math.PI * i) / FACE_OVAL.length;
@@ -55,7 +62,7 @@ it('shows the network the whole face, squeezed into a square, and stretches what
     [20, 70],
   ] as const) {
     expect(Math.abs(at(2, x, y) - (LEFT + ((x + 0.5) * WIDTH) / 96 - 0.5))).toBeLessThan(0.7);
-    expect(Math.abs(at(1, x, y) - (TOP + ((y + 0.5) * HEIGHT) / 96 - 0.5))).toBeLessThan(0.7);
+    expect(Math.abs(at(1, x, y) - (TOP + ((y + 0.5) * HEIGHT * 1.06) / 96 - 0.5))).toBeLessThan(0.7);
   }
   // A network that repeats what it sees changes nothing by more than rounding.
   const before = slopes();
@@ -68,3 +75,33 @@ it('shows the network the whole face, squeezed into a square, and stretches what
   expect(ofRow(Math.floor(rows * 0.45))).toBe(0);
   expect(ofRow(Math.floor(rows * 0.75))).toBe(1);
 });
+
+it.each([0, 0.4, -1.2])(
+  'shows a chin that falls when the mouth opens, with the head at %d rad',
+  async (roll) => {
+    const lips = {
+      traits: { mean: [0, 0, 0], deviation: [1, 1, 1], order: 'bgr' },
+      // White everywhere.
+      run: async (): Promise<FloatTensor> => ({
+        data: new Float32Array(3 * 96 * 96).fill(1),
+        dims: [1, 3, 96, 96],
+      }),
+    } as unknown as OpenModel;
+    const data = new Uint8Array(256 * 256 * 3);
+    const picture: Picture = { width: 256, height: 256, channels: 3, data };
+    await speak(lips, picture, ovalFace(roll), new Float32Array(80 * 16), new AbortController().signal);
+    const [chin, middle] = [TOP + HEIGHT, LEFT + WIDTH / 2];
+    const share = (x: number, y: number) => {
+      const [column, row] = turned(x, y, roll).map(Math.round);
+      return (data[((row as number) * 256 + (column as number)) * 3] as number) / 255;
+    };
+    // Whole at the closed chin, and less and less below it, where the crop ends.
+    expect(share(middle, chin - 1)).toBeGreaterThan(0.8);
+    expect(share(middle, chin + 4)).toBeGreaterThan(0.35);
+    expect(share(middle, chin + 8)).toBeLessThan(0.2);
+    expect(share(middle, chin + 12)).toBe(0);
+    // The room is the chin's: cheeks stay within their outline.
+    expect(share(LEFT - 2, TOP + HEIGHT * 0.6)).toBe(0);
+    expect(share(LEFT + WIDTH + 2, TOP + HEIGHT * 0.6)).toBe(0);
+  },
+);

@@ -16,6 +16,11 @@ import type { OpenModel } from './models.ts';
 const SIZE = 96;
 /** The network draws the lower half of its crop. The new content fades in between these shares of the crop. */
 const FADE = [0.5, 0.6] as const;
+/**
+ * How far the chin may fall when the mouth opens, as a share of the face's height: about the 10 pixels below the box that
+ * `inference.py` of Rudrabha/Wav2Lip adds by default (`--pads`), in faces of 170 pixels.
+ */
+const CHIN_ROOM = 0.06;
 
 /**
  * Gives a face the mouth for a window of sound, in place.
@@ -31,7 +36,7 @@ export async function speak(
 ): Promise<PasteMask> {
   const source = { data: mel, dims: [1, 1, BANDS, WINDOW_COLUMNS] };
   if (lips.traits.template) return speakWhole(lips, picture, face, source, signal);
-  const { transform, width, height } = trainedBox(face);
+  const { transform, width, height, room } = trainedBox(face);
   const seen = toPlanes(resized(cropRgb(picture, transform, width, height), SIZE, SIZE), lips.traits);
   const half = (SIZE * SIZE) / 2;
   const target = new Float32Array(2 * seen.data.length);
@@ -43,7 +48,7 @@ export async function speak(
   for (let y = 0; y < height; y++) {
     field.data.fill(smoothstep(FADE[0], FADE[1], (y + 0.5) / height), y * width, (y + 1) * width);
   }
-  const mask = withinEdge(withinCrop(outlineMask(face), transform, field), transform, width, height);
+  const mask = withinEdge(withinCrop(outlineMask(face, room), transform, field), transform, width, height);
   pasteBack(picture, resized(fromPlanes(output, lips.traits), width, height), transform, mask);
   return mask;
 }
@@ -72,12 +77,15 @@ interface TrainedBox {
   /** Its size in crop pixels; the shorter side is that of the network's input. */
   readonly width: number;
   readonly height: number;
+  /** What it has below the chin, in pixels of the picture. */
+  readonly room: number;
 }
 
 /**
  * Returns the box from the forehead to the chin and from cheek to cheek, rotated with the head. The network was
  * trained on the whole boxes of a face detector, each squeezed into a square (`preprocess.py` and `datagen` in
- * `inference.py` of Rudrabha/Wav2Lip), so it expects the mouth where it lies in such a box.
+ * `inference.py` of Rudrabha/Wav2Lip), so it expects the mouth where it lies in such a box. Below the chin there is room for
+ * it to fall.
  */
 function trainedBox(face: Face): TrainedBox {
   const upright: CropTransform = { scale: 1, angle: face.roll, originX: 0, originY: 0 };
@@ -88,12 +96,15 @@ function trainedBox(face: Face): TrainedBox {
   const left = Math.min(...oval.map(({ x }) => x));
   const right = Math.max(...oval.map(({ x }) => x));
   const top = Math.min(...oval.map(({ y }) => y));
-  const bottom = Math.max(...oval.map(({ y }) => y));
+  const chin = Math.max(...oval.map(({ y }) => y));
+  const room = CHIN_ROOM * (chin - top);
+  const bottom = chin + room;
   const scale = Math.max(1e-3, Math.min(right - left, bottom - top)) / SIZE;
   const { x: originX, y: originY } = toPicture(upright, left, top);
   return {
     transform: { scale, angle: face.roll, originX, originY },
     width: Math.round((right - left) / scale),
     height: Math.round((bottom - top) / scale),
+    room,
   };
 }

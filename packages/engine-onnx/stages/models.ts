@@ -134,10 +134,15 @@ export class StageLog {
   readonly #used = new Map<string, UsedModel>();
 
   async onnx<T>(name: string, model: OpenModel, work: () => Promise<T>): Promise<T> {
-    const { name: called, sha256, licence } = model.model;
+    this.uses(name, model);
+    return this.#time(name, undefined, work);
+  }
+
+  /** Notes that what a model gave before is used. */
+  uses(name: string, { model }: OpenModel): void {
+    const { name: called, sha256, licence } = model;
     this.#made(name, `onnx ${called}`);
     this.#used.set(called, { name: called, sha256, licence: licence.slice(0, MAX_LICENCE_LENGTH) });
-    return this.#time(name, undefined, work);
   }
 
   /** Runs a stage in `builtin`, because the directory has no model for it. */

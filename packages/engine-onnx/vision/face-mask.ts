@@ -30,10 +30,13 @@ export const CROP_EDGE = { margin: 0, feather: 0.15 };
 /** Width of the fade at the edge of a crop, as a share of its side. */
 const EDGE_FEATHER = 0.05;
 
-/** Returns the mask of a face's outline in its picture, from its mesh: 0 outside, with a soft edge inside. */
-export function outlineMask(face: Face): PasteMask {
+/**
+ * Returns the mask of a face's outline in its picture, from its mesh: 0 outside, with a soft edge inside.
+ * @param room how far the chin may fall below its present place, in pixels
+ */
+export function outlineMask(face: Face, room = 0): PasteMask {
   const scale = Math.max(1, face.width / GRID_WIDTH);
-  const outline = FACE_OVAL.map((index) => pointOf(face.points, index));
+  const outline = outlineWithRoom(face, room);
   const originX = Math.floor(Math.min(...outline.map(({ x }) => x))) - 2;
   const originY = Math.floor(Math.min(...outline.map(({ y }) => y))) - 2;
   const width = Math.ceil((Math.max(...outline.map(({ x }) => x)) - originX) / scale) + 3;
@@ -50,6 +53,20 @@ export function outlineMask(face: Face): PasteMask {
     inside.data[i] = smoothstep(0, feather, (depth.data[i] as number) - 1.5);
   }
   return { originX, originY, scale, share: inside };
+}
+
+/** Returns the outline, whose lower half is moved down with the head: the chin by all of `room`, the jaw's corners by little. */
+function outlineWithRoom(face: Face, room: number): { x: number; y: number }[] {
+  const outline = FACE_OVAL.map((index) => pointOf(face.points, index));
+  if (room === 0) return outline;
+  const [down, right] = [Math.cos(face.roll), -Math.sin(face.roll)];
+  const heights = outline.map(({ x, y }) => right * x + down * y);
+  const top = Math.min(...heights);
+  const height = Math.max(...heights) - top;
+  return outline.map(({ x, y }, i) => {
+    const moved = room * smoothstep(0.5, 1, ((heights[i] as number) - top) / height);
+    return { x: x + right * moved, y: y + down * moved };
+  });
 }
 
 /**

@@ -37,6 +37,8 @@ export interface LiveSidecarInfo {
   readonly capability: LiveCapability;
   readonly slots: number;
   readonly takesPrompt: boolean;
+  /** Whether prompt, face or voice of a session may change. */
+  readonly takesChanges: boolean;
   /** Set for pictures. */
   readonly pictures: LivePictureInfo | undefined;
 }
@@ -58,14 +60,14 @@ export function checkedLiveInfo(
   conditions: PictureConditions,
 ): LiveSidecarInfo {
   checkName(info);
-  const { name, version, slots, takesPrompt, pictures } = info;
+  const { name, version, slots, takesPrompt, takesChanges, pictures } = info;
   if (info.capability !== capability)
     broken(`it carries ${quoted(info.capability)}, and is to carry ${capability}`);
   if (slots < 1 || slots > MAX_SLOTS) broken(`it has ${slots} slots, not 1 to ${MAX_SLOTS}`);
   const isPictures = capability === 'full-live-swap';
   if (isPictures !== (pictures !== undefined))
     broken(isPictures ? 'it does not say how it takes pictures' : 'it takes pictures, and carries sound');
-  const common = { name, version, capability, slots, takesPrompt };
+  const common = { name, version, capability, slots, takesPrompt, takesChanges };
   return { ...common, pictures: pictures && checkedPictures(pictures, conditions) };
 }
 
@@ -99,7 +101,7 @@ export interface OpenedSession {
   readonly outputRate: number;
 }
 
-/** The engine can do nothing with the face or prompt; its sentence is for the client. */
+/** The engine can do nothing with the face, prompt or voice; its sentence is for the client. */
 export class LiveRefusal extends Error {
   override readonly name = 'LiveRefusal';
   readonly code = 'refused';
@@ -127,6 +129,15 @@ export function checkedOpening({ message }: OpenResponse, sampleRate: number): O
     return said;
   };
   return { note: checkedText(note, 0), inputRate: rate(inputRate), outputRate: rate(outputRate) };
+}
+
+/**
+ * Returns the note of an answer to a change.
+ * @throws ContractError, LiveRefusal
+ */
+export function checkedChange(answer: { readonly note: string } | { readonly message: string }): string {
+  if ('message' in answer) throw new LiveRefusal(checkedText(answer.message, 1));
+  return checkedText(answer.note, 0);
 }
 
 function checkedText(said: string, least: number): string {

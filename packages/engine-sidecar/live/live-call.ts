@@ -2,12 +2,14 @@ import type { ClientDuplexStream, StatusObject } from '@grpc/grpc-js';
 import { Standstill } from '@semblance/common/standstill';
 import { EngineInterruptedError } from '@semblance/engine-api/engine';
 import type {
+  Change,
   ConvertRequest,
   ConvertResponse,
   Picture,
 } from '@semblance/proto/semblance/engine/live/v1/live_engine';
 import { broken } from '../contract-error.ts';
 import { asRenderFault } from '../render-call.ts';
+import { checkedChange, LiveRefusal } from './live-answers.ts';
 
 /** Most answers for each picture that was sent, on average. */
 const MOST_PICTURES = 8;
@@ -26,6 +28,8 @@ export interface LiveCallListener {
 export interface LiveCallTimes {
   /** Time without an answer after which an engine that must answer counts as hung, in ms. */
   readonly hungMs: number;
+  /** Time for the engine to answer a change, in ms. */
+  readonly changeMs: number;
   /** Time for the engine to end the call after the agent has, in ms. */
   readonly endMs: number;
 }
@@ -45,6 +49,11 @@ export interface LiveCall {
   readonly hasRoom: boolean;
   /** @param units of the message: 1 for a picture, its milliseconds for sound */
   send(request: NonNullable<ConvertRequest['request']>, sequence: bigint, units: number): void;
+  /**
+   * Asks for other settings and inputs, one time after the other, and returns the engine's note. A call that is over rejects.
+   * @throws LiveRefusal, the reason why the call is over
+   */
+  change(request: Change): Promise<string>;
   /** Reads no answers until `resume`. */
   pause(): void;
   resume(): void;
@@ -63,7 +72,7 @@ interface Sent {
 
 /** Begins to carry a session that was opened, and judges every answer. */
 export function createLiveCall(call: Call, options: LiveCallOptions): LiveCall {
-  const { sessionId, kind, mostUnanswered, hungMs, endMs } = options;
+  const { sessionId, kind, mostUnanswered, hungMs, changeMs, endMs } = options;
   const unanswered: Sent[] = [];
   let units = 0;
   let lastSent = 0n;
@@ -76,27 +85,36 @@ export function createLiveCall(call: Call, options: LiveCallOptions): LiveCall {
   /** Time since which the engine owes an answer; undefined while it owes none. */
   let owesSince: number | undefined;
   let paused = false;
+  /** The change that the engine has not answered, and why no other is taken. */
+  let changing: PromiseWithResolvers<string> | undefined;
+  let changingSince = 0;
+  let overBecause: Error | undefined;
   const status = new Promise<StatusObject>((resolve) => call.once('status', resolve));
   const standstill = new Standstill(hungMs / 5);
   standstill.begin(performance.now());
   const look = setInterval(() => {
     const now = performance.now();
-    if (standstill.was(now) || paused || owesSince === undefined || now - owesSince < hungMs) return;
-    fail(new EngineInterruptedError(`the sidecar has not answered for ${hungMs / 1_000} s`));
+    if (standstill.was(now) || paused) return;
+    const silent = (what: string, ms: number) =>
+      fail(new EngineInterruptedError(`the sidecar has not answered ${what}for ${ms / 1_000} s`));
+    if (owesSince !== undefined && now - owesSince >= hungMs) silent('', hungMs);
+    else if (changing && now - changingSince >= changeMs) silent('a change ', changeMs);
   }, hungMs / 5);
 
   const isFull = () => units >= mostUnanswered;
   /** A picture must always be answered, sound only when no more of it is sent. */
   const owes = () => (kind === 'picture' ? unanswered.length > 0 : isFull());
 
-  function over(): boolean {
+  function over(why: Error): boolean {
     if (isOver) return false;
     isOver = true;
+    overBecause = why;
+    changing?.reject(why);
     clearInterval(look);
     return true;
   }
   function fail(error: Error): void {
-    if (!over()) return;
+    if (!over(error)) return;
     call.cancel();
     listener?.failed(error);
   }
@@ -116,8 +134,22 @@ export function createLiveCall(call: Call, options: LiveCallOptions): LiveCall {
     }
     listener?.answered(sequence);
   }
+  function acceptChange(answer: Parameters<typeof checkedChange>[0]): void {
+    const asked = changing ?? broken('it answered a change that was not asked for');
+    changing = undefined;
+    try {
+      asked.resolve(checkedChange(answer));
+    } catch (error) {
+      asked.reject(error);
+      if (!(error instanceof LiveRefusal)) throw error;
+    }
+  }
   function accept({ response }: ConvertResponse): void {
     if (!response) broken('it sent an empty message');
+    if (response.$case === 'changed' || response.$case === 'unchanged') {
+      acceptChange(response.value);
+      return;
+    }
     const { sequence } = response.value;
     answered(sequence);
     if (response.$case === 'done') return;
@@ -166,6 +198,15 @@ export function createLiveCall(call: Call, options: LiveCallOptions): LiveCall {
       if (owes()) owesSince ??= performance.now();
       call.write({ request });
     },
+    async change(request) {
+      if (overBecause) throw overBecause;
+      if (changing) throw new Error('the change before has no answer yet');
+      const asked = Promise.withResolvers<string>();
+      changing = asked;
+      changingSince = performance.now();
+      call.write({ request: { $case: 'change', value: request } });
+      return asked.promise;
+    },
     pause() {
       paused = true;
       call.pause();
@@ -173,11 +214,12 @@ export function createLiveCall(call: Call, options: LiveCallOptions): LiveCall {
     resume() {
       paused = false;
       if (owesSince !== undefined) owesSince = performance.now();
+      changingSince = performance.now();
       call.resume();
     },
     fail,
     async end() {
-      if (!over()) return;
+      if (!over(new EngineInterruptedError('the session has ended'))) return;
       call.end();
       // What still comes is discarded, so that the end is received.
       call.resume();

@@ -33,12 +33,18 @@ export interface SidecarSession extends OpenedSession {
   readonly call: LiveCall;
   /** Set for the form `shared-rgb`. */
   readonly shared: SharedPictures | undefined;
+  /**
+   * Changes settings and inputs of the session, one time after the other; the inputs are read until it resolves. Returns the
+   * engine's note. Undefined: the engine cannot.
+   * @throws LiveRefusal; any other error has failed the session
+   */
+  readonly change: ((to: Pick<OpenSession, 'settings' | 'inputs'>) => Promise<string>) | undefined;
   /** Ends the session, and removes its files. Idempotent. */
   end(): Promise<void>;
 }
 
-export interface SessionTimes extends LiveCallTimes {
-  /** Time for the engine to open a session, in ms. */
+export interface SessionTimes extends Omit<LiveCallTimes, 'changeMs'> {
+  /** Time for the engine to open a session, or to change it, in ms. */
   readonly openMs: number;
 }
 
@@ -85,19 +91,28 @@ export async function openSession(
     const opened = await ask(sessionId, session, options, { dir, shared });
     begun = createLiveCall(options.client.convert(), {
       ...options.times,
+      changeMs: options.times.openMs,
       sessionId,
       kind: info.pictures ? 'picture' : 'sound',
       mostUnanswered: info.pictures?.inFlight ?? MOST_SOUND_MS,
     });
     onBegun(begun);
+    const change = info.takesChanges ? changer(begun, dir) : undefined;
     // The engine has a place for it now, which is free when `end` has resolved.
     signal.throwIfAborted();
-    return { ...opened, call: begun, shared, end };
+    return { ...opened, call: begun, shared, change, end };
   } catch (error) {
     await end();
     signal.throwIfAborted();
     throw isOwn(error) ? error : asRenderFault(error);
   }
+}
+
+function changer(call: LiveCall, dir: ExchangeDir): NonNullable<SidecarSession['change']> {
+  return async ({ settings, inputs }) => {
+    const copied = await dir.replace(inputs);
+    return call.change({ settings: { ...settings }, inputs: { ...copied } });
+  };
 }
 
 const fileIn = (dir: ExchangeDir) => `${dir.output}/pictures`;

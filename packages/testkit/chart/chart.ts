@@ -104,7 +104,8 @@ export function podsOf(manifests: readonly Manifest[]): { from: string; template
   return [...manifests, ...poolsOf(manifests)].flatMap((each) => {
     const from = `${each.kind} ${each.metadata.name}`;
     if (each.kind === 'Pod') return { from, template: each };
-    return each.spec?.template?.spec ? { from, template: each.spec.template } : [];
+    const { template } = each.spec?.jobTemplate?.spec ?? each.spec ?? {};
+    return template?.spec ? { from, template } : [];
   });
 }
 

@@ -163,6 +163,33 @@ export function tinyRmvpe(binOf: (band: number) => number, bands = 128): GivenMo
   return { contract: 'rmvpe', bytes: graph.build() };
 }
 
+/**
+ * Returns a model of FCPE: the softmax of 20 times the mel bands, times what `hzOf` gives for each band, where the strongest
+ * share is above the threshold, else 0.
+ * @param counted whether it also takes the number of frames; its pitch is then multiplied by that number's share of all
+ */
+export function tinyFcpe(hzOf: (band: number) => number, counted = false): GivenModel {
+  const graph = new GraphBuilder();
+  const mel = graph.input('mel', [1, 'frames', 128]);
+  const threshold = graph.input('threshold', [1]);
+  const shares = graph.op('Softmax', [graph.op('Mul', [mel, graph.weight([20], [])])], { axis: 2 });
+  const each = graph.weight(
+    Float32Array.from({ length: 128 }, (_, band) => hzOf(band)),
+    [128, 1],
+  );
+  const hz = graph.op('MatMul', [shares, each]);
+  const strongest = graph.op('ReduceMax', [shares], { axes: [2], keepdims: 1 });
+  const sure = graph.op('Cast', [graph.op('Greater', [strongest, threshold])], { to: 1 });
+  let pitch = graph.op('Mul', [hz, sure]);
+  if (counted) {
+    const count = graph.op('Cast', [graph.input('n_samples', [1], 'int64')], { to: 1 });
+    const all = graph.op('Gather', [graph.op('Shape', [mel]), graph.integers([1])]);
+    pitch = graph.op('Mul', [pitch, graph.op('Div', [count, graph.op('Cast', [all], { to: 1 })])]);
+  }
+  graph.output(pitch, 'pitchf', [1, 'frames', 1]);
+  return { contract: 'fcpe', bytes: graph.build() };
+}
+
 /** Returns a model of RMVPE with sound as input: 1,000 Hz times each 160th sample that is above the threshold, else 0. */
 export function tinyWaveformRmvpe(): GivenModel {
   const graph = new GraphBuilder();

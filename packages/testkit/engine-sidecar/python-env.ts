@@ -36,6 +36,17 @@ export const pythonEnv = (): Promise<string> => environment('requirements.txt');
 export const diffusersEnv = (): Promise<string> =>
   environment('requirements.txt', 'requirements-diffusers.txt');
 
+/** Returns the path of a Python that has the packages of a file of requirements. */
+export async function pythonWith(requirements: string): Promise<string> {
+  const { stdout: version } = await run('python3', ['-VV']);
+  const contents = [version, readFileSync(requirements, 'utf8')];
+  const env = await madeOnce('packages', contents, async (dir) => {
+    await run('python3', ['-m', 'venv', dir]);
+    await pip(dir, '-r', requirements);
+  });
+  return pythonOf(env);
+}
+
 async function environment(...files: string[]): Promise<string> {
   const { stdout: version } = await run('python3', ['-VV']);
   const paths = files.map((file) => join(PACKAGE, file));

@@ -23,6 +23,19 @@ class RoughLive(LivePictures):
         if self.mode == "die-open":
             os.kill(os.getpid(), signal.SIGKILL)
 
+    def change(self, session):
+        asked = session.prompt
+        if asked == "refuse":
+            raise Refused("Not " + "this" * 200)
+        if asked == "raise-change":
+            raise ValueError("no such style")
+        if asked == "unreadable-change":
+            raise Unreadable("no message")
+        if asked == "hang-change":
+            time.sleep(3600)
+        self.mode = asked
+        session.note = f"now {asked}"
+
     def convert(self, picture):
         if self.mode == "die":
             os.kill(os.getpid(), signal.SIGKILL)

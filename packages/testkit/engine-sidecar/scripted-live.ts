@@ -14,11 +14,13 @@ import {
 type Request = NonNullable<ConvertRequest['request']>;
 type Response = NonNullable<ConvertResponse['response']>;
 export type LiveMessage = Extract<Request, { $case: 'sound' | 'picture' }>;
+export type LiveChange = Extract<Request, { $case: 'change' }>['value'];
 
 /** One session of a scripted sidecar. */
 export interface ScriptedSession {
   readonly open: OpenRequest;
   readonly received: LiveMessage[];
+  readonly changes: LiveChange[];
   answer(response: Response | undefined): void;
   /** Ends the call with a status; default: OK. */
   end(code?: status): void;
@@ -28,6 +30,8 @@ export interface ScriptedLive {
   readonly info?: Partial<GetInfoResponse>;
   /** What Open answers; 'never', or a status. */
   readonly opens?: (request: OpenRequest) => OpenResponse | 'never' | status;
+  /** Called with each change; default: it is answered with a note that names what it has. */
+  readonly changes?: (session: ScriptedSession, change: LiveChange) => void;
   /** Called with each message; default: it is sent back. */
   readonly converts?: (session: ScriptedSession, message: LiveMessage) => void;
 }
@@ -54,6 +58,12 @@ const OPENED = OpenResponse.fromPartial({ message: { $case: 'opened', value: {} 
 /** Sends a message back as it came. */
 export function echo(session: ScriptedSession, message: LiveMessage): void {
   session.answer(message);
+}
+
+/** Says that a change is made, and to what. */
+function change(session: ScriptedSession, { settings, inputs }: LiveChange): void {
+  const note = [...Object.keys(settings), ...Object.keys(inputs)].join(' ');
+  session.answer({ $case: 'changed', value: { note } });
 }
 
 /** Returns an answer of sound. */
@@ -89,11 +99,16 @@ export async function startScriptedLive(socket: string, script: ScriptedLive = {
         session = {
           open,
           received: [],
+          changes: [],
           answer: (response) => void call.write({ response }),
           end: (code) => (code ? call.emit('error', { code, details: 'as asked' }) : call.end()),
         };
         sessions.set(open.sessionId, session);
-      } else if (request && session) {
+      } else if (!request || !session) return;
+      else if (request.$case === 'change') {
+        session.changes.push(request.value);
+        (state.script.changes ?? change)(session, request.value);
+      } else {
         session.received.push(request);
         (state.script.converts ?? echo)(session, request);
       }

@@ -14,6 +14,7 @@ import {
 export const VOICE_READY: RelayReady = {
   firstFrame: '{"sample_rate":48000,"chunk_frames":960}',
   maxMessageBytes: 192_000,
+  changeable: [],
   format: { $case: 'voice', value: { sampleRate: 48_000, chunkFrames: 960 } },
 };
 
@@ -29,6 +30,7 @@ export const PICTURES = {
 export const PICTURE_READY: RelayReady = {
   firstFrame: '{"width":640,"height":480,"fps":25,"codec":"jpeg"}',
   maxMessageBytes: 4 * 1024 * 1024 - 1024,
+  changeable: [],
   format: { $case: 'picture', value: PICTURES },
 };
 

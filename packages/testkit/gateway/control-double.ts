@@ -10,10 +10,12 @@ import {
   type AbortUploadRequest,
   type Caller,
   type CancelJobRequest,
+  type ChangeSessionRequest,
   type CompleteUploadRequest,
   type ConnectSessionRequest,
   type ControlServiceServer,
   ControlServiceService,
+  type FindUsableKeysRequest,
   type GetJobRequest,
   type GetJobResult,
   type GetPricingResponse,
@@ -63,6 +65,8 @@ export class ControlDouble {
   readonly failures = new Map<string, Error>();
   /** Promises that methods wait for before their answer, by method name. */
   readonly pauses = new Map<string, Promise<unknown>>();
+  /** Ids of API keys that were revoked. */
+  readonly revoked = new Set<string>();
   /** Whether submits are answered as repeats. */
   replay = false;
   rateLimit = 'limit=60,remaining=59,reset=32';
@@ -116,6 +120,9 @@ export class ControlDouble {
       });
     return {
       authorize: on('authorize', () => ({ accountId: 'a', keyId: 'k' })),
+      findUsableKeys: on('findUsableKeys', ({ keyIds }: FindUsableKeysRequest) => ({
+        keyIds: keyIds.filter((keyId) => !this.revoked.has(keyId)),
+      })),
       beginUpload: on('beginUpload', () => {
         const fileKey = newId('api/');
         this.reserved.add(fileKey);
@@ -181,6 +188,7 @@ export class ControlDouble {
       },
       openSession: on('openSession', (request: OpenSessionRequest) => this.live.open(request)),
       connectSession: on('connectSession', (request: ConnectSessionRequest) => this.live.connect(request)),
+      changeSession: on('changeSession', (request: ChangeSessionRequest) => this.live.change(request)),
       reportSessions: on('reportSessions', (request: ReportSessionsRequest) => this.live.report(request)),
       listVoices: on('listVoices', () => ({ voices: this.live.voices })),
       getBalance: on('getBalance', () => ({

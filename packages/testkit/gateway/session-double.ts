@@ -2,6 +2,8 @@ import { hash } from 'node:crypto';
 import { ApiError } from '@semblance/common/errors';
 import { newId, newSecret } from '@semblance/common/ids';
 import type {
+  ChangeSessionRequest,
+  ChangeSessionResponse,
   ConnectSessionRequest,
   ConnectSessionResponse,
   OpenSessionRequest,
@@ -35,6 +37,12 @@ export class SessionDouble {
   readonly messages: SessionReport[][] = [];
   readonly verdicts = new Map<string, SessionVerdict>();
   voices: Voice[] = [];
+  readonly changes: ChangeSessionRequest[] = [];
+  /** What a change of a session leads to. */
+  onChange: (request: ChangeSessionRequest) => ChangeSessionResponse | Promise<ChangeSessionResponse> =
+    () => ({
+      outcome: { $case: 'changed', value: { note: '' } },
+    });
   grant: DoubleGrant = {
     agentAddress: '127.0.0.1:1',
     agentIncarnation: 'agent-1',
@@ -64,6 +72,11 @@ export class SessionDouble {
       ticket: Buffer.from(`ticket of ${sessionId}`),
       reportTimeoutMs: 15_000,
     };
+  }
+
+  change(request: ChangeSessionRequest): ChangeSessionResponse | Promise<ChangeSessionResponse> {
+    this.changes.push(request);
+    return this.onChange(request);
   }
 
   report({ reports }: ReportSessionsRequest): ReportSessionsResponse {

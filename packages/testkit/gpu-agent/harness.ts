@@ -23,7 +23,7 @@ import { type HttpStore, startHttpStore } from './http-store.ts';
 import { TEST_ENGINE } from './test-engine.ts';
 
 /** The engine of these tests makes no pictures, so its bytes are stored unmarked. */
-const NO_MARKS: Provenance = {
+export const NO_MARKS: Provenance = {
   statement: { manifests: false, message: 'outputs of tests are not marked' },
   ready: async () => {},
   mark: async ({ path }) => path,

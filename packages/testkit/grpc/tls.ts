@@ -4,15 +4,15 @@ import { join } from 'node:path';
 import type { ServerDuplexStream, ServiceError } from '@grpc/grpc-js';
 import { call, createClient } from '@semblance/common/grpc/client';
 import { type GrpcServer, startGrpcServer, unary } from '@semblance/common/grpc/server';
-import { type Component, nameOf } from '@semblance/common/grpc/tls/components';
-import { openTls, type Tls } from '@semblance/common/grpc/tls/tls';
 import {
   type Authority,
   type CertificateOrder,
   createAuthority,
   type TlsFiles,
-  writeTlsFiles,
-} from '@semblance/local/stack/service-certificates';
+} from '@semblance/common/grpc/tls/authority';
+import { type Component, nameOf } from '@semblance/common/grpc/tls/components';
+import { openTls, type Tls } from '@semblance/common/grpc/tls/tls';
+import { writeTlsFiles } from '@semblance/local/stack/service-certificates';
 import { ControlServiceClient, ControlServiceService } from '@semblance/proto/semblance/control/v1/control';
 import { pino } from 'pino';
 import { afterEach, beforeAll, beforeEach, expect } from 'vitest';

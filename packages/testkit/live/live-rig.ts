@@ -13,6 +13,7 @@ import { createLive, type LiveOptions } from '@semblance/gpu-agent/live/live';
 import { liveSettings } from '@semblance/gpu-agent/live/settings';
 import { createAgentMetrics } from '@semblance/gpu-agent/metrics';
 import {
+  ChangeSessionRequest,
   ClaimSlotRequest,
   EndReason,
   LiveServiceClient,
@@ -94,6 +95,11 @@ export async function startLiveRig(change: Partial<LiveOptions> & { holdsLease?:
     },
     end: (sessionId: string, reason = EndReason.END_REASON_CANCELLED, named = incarnation) =>
       call(client.endSession.bind(client), { sessionId, incarnation: named, reason }, { timeoutMs }),
+    /** Changes a session, as the control plane does. */
+    async change(sessionId: string, to: Partial<ChangeSessionRequest> = {}) {
+      const asked = ChangeSessionRequest.fromPartial({ sessionId, incarnation, ...to });
+      return (await call(client.changeSession.bind(client), asked, { timeoutMs })).outcome;
+    },
     /** @param by client; default: the shared one */
     relay(sessionId: string, ticket = tickets.get(sessionId) ?? Buffer.alloc(32), by = client) {
       return openRelay(by, { sessionId, incarnation, ticket, requestId: '' });

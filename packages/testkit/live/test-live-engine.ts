@@ -1,5 +1,7 @@
 import {
   BadMessageError,
+  type LiveChange,
+  type LiveChanged,
   type LiveEngine,
   type LiveStream,
   type OpenLiveOptions,
@@ -18,6 +20,8 @@ export function createTestLiveEngine(change: { slots?: number; delivery?: LiveEn
     isBad: (_message: Uint8Array) => false,
     /** Replaces the next open. */
     onOpen: undefined as ((options: OpenLiveOptions) => Promise<void>) | undefined,
+    /** What a change of a stream leads to; undefined: streams cannot be changed. */
+    onChange: undefined as ((to: LiveChange) => Promise<LiveChanged>) | undefined,
     /** Callback of the last stream. */
     onFailed: undefined as OpenLiveOptions['onFailed'] | undefined,
   };
@@ -45,6 +49,7 @@ export function createTestLiveEngine(change: { slots?: number; delivery?: LiveEn
         if (state.isBad(message)) throw new BadMessageError('not taken');
         return message;
       },
+      change: state.onChange,
       async close() {
         if (!closed) state.open--;
         closed = true;

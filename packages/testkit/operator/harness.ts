@@ -30,10 +30,10 @@ export function recordingObjects(): ObjectStore & { readonly deleted: string[] }
 export const readyOf = (job: RenderJob) => job.status?.conditions?.find(({ type }) => type === 'Ready');
 
 /**
- * Whether the job waits for this reason at this position. A test must poll for it, because on a machine that stands
+ * Whether the job waits for this reason at this position, or without one. A test must poll for it, because on a machine that stands
  * still another reason may come first.
  */
-export const waits = (reason: string, position: number) => (job: RenderJob) =>
+export const waits = (reason: string, position?: number) => (job: RenderJob) =>
   readyOf(job)?.reason === reason && job.status?.queuePosition === position;
 
 /** Time in ms after which a test gives up; even a slow machine would be done long before. */

@@ -27,9 +27,15 @@ export interface Stream {
   close(): Promise<void>;
 }
 
-/** Connects as the specification says; resolves when the first frame has arrived. */
-export async function connectStream({ stream_url, session_token }: SessionRecord): Promise<Stream> {
-  const ws = new WebSocket(`${stream_url}?session_token=${session_token}`);
+/**
+ * Connects as the specification says; resolves when the first frame has arrived.
+ * @param more of the query, for what the service offers besides
+ */
+export async function connectStream(
+  { stream_url, session_token }: SessionRecord,
+  more = '',
+): Promise<Stream> {
+  const ws = new WebSocket(`${stream_url}?session_token=${session_token}${more}`);
   const media: { data: Buffer; at: number }[] = [];
   const texts: string[] = [];
   const closed = new Promise<{ code: number; reason: string; at: number }>((resolve) => {
@@ -58,6 +64,34 @@ export async function connectStream({ stream_url, session_token }: SessionRecord
     async close() {
       ws.close();
       await closed;
+    },
+  };
+}
+
+/** Connected session of a client that changes it in the middle. */
+export interface ChangingStream extends Stream {
+  /** Names of the fields that can be changed. */
+  readonly fields: readonly string[];
+  /** Sends a text frame, and returns its answer. */
+  ask(frame: object): Promise<Record<string, unknown>>;
+}
+
+/** Connects, and asks for changes. */
+export async function connectChanging(session: SessionRecord): Promise<ChangingStream> {
+  const stream = await connectStream(session, '&changes=on');
+  const next = async (index: number) => {
+    const text = await eventually('a text frame', async () => stream.texts[index], { withinMs: 60_000 });
+    return JSON.parse(text) as Record<string, unknown>;
+  };
+  const { type, fields } = await next(0);
+  if (type !== 'changeable') throw new Error(`the first frame after the format is ${type}`);
+  return {
+    ...stream,
+    fields: fields as string[],
+    ask(frame) {
+      const index = stream.texts.length;
+      stream.ws.send(JSON.stringify(frame));
+      return next(index);
     },
   };
 }

@@ -80,3 +80,38 @@ export function cubicSample(
           d * (data[l + further] as number));
   }
 }
+
+/**
+ * Returns the value between four bytes, bent by those beside them in the nearest row and column. It is nearly as sharp
+ * as that of {@link cubicSample} and takes half as many reads.
+ * @param data bytes of a single channel
+ * @param at index of the upper left byte; one more row and column lie before it, two after it
+ * @param fx, fy place between the four, in 256ths to the right and downwards
+ * @returns with 16 bits of fraction; beside a hard edge it may lie beyond 0 or 255
+ */
+export function betweenBytes(data: Uint8Array, width: number, at: number, fx: number, fy: number): number {
+  const below = at + width;
+  const a = data[at] as number;
+  const b = data[at + 1] as number;
+  const c = data[below] as number;
+  const d = data[below + 1] as number;
+  const upper = (a << 8) + (b - a) * fx;
+  const lower = (c << 8) + (d - c) * fx;
+  const gx = 256 - fx;
+  const gy = 256 - fy;
+  // A curve through four values is a line less a part of how the values bend at its two ends.
+  const high = fy < 128;
+  const row = high ? at : below;
+  const p = high ? a : c;
+  const q = high ? b : d;
+  const bentX = ((data[row - 1] as number) - 2 * p + q) * gx + (p - 2 * q + (data[row + 2] as number)) * fx;
+  const early = fx < 128;
+  const column = early ? at : at + 1;
+  const r = early ? a : b;
+  const s = early ? c : d;
+  const bentY =
+    ((data[column - width] as number) - 2 * r + s) * gy +
+    (r - 2 * s + (data[column + 2 * width] as number)) * fy;
+  const bent = (bentX >> 4) * (fx * gx) + (bentY >> 4) * (fy * gy);
+  return (upper << 8) + (lower - upper) * fy - (bent >> 5);
+}

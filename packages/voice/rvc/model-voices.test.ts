@@ -1,5 +1,11 @@
 import type { Voice } from '@semblance/common/voices/voice';
-import { tinyContentvec, tinyEcho, tinyRmvpe, tinyTone } from '@semblance/testkit/engine-onnx/tiny-voices';
+import {
+  tinyContentvec,
+  tinyEcho,
+  tinyFcpe,
+  tinyRmvpe,
+  tinyTone,
+} from '@semblance/testkit/engine-onnx/tiny-voices';
 import { levelDb, median, pitchOf } from '@semblance/testkit/voice/analysis';
 import { alto, convertAll, converterBy, ModelVoicesRig } from '@semblance/testkit/voice/model-voices-rig';
 import { joined, noise, VOWELS, vowel } from '@semblance/testkit/voice/sounds';
@@ -117,9 +123,18 @@ describe('a voice with a pitch', () => {
   const binOf = (band: number) =>
     Math.min(359, Math.max(0, Math.round((1_200 * Math.log2(centre(band) / 10) - 1997.3794084376191) / 20)));
 
+  /** Centre of a band of Slaney's scale; the first ones are evenly apart. */
+  const slaney = (band: number) => {
+    const top = 15 + (27 * Math.log(8)) / Math.log(6.4);
+    const mel = ((band + 1) * top) / (MEL_BANDS + 1);
+    return mel < 15 ? (200 * mel) / 3 : 1_000 * 6.4 ** ((mel - 15) / 27);
+  };
+
   it.each([
     ['the tracker of builtin', [], vowel({ hz: 118, formants: VOWELS.a, seconds: 2 })],
     ['a model of RMVPE', [tinyRmvpe(binOf)], sine(centre(12), 2)],
+    ['a model of FCPE', [tinyFcpe(slaney)], sine(slaney(4), 2)],
+    ['a model of FCPE that counts its frames', [tinyFcpe(slaney, true)], sine(slaney(4), 2)],
   ])('by %s arrives in the middle of its range, without a seam', async (_how, trackers, sound) => {
     const models = await open(tinyContentvec(), tinyTone({ options: { speaker: 1 } }), ...trackers);
     const out = await convertAll(start(models, 'my-voice'), sound);

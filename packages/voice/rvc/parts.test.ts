@@ -1,7 +1,7 @@
 import { seeded } from '@semblance/testkit/sound/random';
 import { noise as hiss, joined, speech, VOWELS, vowel } from '@semblance/testkit/voice/sounds';
 import { describe, expect, it } from 'vitest';
-import { LogMel, MEL_BANDS, MEL_HOP } from './log-mel.ts';
+import { FCPE_MEL, LogMel, MEL_BANDS, MEL_HOP, RMVPE_MEL } from './log-mel.ts';
 import { BINS, pitchClass, pitchOfSalience } from './pitch-classes.ts';
 import { Resampler } from './resampler.ts';
 import { sourcePitch } from './source-pitch.ts';
@@ -99,109 +99,133 @@ describe('classes of pitch', () => {
   });
 });
 
-describe('the mel bands of RMVPE', () => {
-  const toMel = (hz: number) => 2_595 * Math.log10(1 + hz / 700);
-  const edge = (i: number) =>
-    700 * (10 ** ((toMel(30) + (i * (toMel(8_000) - toMel(30))) / (MEL_BANDS + 1)) / 2_595) - 1);
-  const turn = Array.from({ length: 1_024 }, (_, i) => (2 * Math.PI * i) / 1_024);
-  const [cosines, sines] = [turn.map(Math.cos), turn.map(Math.sin)] as [number[], number[]];
+const KINDS = {
+  RMVPE: {
+    kind: RMVPE_MEL,
+    before: 512,
+    floor: 0,
+    lowest: 30,
+    // HTK's scale.
+    toMel: (hz: number) => 2_595 * Math.log10(1 + hz / 700),
+    toHz: (mel: number) => 700 * (10 ** (mel / 2_595) - 1),
+  },
+  FCPE: {
+    kind: FCPE_MEL,
+    before: 432,
+    floor: 1e-9,
+    lowest: 0,
+    // Slaney's scale, as librosa has it by default.
+    toMel: (hz: number) => (hz < 1_000 ? hz / (200 / 3) : 15 + Math.log(hz / 1_000) / (Math.log(6.4) / 27)),
+    toHz: (mel: number) => (mel < 15 ? (mel * 200) / 3 : 1_000 * Math.exp((mel - 15) * (Math.log(6.4) / 27))),
+  },
+} as const;
 
-  /** Computes one column from its definition. */
-  function defined(samples: Float64Array, column: number): number[] {
-    const last = samples.length - 1;
-    const frame = turn.map((angle, i) => {
-      const at = Math.abs(MEL_HOP * column - 512 + i);
-      return (samples[at <= last ? at : 2 * last - at] as number) * (0.5 - 0.5 * Math.cos(angle));
+describe.each(Object.entries(KINDS))(
+  'the mel bands of %s',
+  (_name, { kind, before, floor, lowest, toMel, toHz }) => {
+    const edge = (i: number) => toHz(toMel(lowest) + (i * (toMel(8_000) - toMel(lowest))) / (MEL_BANDS + 1));
+    const turn = Array.from({ length: 1_024 }, (_, i) => (2 * Math.PI * i) / 1_024);
+    const [cosines, sines] = [turn.map(Math.cos), turn.map(Math.sin)] as [number[], number[]];
+
+    /** Computes one column from its definition. */
+    function defined(samples: Float64Array, column: number): number[] {
+      const last = samples.length - 1;
+      const frame = turn.map((angle, i) => {
+        const at = Math.abs(MEL_HOP * column - before + i);
+        return (samples[at <= last ? at : 2 * last - at] as number) * (0.5 - 0.5 * Math.cos(angle));
+      });
+      const magnitudes = Array.from({ length: 513 }, (_, bin) => {
+        let [re, im] = [0, 0];
+        for (let i = 0; i < 1_024; i++) {
+          re += (frame[i] as number) * (cosines[(bin * i) % 1_024] as number);
+          im -= (frame[i] as number) * (sines[(bin * i) % 1_024] as number);
+        }
+        return Math.sqrt(re * re + im * im + floor);
+      });
+      return Array.from({ length: MEL_BANDS }, (_, band) => {
+        const [left, centre, right] = [edge(band), edge(band + 1), edge(band + 2)];
+        const sum = magnitudes.reduce((total, magnitude, bin) => {
+          const hz = (bin * 16_000) / 1_024;
+          const height = Math.min((hz - left) / (centre - left), (right - hz) / (right - centre));
+          return total + magnitude * Math.max(0, height) * (2 / (right - left));
+        }, 0);
+        return Math.log(Math.max(1e-5, sum));
+      });
+    }
+    const columnOf = (bands: Float32Array, columns: number, column: number) =>
+      Array.from({ length: MEL_BANDS }, (_, band) => bands[band * columns + column] as number);
+    /** Returns the largest difference of all columns. */
+    function off(bands: Float32Array, samples: Float64Array, columns: number): number {
+      return Math.max(
+        ...Array.from({ length: columns }, (_, column) => {
+          const wanted = defined(samples, column);
+          return Math.max(
+            ...columnOf(bands, columns, column).map((v, band) => Math.abs(v - (wanted[band] ?? 0))),
+          );
+        }),
+      );
+    }
+
+    it.each([9, 10])('are those of a transform done by its definition, of %i columns', (columns) => {
+      const samples = noise(1_700).map((value) => 0.3 * value);
+      expect(off(new LogMel(kind).next(samples, columns), samples, columns)).toBeLessThan(1e-5);
     });
-    const magnitudes = Array.from({ length: 513 }, (_, bin) => {
-      let [re, im] = [0, 0];
-      for (let i = 0; i < 1_024; i++) {
-        re += (frame[i] as number) * (cosines[(bin * i) % 1_024] as number);
-        im -= (frame[i] as number) * (sines[(bin * i) % 1_024] as number);
+
+    const [WINDOW, COLUMNS, BLOCK] = [10_320, 64, 1_600];
+    /**
+     * Yields windows over a sound of 48 kHz as a converter has them: first silence, then a tenth of a second more
+     * each time.
+     */
+    function* windowsOver(sound: Int16Array, count: number) {
+      const stream = new Resampler(48_000, 16_000).push(
+        Float64Array.from(sound, (sample) => sample / 32_768),
+      );
+      const padded = new Float64Array(WINDOW + stream.length);
+      padded.set(stream, WINDOW);
+      for (let k = 1; k <= count; k++) yield padded.slice(k * BLOCK, k * BLOCK + WINDOW);
+    }
+    const sung = () => joined([vowel({ hz: 118, formants: VOWELS.a, seconds: 0.8 }), hiss(0.4, 0.05)]);
+
+    it('of a window that moves on are those of each window by itself', () => {
+      const mel = new LogMel(kind);
+      for (const [k, samples] of [...windowsOver(sung(), 9)].entries()) {
+        const bands = mel.next(samples, COLUMNS, BLOCK);
+        // The definition is slow, so only some windows are compared.
+        if (k % 4 === 0) expect(off(bands, samples, COLUMNS)).toBeLessThan(1e-5);
+        // The result and the kept columns are separate.
+        bands.fill(0);
       }
-      return Math.hypot(re, im);
     });
-    return Array.from({ length: MEL_BANDS }, (_, band) => {
-      const [left, centre, right] = [edge(band), edge(band + 1), edge(band + 2)];
-      const sum = magnitudes.reduce((total, magnitude, bin) => {
-        const hz = (bin * 16_000) / 1_024;
-        const height = Math.min((hz - left) / (centre - left), (right - hz) / (right - centre));
-        return total + magnitude * Math.max(0, height) * (2 / (right - left));
-      }, 0);
-      return Math.log(Math.max(1e-5, sum));
+
+    it('are those of speech', { tags: ['speech', 'ffmpeg'] }, async () => {
+      const mel = new LogMel(kind);
+      for (const [k, samples] of [...windowsOver(await speech('flite slt'), 12)].entries()) {
+        const bands = mel.next(samples, COLUMNS, BLOCK);
+        if (k % 4 === 3) expect(off(bands, samples, COLUMNS)).toBeLessThan(1e-5);
+      }
     });
-  }
-  const columnOf = (bands: Float32Array, columns: number, column: number) =>
-    Array.from({ length: MEL_BANDS }, (_, band) => bands[band * columns + column] as number);
-  /** Returns the largest difference of all columns. */
-  function off(bands: Float32Array, samples: Float64Array, columns: number): number {
-    return Math.max(
-      ...Array.from({ length: columns }, (_, column) => {
-        const wanted = defined(samples, column);
-        return Math.max(
-          ...columnOf(bands, columns, column).map((v, band) => Math.abs(v - (wanted[band] ?? 0))),
-        );
-      }),
-    );
-  }
 
-  it.each([9, 10])('are those of a transform done by its definition, of %i columns', (columns) => {
-    const samples = noise(1_700).map((value) => 0.3 * value);
-    expect(off(new LogMel().next(samples, columns), samples, columns)).toBeLessThan(1e-5);
-  });
-
-  const [WINDOW, COLUMNS, BLOCK] = [10_320, 64, 1_600];
-  /**
-   * Yields windows over a sound of 48 kHz as a converter has them: first silence, then a tenth of a second more
-   * each time.
-   */
-  function* windowsOver(sound: Int16Array, count: number) {
-    const stream = new Resampler(48_000, 16_000).push(Float64Array.from(sound, (sample) => sample / 32_768));
-    const padded = new Float64Array(WINDOW + stream.length);
-    padded.set(stream, WINDOW);
-    for (let k = 1; k <= count; k++) yield padded.slice(k * BLOCK, k * BLOCK + WINDOW);
-  }
-  const sung = () => joined([vowel({ hz: 118, formants: VOWELS.a, seconds: 0.8 }), hiss(0.4, 0.05)]);
-
-  it('of a window that moves on are those of each window by itself', () => {
-    const mel = new LogMel();
-    for (const [k, samples] of [...windowsOver(sung(), 9)].entries()) {
-      const bands = mel.next(samples, COLUMNS, BLOCK);
-      // The definition is slow, so only some windows are compared.
-      if (k % 4 === 0) expect(off(bands, samples, COLUMNS)).toBeLessThan(1e-5);
-      // The result and the kept columns are separate.
-      bands.fill(0);
-    }
-  });
-
-  it('are those of speech', { tags: ['speech', 'ffmpeg'] }, async () => {
-    const mel = new LogMel();
-    for (const [k, samples] of [...windowsOver(await speech('flite slt'), 12)].entries()) {
-      const bands = mel.next(samples, COLUMNS, BLOCK);
-      if (k % 4 === 3) expect(off(bands, samples, COLUMNS)).toBeLessThan(1e-5);
-    }
-  });
-
-  it('are worked out once, but for those that heard a mirrored end, and for a window that is another', () => {
-    const [first, second] = [...windowsOver(sung(), 8)].slice(6) as [Float64Array, Float64Array];
-    // This is another sound, so that kept columns are distinguished from computed ones.
-    const other = noise(WINDOW);
-    const mel = new LogMel();
-    const before = mel.next(first, COLUMNS, BLOCK);
-    const after = mel.next(other, COLUMNS, BLOCK);
-    const same = (column: number) =>
-      columnOf(after, COLUMNS, column).every((v, band) => v === before[band * COLUMNS + column + 10]);
-    const kept = Array.from({ length: COLUMNS }, (_, column) => column).filter(
-      (column) => column + 10 < COLUMNS && same(column),
-    );
-    expect([kept.at(0), kept.at(-1), kept.length]).toEqual([4, 51, 48]);
-    for (const moved of [undefined, 1_601, 16_000]) {
-      const anew = new LogMel();
-      anew.next(other, COLUMNS, BLOCK);
-      expect(off(anew.next(second, COLUMNS, moved), second, COLUMNS), String(moved)).toBeLessThan(1e-5);
-    }
-  });
-});
+    it('are worked out once, but for those that heard a mirrored end, and for a window that is another', () => {
+      const [first, second] = [...windowsOver(sung(), 8)].slice(6) as [Float64Array, Float64Array];
+      // This is another sound, so that kept columns are distinguished from computed ones.
+      const other = noise(WINDOW);
+      const mel = new LogMel(kind);
+      const earlier = mel.next(first, COLUMNS, BLOCK);
+      const after = mel.next(other, COLUMNS, BLOCK);
+      const same = (column: number) =>
+        columnOf(after, COLUMNS, column).every((v, band) => v === earlier[band * COLUMNS + column + 10]);
+      const kept = Array.from({ length: COLUMNS }, (_, column) => column).filter(
+        (column) => column + 10 < COLUMNS && same(column),
+      );
+      expect([kept.at(0), kept.at(-1), kept.length]).toEqual(kind === RMVPE_MEL ? [4, 51, 48] : [3, 50, 48]);
+      for (const moved of [undefined, 1_601, 16_000]) {
+        const anew = new LogMel(kind);
+        anew.next(other, COLUMNS, BLOCK);
+        expect(off(anew.next(second, COLUMNS, moved), second, COLUMNS), String(moved)).toBeLessThan(1e-5);
+      }
+    });
+  },
+);
 
 describe('the pitch of a source', () => {
   const model = (name: string, ...roles: string[]) => ({

@@ -1,7 +1,7 @@
 import { waveformLength } from '@semblance/engine-onnx/contracts/rvc';
 import { Kernels } from '../kernels/kernels.ts';
 import { PitchTracker } from '../pitch-tracker.ts';
-import { LogMel, MEL_BANDS, MEL_HOP } from './log-mel.ts';
+import { FCPE_MEL, LogMel, MEL_BANDS, MEL_HOP, RMVPE_MEL } from './log-mel.ts';
 import { BINS, pitchOfSalience } from './pitch-classes.ts';
 import { assertLength, type RunModel, type RvcModels, type VoiceModel } from './rvc-models.ts';
 
@@ -24,13 +24,18 @@ export interface SourcePitch {
 export function sourcePitch({ voice, pitch }: RvcModels, run: RunModel): SourcePitch | undefined {
   if (!voice.inputs.some(({ role }) => role === 'pitchf')) return undefined;
   if (!pitch) return trackedPitch();
-  const hears = pitch.inputs.some(({ role }) => role === 'waveform');
-  return hears ? waveformPitch(pitch, run) : salientPitch(pitch, run);
+  const has = (name: string) => pitch.inputs.some(({ role }) => role === name);
+  if (has('waveform')) return waveformPitch(pitch, run);
+  return has('threshold') ? fcpePitch(pitch, run) : salientPitch(pitch, run);
 }
 
-/** Least strengths of a pitch that RVC asks of a salience and w-okada's voice changer of a `waveform` model. */
+/**
+ * Least strengths of a pitch that RVC asks of a salience, w-okada's voice changer of a `waveform` model, and FCPE's own
+ * inference.
+ */
 const SALIENT = 0.03;
 const SURE = 0.3;
+const LIKELY = 0.006;
 
 /** Uses a model with spectrogram and decoder in its graph. */
 function waveformPitch({ name, inputs, options }: VoiceModel, run: RunModel): SourcePitch {
@@ -50,9 +55,37 @@ function waveformPitch({ name, inputs, options }: VoiceModel, run: RunModel): So
   };
 }
 
+/** Uses FCPE, whose decoder is in its graph. */
+function fcpePitch({ name, inputs, options }: VoiceModel, run: RunModel): SourcePitch {
+  const threshold = Float32Array.of(options.threshold ?? LIKELY);
+  const scalar = inputs.find(({ role }) => role === 'threshold')?.dims ?? [1];
+  const counts = inputs.some(({ role }) => role === 'n_samples');
+  const mel = new LogMel(FCPE_MEL);
+  let moved = 0;
+  return {
+    hear(samples) {
+      moved += samples.length;
+    },
+    async of(window, frames) {
+      const bands = mel.next(window, frames, moved);
+      moved = 0;
+      const data = new Float32Array(bands.length);
+      for (let i = 0; i < data.length; i++)
+        data[i] = bands[(i % MEL_BANDS) * frames + Math.floor(i / MEL_BANDS)] as number;
+      const { data: hz } = await run(name, {
+        mel: { data, dims: [1, frames, MEL_BANDS] },
+        threshold: { data: threshold.slice(), dims: scalar },
+        ...(counts ? { n_samples: { data: Float32Array.of(frames), dims: [1] } } : {}),
+      });
+      assertLength('pitch', hz.length, frames);
+      return Float64Array.from(hz);
+    },
+  };
+}
+
 function salientPitch({ name, inputs, options }: VoiceModel, run: RunModel): SourcePitch {
   const threshold = options.threshold ?? SALIENT;
-  const mel = new LogMel();
+  const mel = new LogMel(RMVPE_MEL);
   /** Samples heard since the last window. */
   let moved = 0;
   return {

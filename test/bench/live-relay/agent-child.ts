@@ -21,7 +21,7 @@ echo.addService(LiveServiceService, {
   relay(call) {
     call.on('data', ({ request }) => {
       if (request?.$case === 'open') {
-        const value = { firstFrame: '', maxMessageBytes: 0 };
+        const value = { firstFrame: '', maxMessageBytes: 0, changeable: [] };
         call.write({ response: { $case: 'ready', value } });
       } else if (request?.$case === 'media') call.write({ response: request });
       else call.end();

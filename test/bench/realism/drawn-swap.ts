@@ -109,7 +109,7 @@ function placedBy({ mixed, originX, originY, scale }: SwapPlan, face: Face): Fac
 
 /** Returns the mesh that a swap of a frame is drawn with. @param shape as of {@link DrawnSwap.shape} */
 export function placedLike(face: Face, source: SourceFace, shape: ShownFeatures): Face {
-  const mixed = mixShape(face.points, source.points, face.width, shape, source.browsFree);
+  const mixed = mixShape(face.points, source.points, face.width, shape);
   const points = face.points.map((value, i) =>
     i % 3 === 2 ? value : (mixed[((i / 3) | 0) * 2 + (i % 3)] as number),
   );

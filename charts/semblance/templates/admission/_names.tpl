@@ -28,8 +28,11 @@ spec:
 {{- define "semblance.ourSecrets" -}}
 {{- $fullname := include "semblance.fullname" . -}}
 {{- $names := list -}}
-{{- range $part := list "internal" "postgres" "nats" "ca" "gateway-tls" "control-plane-tls" "operator-tls" "agent-tls" -}}
+{{- range $part := list "internal" "postgres" "nats" "ca" -}}
 {{- $names = append $names (printf "%s-%s" $fullname $part) -}}
+{{- end -}}
+{{- range $component := list "gateway" "control-plane" "operator" "agent" -}}
+{{- $names = append $names (include "semblance.tlsSecret" (dict "root" $ "component" $component)) -}}
 {{- end -}}
 {{- range $setting, $each := include "semblance.existingSecrets" . | fromYaml -}}
 {{- if ne $setting "caBundle.existingSecret" }}{{ $names = append $names $each.name }}{{ end -}}

@@ -1,17 +1,20 @@
 import {
-  BadMessageError,
+  ChangeRefusedError,
+  type LiveChange,
   type LiveFormat,
   type LiveMedia,
   type OpenLiveOptions,
 } from '@semblance/engine-api/live-engine';
 import type { Character } from '@semblance/engine-builtin/live-swap/characters';
-import { readJpegHeader } from '@semblance/engine-builtin/live-swap/jpeg-header';
-import { LiveVideoError, PICTURE_LIMITS, RECOMMENDED } from '@semblance/engine-builtin/live-swap/types';
+import { type LiveLook, PICTURE_LIMITS, RECOMMENDED } from '@semblance/engine-builtin/live-swap/types';
 import { LiveRefusal } from '@semblance/engine-sidecar/live/live-answers';
 import type { LiveSidecar } from '@semblance/engine-sidecar/live/live-sidecar';
-import { keptFor, lookOf } from '../swap/live-swap-engine.ts';
+import type { SidecarSession } from '@semblance/engine-sidecar/live/open-session';
+import { keptFor, lookAskedFor, lookOf } from '../swap/live-swap-engine.ts';
 import { createPictureFlow } from './picture-flow.ts';
 import type { SidecarMedia } from './sidecar-engine.ts';
+import { changedBy } from './sound-flow.ts';
+import { createSwitchedPictures } from './switched-pictures.ts';
 
 /** What a session of pictures asks of its sidecar. */
 type Asked =
@@ -34,18 +37,45 @@ export function createPictureMedia(characters: ReadonlyMap<string, Character>): 
     async open(sidecar: LiveSidecar, options: OpenLiveOptions): Promise<LiveMedia> {
       const takesPrompt = sidecar.info?.takesPrompt === true;
       const asked = takesPrompt ? askedByPrompt(options) : askedByFace(options, characters);
-      if (asked.own) return passing(sidecar, asked.note);
-      try {
-        const { settings, inputs } = asked;
-        const session = await sidecar.open({ settings, inputs, signal: options.signal });
-        const note = session.note || asked.note;
-        return withFormat(createPictureFlow(session, options.onFailed), sidecar, note);
-      } catch (error) {
-        if (error instanceof LiveRefusal) return passing(sidecar, keptFor(error.message));
-        throw error;
+      const pictures = createSwitchedPictures();
+      let session: SidecarSession | undefined;
+      const begin = async ({ settings, inputs }: Work) => {
+        session = await sidecar.open({ settings, inputs, signal: options.signal });
+        pictures.through(createPictureFlow(session, options.onFailed));
+        return session.note;
+      };
+
+      async function change(to: LiveChange) {
+        const work = takesPrompt ? promptChangedTo(to) : faceChangedTo(to, characters);
+        if (work === undefined) {
+          pictures.pass();
+          return {};
+        }
+        if (!session) return { note: (await begin(work).catch(refused)) || undefined };
+        if (!session.change) throw new Error('the sidecar takes no changes');
+        const changed = await changedBy(session.change)(work);
+        pictures.through();
+        return changed;
       }
+
+      let note = asked.note;
+      try {
+        if (!asked.own) note = (await begin(asked)) || note;
+      } catch (error) {
+        if (!(error instanceof LiveRefusal)) throw error;
+        note = keptFor(error.message);
+      }
+      const can = sidecar.info?.takesChanges ? { change } : {};
+      return withFormat(Object.assign(pictures, can), sidecar, note);
     },
   };
+}
+
+type Work = Pick<LiveChange, 'settings' | 'inputs'>;
+
+function refused(error: unknown): never {
+  if (!(error instanceof LiveRefusal)) throw error;
+  throw new ChangeRefusedError('invalid_input', error.message, { cause: error });
 }
 
 function askedByPrompt({ settings, inputs, unusable }: OpenLiveOptions): Asked {
@@ -58,30 +88,30 @@ function askedByPrompt({ settings, inputs, unusable }: OpenLiveOptions): Asked {
   };
 }
 
+/** @throws ChangeRefusedError */
+function promptChangedTo({ settings: { prompt }, inputs, unusable }: LiveChange): Work {
+  if (unusable?.face !== undefined) throw new ChangeRefusedError('unsupported_format', unusable.face);
+  return { settings: prompt === undefined ? {} : { prompt }, inputs };
+}
+
 function askedByFace(
   { settings, inputs, unusable }: OpenLiveOptions,
   characters: ReadonlyMap<string, Character>,
 ): Asked {
   const { look, note } = lookOf(settings.prompt, inputs.face, unusable?.face, [...characters.keys()]);
-  if (look.kind === 'face') return { settings: {}, inputs: { face: look.path } };
-  const portrait = look.kind === 'character' ? characters.get(look.name)?.portrait : undefined;
-  return portrait === undefined ? { own: true, note } : { settings: {}, inputs: { face: portrait } };
+  return withFaceOf(look, characters) ?? { own: true, note };
 }
 
-function passing(sidecar: LiveSidecar, note: string | undefined): LiveMedia {
-  const stream = {
-    async transform(message: Uint8Array) {
-      try {
-        readJpegHeader(message);
-        return message;
-      } catch (error) {
-        if (error instanceof LiveVideoError) throw new BadMessageError(error.message, { cause: error });
-        throw error;
-      }
-    },
-    close: async () => {},
-  };
-  return withFormat(stream, sidecar, note);
+/** Returns undefined for the caller's own face. @throws ChangeRefusedError */
+function faceChangedTo(to: LiveChange, characters: ReadonlyMap<string, Character>): Work | undefined {
+  return withFaceOf(lookAskedFor(to, [...characters.keys()]), characters);
+}
+
+/** Returns what a sidecar gets for a face; undefined for the caller's own. */
+function withFaceOf(look: LiveLook, characters: ReadonlyMap<string, Character>): Work | undefined {
+  if (look.kind === 'face') return { settings: {}, inputs: { face: look.path } };
+  const portrait = look.kind === 'character' ? characters.get(look.name)?.portrait : undefined;
+  return portrait === undefined ? undefined : { settings: {}, inputs: { face: portrait } };
 }
 
 /** Adds what the client is told. */

@@ -1,4 +1,12 @@
-import type { FlowListener, LiveFlow, LiveMedia, OpenLiveOptions } from '@semblance/engine-api/live-engine';
+import {
+  ChangeRefusedError,
+  type FlowListener,
+  type LiveChange,
+  type LiveFlow,
+  type LiveMedia,
+  type OpenLiveOptions,
+} from '@semblance/engine-api/live-engine';
+import { LiveRefusal } from '@semblance/engine-sidecar/live/live-answers';
 import type { LiveSidecar } from '@semblance/engine-sidecar/live/live-sidecar';
 import type { SidecarSession } from '@semblance/engine-sidecar/live/open-session';
 import { Resampler } from '@semblance/voice/rvc/resampler';
@@ -80,7 +88,20 @@ function createSoundFlow(
     },
     pause: () => call.pause(),
     resume: () => call.resume(),
+    change: session.change && changedBy(session.change),
     close: end,
+  };
+}
+
+/** Returns the change of a session to what its client asks for. */
+export function changedBy(change: NonNullable<SidecarSession['change']>): NonNullable<LiveMedia['change']> {
+  return async ({ settings, inputs }: Pick<LiveChange, 'settings' | 'inputs'>) => {
+    try {
+      return { note: (await change({ settings, inputs })) || undefined };
+    } catch (error) {
+      if (!(error instanceof LiveRefusal)) throw error;
+      throw new ChangeRefusedError('invalid_input', error.message, { cause: error });
+    }
   };
 }
 

@@ -38,7 +38,8 @@ function rig() {
 describe('a picture that is not to be opened', () => {
   it('keeps the own face, and the first frame says why', async () => {
     const looks: unknown[] = [];
-    const stream = { transform: () => Promise.reject(new Error('not in this test')), close: async () => {} };
+    const none = () => Promise.reject(new Error('not in this test'));
+    const stream = { transform: none, change: none, close: async () => {} };
     const engine = createLiveSwapEngine({
       createVideo: () => ({
         slots: 1,

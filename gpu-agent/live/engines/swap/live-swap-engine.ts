@@ -4,7 +4,13 @@ import { describeError } from '@semblance/common/errors';
 import { readPrompt } from '@semblance/common/live-prompt';
 import type { Logger } from '@semblance/common/logging';
 import { RenderError } from '@semblance/engine-api/engine';
-import { BadMessageError, type LiveEngine, type LiveStream } from '@semblance/engine-api/live-engine';
+import {
+  BadMessageError,
+  ChangeRefusedError,
+  type LiveChange,
+  type LiveEngine,
+  type LiveStream,
+} from '@semblance/engine-api/live-engine';
 import {
   type LiveLook,
   type LiveVideo,
@@ -98,6 +104,15 @@ export function createLiveSwapEngine(options: LiveSwapEngineOptions): LiveEngine
           throw error;
         }
       },
+      async change(to) {
+        const look = lookAskedFor(to, characters);
+        try {
+          await stream.change(look);
+          return {};
+        } catch (error) {
+          throw error instanceof RenderError ? refusedBy(error) : error;
+        }
+      },
       close: () => stream.close(),
     };
   }
@@ -145,6 +160,30 @@ export function lookOf(
   if (asked.kind === 'character') return { look: asked };
   if (face !== undefined) return { look: { kind: 'face', path: face } };
   return { look: { kind: 'own' }, note: keptFor(unusable ?? 'the uploaded picture was not handed on.') };
+}
+
+/**
+ * Returns the face that a prompt in mid-session asks for. A prompt that is not followed would take the present face off, and
+ * so it is refused.
+ * @throws ChangeRefusedError
+ */
+export function lookAskedFor(
+  { settings, inputs, unusable }: LiveChange,
+  characters: readonly string[],
+): LiveLook {
+  const asked = readPrompt(settings.prompt, characters);
+  if (asked.kind === 'character') return asked;
+  if (asked.kind === 'own') {
+    if (asked.fault === undefined) return { kind: 'own' };
+    throw new ChangeRefusedError('invalid_input', asked.fault);
+  }
+  if (inputs.face !== undefined) return { kind: 'face', path: inputs.face };
+  throw new ChangeRefusedError('unsupported_format', unusable?.face ?? 'The picture was not handed on.');
+}
+
+/** Returns the refusal of a face that an engine cannot use. */
+function refusedBy(error: RenderError): ChangeRefusedError {
+  return new ChangeRefusedError(error.code, error.message, { cause: error });
 }
 
 export const keptFor = (why: string) => `Your own face is kept: ${why}`;

@@ -1,6 +1,7 @@
 """Voice Swap as an example: a robot's voice. Sound is multiplied by a tone and passed through a comb.
 
-It shows a sound engine with a rate of its own, which gathers sound in blocks and so answers several messages at once.
+It shows a sound engine with a rate of its own, which gathers sound in blocks and so answers several messages at once, and
+whose voice may change.
 """
 
 import numpy as np
@@ -18,12 +19,15 @@ class Robot(LiveSound):
     input_rate = output_rate = RATE
 
     def open(self, session):
+        self.change(session)
+        self.held = np.zeros(0, np.float32)
+        self.at = 0
+
+    def change(self, session):
         voice = session.voice or {}
         pitch = voice.get("pitch_hz", {"low": 80, "high": 120})
         self.tone = float(np.sqrt(pitch["low"] * pitch["high"])) / 2
         self.comb = np.zeros(round(RATE / self.tone), np.float32)
-        self.held = np.zeros(0, np.float32)
-        self.at = 0
 
     def block(self, samples):
         moments = (self.at + np.arange(BLOCK)) / RATE

@@ -1,6 +1,6 @@
 """Live Swap Pro as an example: tints what moves in the colour that the prompt names, with OpenCV's background model.
 
-It shows a picture engine with a free prompt, pictures in shared memory, and what a session remembers.
+It shows a picture engine with a free prompt that may change, pictures in shared memory, and what a session remembers.
 """
 
 import re
@@ -8,7 +8,7 @@ import re
 import cv2
 import numpy as np
 
-from semblance_sidecar.live import LivePictures, serve_live
+from semblance_sidecar.live import LivePictures, Refused, serve_live
 
 COLOURS = {"red": (255, 0, 0), "green": (0, 200, 0), "blue": (0, 80, 255), "gold": (255, 190, 0)}
 
@@ -23,12 +23,21 @@ class Tint(LivePictures):
         self.mask(np.zeros((48, 64, 3), np.uint8))
 
     def open(self, session):
-        words = re.findall(r"[a-z]+", (session.prompt or "").lower())
-        named = next((word for word in words if word in COLOURS), None)
+        named = self.named(session)
         self.colour = np.array(COLOURS[named or "gold"], np.float32)
         if named is None:
             session.note = f"The prompt names none of {', '.join(COLOURS)}: gold is used."
         self.background = None
+
+    def change(self, session):
+        named = self.named(session)
+        if named is None:
+            raise Refused(f"The prompt names none of {', '.join(COLOURS)}.")
+        self.colour = np.array(COLOURS[named], np.float32)
+
+    def named(self, session):
+        words = re.findall(r"[a-z]+", (session.prompt or "").lower())
+        return next((word for word in words if word in COLOURS), None)
 
     def mask(self, grey_source):
         """Returns how much of each pixel moves, 0 to 1."""

@@ -34,7 +34,6 @@ export function pageRig() {
     page = await browser.newPage();
     faults = [];
     page.on('pageerror', (error) => faults.push(String(error)));
-    await page.addInitScript(`window.testOrigin = '${rig.gateway.origin}'`);
     await page.addInitScript({ path: join(import.meta.dirname, 'watch-page.js') });
     // Settles the session as soon as the page asks.
     await page.route('**/usage?*', (route) =>

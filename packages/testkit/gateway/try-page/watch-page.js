@@ -1,6 +1,6 @@
 /**
- * Runs in the page before its own scripts. It records the browser resources that the page holds, delays what a test
- * asks for, and redirects sockets from the public name to the gateway of the test.
+ * Runs in the page before its own scripts. It records the browser resources that the page holds, and delays what a test
+ * asks for.
  */
 (() => {
   const held = { tracks: [], contexts: [], sockets: [], decodes: [], holdDecodes: false, device: undefined };
@@ -13,7 +13,7 @@
   };
   window.WebSocket = class extends WebSocket {
     constructor(url) {
-      super(url.replace('ws://gateway.test', window.testOrigin.replace('http', 'ws')));
+      super(url);
       held.sockets.push(this);
     }
   };

@@ -8,7 +8,10 @@ JPEG = "jpeg"
 
 
 class Refused(Exception):
-    """The face or prompt of a session of pictures cannot be used. The client keeps its own face, and reads the message."""
+    """What a client asks for cannot be used, and it reads the message.
+
+    In open(), for pictures only: the client keeps its own face. In change(): everything stays as it was.
+    """
 
 
 class Unreadable(Exception):
@@ -16,12 +19,14 @@ class Unreadable(Exception):
 
 
 class Session:
-    """What one session was opened with.
+    """What one session was opened with, or changed to.
 
     `prompt` is the client's text, for an engine that takes prompts. `voice` is the definition of the voice. `inputs` maps
-    roles (`face`) to paths of files, which may be read in open() only. `sample_rate` is that of the client's sound.
+    roles (`face`) to paths of files, which may be read in open() and change() only. `sample_rate` is that of the client's
+    sound.
 
-    open() may set `note`, a sentence for the client about what it asked for, and for sound `input_rate` and `output_rate`.
+    open() and change() may set `note`, a sentence for the client about what it asked for, and open() for sound `input_rate`
+    and `output_rate`.
     """
 
     def __init__(self, settings: Dict[str, str], inputs: Dict[str, str], sample_rate: int):
@@ -60,12 +65,24 @@ class _LiveEngine:
     def open(self, session: Session) -> None:
         """Prepares a session, within 8 seconds."""
 
+    def change(self, session: Session) -> None:
+        """Takes another prompt, face or voice for the messages to come, within 8 seconds; messages wait meanwhile.
+
+        An engine without this method of its own takes no changes. `session` is that of open(), with the new settings and
+        inputs. When this raises Refused, it has the former ones again, and the engine must go on as before.
+        """
+        raise NotImplementedError
+
     def convert(self, message):
         """Returns what is sent for a message; None: nothing. Each call gets the next message of the session."""
         raise NotImplementedError
 
     def close(self, session: Session) -> None:
         """Forgets a session."""
+
+
+def takes_changes(engine_class) -> bool:
+    return engine_class.change is not _LiveEngine.change
 
 
 class LivePictures(_LiveEngine):

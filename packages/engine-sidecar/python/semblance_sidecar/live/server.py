@@ -13,8 +13,8 @@ from ..answers import text_of
 from ..pool import Workers
 from ..worker import Worker
 from .check import fault_of
-from .contract import RGB, LivePictures
-from .worker import carry
+from .contract import RGB, LivePictures, takes_changes
+from .worker import CHANGE, carry
 
 # Time for an engine to open a session, in seconds; the agent waits a little longer.
 OPEN_S = 7.5
@@ -79,6 +79,7 @@ class _Service(Workers, live_engine_pb2_grpc.LiveEngineServiceServicer):
     def GetInfo(self, request, context):
         engine = self._engine
         said = pb.GetInfoResponse(name=engine.name, version=engine.version, capability=engine.capability, slots=engine.slots)
+        said.takes_changes = takes_changes(engine)
         if issubclass(engine, LivePictures):
             said.takes_prompt = engine.takes_prompt
             said.pictures.transports.append(_TRANSPORT[engine.form == RGB])
@@ -130,10 +131,15 @@ class _Service(Workers, live_engine_pb2_grpc.LiveEngineServiceServicer):
         if request.HasField("shared"):
             shared = (listen.inside(self._root, request.shared.file), request.shared.picture_bytes)
         return {
-            "settings": dict(request.settings),
-            "inputs": {role: listen.inside(self._root, path) for role, path in request.inputs.items()},
+            **self._asked(request),
             "sample_rate": request.sample_rate,
             "shared": shared,
+        }
+
+    def _asked(self, request) -> dict:
+        return {
+            "settings": dict(request.settings),
+            "inputs": {role: listen.inside(self._root, path) for role, path in request.inputs.items()},
         }
 
     def _opened(self, worker: Worker, context):
@@ -175,7 +181,7 @@ class _Service(Workers, live_engine_pb2_grpc.LiveEngineServiceServicer):
             live.begun = True
         try:
             ended = threading.Event()
-            threading.Thread(target=_feed, args=(requests, live, ended), daemon=True).start()
+            threading.Thread(target=self._feed, args=(requests, live, ended), daemon=True).start()
             while context.is_active() and not ended.is_set():
                 answer = live.worker.read(0.05)
                 if answer is None:
@@ -189,25 +195,29 @@ class _Service(Workers, live_engine_pb2_grpc.LiveEngineServiceServicer):
         finally:
             self._end(of, live)
 
+    def _feed(self, requests, live: _Live, ended: threading.Event) -> None:
+        """Gives the requests to the worker, and sets `ended` after the last one."""
+        try:
+            for request in requests:
+                message = self._message(request)
+                if message is not None and not live.give(message):
+                    # The worker is dead or the session over; the other thread knows that.
+                    return
+        except grpc.RpcError:
+            # The call was cancelled.
+            pass
+        ended.set()
 
-def _feed(requests, live: _Live, ended: threading.Event) -> None:
-    """Gives the requests to the worker, and sets `ended` after the last one."""
-    try:
-        for request in requests:
-            kind = request.WhichOneof("request")
-            if kind == "sound":
-                message = (request.sound.sequence, request.sound.samples)
-            elif kind == "picture":
-                message = (request.picture.sequence, *_picture(request.picture))
-            else:
-                continue
-            if not live.give(message):
-                # The worker is dead or the session over; the other thread knows that.
-                return
-    except grpc.RpcError:
-        # The call was cancelled.
-        pass
-    ended.set()
+    def _message(self, request):
+        """Returns what the worker gets for a request; None for nothing."""
+        kind = request.WhichOneof("request")
+        if kind == "sound":
+            return (request.sound.sequence, request.sound.samples)
+        if kind == "picture":
+            return (request.picture.sequence, *_picture(request.picture))
+        if kind == "change":
+            return (CHANGE, self._asked(request.change))
+        return None
 
 
 def _picture(picture):
@@ -218,6 +228,10 @@ def _picture(picture):
 
 def _response(answer) -> pb.ConvertResponse:
     kind, sequence = answer[:2]
+    if kind == "changed":
+        return pb.ConvertResponse(changed=pb.Changed(note=answer[1]))
+    if kind == "unchanged":
+        return pb.ConvertResponse(unchanged=pb.Refusal(message=answer[1]))
     if kind == "sound":
         return pb.ConvertResponse(sound=pb.Sound(sequence=sequence, samples=answer[2]))
     if kind == "picture":

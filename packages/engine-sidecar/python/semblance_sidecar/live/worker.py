@@ -11,6 +11,8 @@ from .contract import LivePictures, Refused, Session, Unreadable
 
 # Most characters of a sentence for the client.
 TEXT = 300
+# First word of a message that asks for a change.
+CHANGE = "change"
 
 
 def carry(engine, work, pipe, _cancelled):
@@ -21,9 +23,9 @@ def carry(engine, work, pipe, _cancelled):
         if not isinstance(engine, LivePictures):
             session.input_rate, session.output_rate = engine.input_rate, engine.output_rate
         engine.open(session)
-        opened = ("opened", cut(str(session.note).strip(), TEXT), int(session.input_rate), int(session.output_rate))
+        opened = ("opened", _note(session), int(session.input_rate), int(session.output_rate))
     except Refused as error:
-        return ("refused", cut(str(error).strip(), TEXT) or "The engine refused what it was asked for.")
+        return ("refused", _why(error))
     except BaseException as error:
         return fault_of(error)
     pipe.send(opened)
@@ -33,6 +35,9 @@ def carry(engine, work, pipe, _cancelled):
             continue
         sequence = message[0]
         try:
+            if sequence == CHANGE:
+                pipe.send(_change(engine, session, message[1]))
+                continue
             for answer in media.convert(engine, *message):
                 pipe.send(answer)
         except Unreadable:
@@ -47,6 +52,27 @@ def carry(engine, work, pipe, _cancelled):
         traceback.print_exc()
     media.close()
     return ("closed",)
+
+
+def _change(engine, session: Session, asked: dict):
+    former = (session.settings, session.inputs, session.note)
+    session.settings, session.inputs, session.note = asked["settings"], asked["inputs"], ""
+    try:
+        engine.change(session)
+        return ("changed", _note(session))
+    except Refused as error:
+        session.settings, session.inputs, session.note = former
+        return ("unchanged", _why(error))
+    except Unreadable as error:
+        raise TypeError("change() raised Unreadable, which is for messages") from error
+
+
+def _note(session: Session) -> str:
+    return cut(str(session.note).strip(), TEXT)
+
+
+def _why(error: Refused) -> str:
+    return cut(str(error).strip(), TEXT) or "The engine refused what it was asked for."
 
 
 class _Sound:

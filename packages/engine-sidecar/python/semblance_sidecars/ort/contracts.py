@@ -171,7 +171,7 @@ OTHERS: Dict[str, str] = {
     **dict.fromkeys(("rvc_v1", "rvc_v2"), "voice"),
     "contentvec_256": "voice-content-256",
     "contentvec_768": "voice-content-768",
-    "rmvpe": "voice-pitch",
+    **dict.fromkeys(("rmvpe", "fcpe"), "voice-pitch"),
     **dict.fromkeys(("piper", "kokoro"), "speech"),
 }
 
