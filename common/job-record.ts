@@ -11,6 +11,12 @@ export interface JobRecord {
   readonly error: { readonly code: string; readonly message: string } | null;
   /** What the engine found out about the inputs of an ended job; absent when it found out nothing. */
   readonly details?: JobDetails;
+  /** Signed, expiring link to a small JPEG of the output; absent without an output, and where none was made. */
+  readonly preview_url?: string;
+  /** As the submit gave it; absent when it gave none. */
+  readonly metadata?: Readonly<Record<string, string>>;
+  /** When the output is deleted, ISO 8601 UTC; absent without an output, and when it is kept for ever. */
+  readonly expires_at?: string;
 }
 
 /** What was found out about inputs, as the API answers it. */
@@ -34,6 +40,9 @@ export function jobRecord(job: Job): JobRecord {
     charged_usd: job.chargedMicros === undefined ? null : microsToUsd(job.chargedMicros),
     error: job.error ? { code: job.error.code, message: job.error.message } : null,
     ...(job.details ? { details: detailsOf(job.details) } : {}),
+    ...(job.previewUrl === undefined ? {} : { preview_url: job.previewUrl }),
+    ...(job.metadata ? { metadata: sorted(job.metadata.entries) } : {}),
+    ...(job.expiresAt === undefined ? {} : { expires_at: job.expiresAt }),
   };
 }
 
@@ -59,7 +68,7 @@ export function detailsOf({ faces, hints, models, options }: Findings): JobDetai
   };
 }
 
-/** Returns options in an order of their own: a database may keep them in another. */
-function sorted(options: Readonly<Record<string, string>>): Record<string, string> {
-  return Object.fromEntries(Object.entries(options).sort(([a], [b]) => (a < b ? -1 : 1)));
+/** Returns texts by name in an order of their own: a database may keep them in another. */
+function sorted(texts: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(texts).sort(([a], [b]) => (a < b ? -1 : 1)));
 }

@@ -18,6 +18,8 @@ const SECRET_FIELDS = [
   'token',
   'url',
   'output_url',
+  'preview_url',
+  'previewUrl',
   'outputUrl',
   'callback_url',
   'callbackUrl',

@@ -30,3 +30,38 @@ export function callbackUrlFault(text: string): string | undefined {
     return `must have a host of at most ${MAX_HOST_LENGTH} characters`;
   return undefined;
 }
+
+export const MAX_METADATA_ENTRIES = 16;
+export const MAX_METADATA_VALUE = 256;
+/** Most bytes of all names and values together, in UTF-8. */
+export const MAX_METADATA_BYTES = 4_096;
+/** Name of an entry. It has no colon, so that `name:value` is unambiguous, and never is `__proto__`. */
+export const METADATA_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$/;
+
+/** @returns what `metadata` must be instead, worded to follow the field's name, or undefined when it is fine */
+export function metadataFault(metadata: Readonly<Record<string, string>>): string | undefined {
+  const entries = Object.entries(metadata);
+  if (entries.length > MAX_METADATA_ENTRIES) return `must have at most ${MAX_METADATA_ENTRIES} entries`;
+  let bytes = 0;
+  for (const [name, value] of entries) {
+    if (!METADATA_NAME.test(name))
+      return 'has a name that is not 1 to 40 letters, digits, ".", "_" and "-", the first a letter or a digit';
+    if ([...value].length > MAX_METADATA_VALUE)
+      return `must have values of at most ${MAX_METADATA_VALUE} characters`;
+    if (!value.isWellFormed() || value.includes('\0'))
+      return 'must have values that are well-formed Unicode text';
+    bytes += Buffer.byteLength(name) + Buffer.byteLength(value);
+  }
+  if (bytes > MAX_METADATA_BYTES)
+    return `must have at most ${MAX_METADATA_BYTES.toLocaleString('en')} bytes in its names and values together`;
+  return undefined;
+}
+
+/** Longest `expires_in`, in seconds: ten years. */
+export const MAX_EXPIRES_IN = 315_360_000;
+/** Rule for `expires_in`, worded to follow the field's name. */
+export const EXPIRES_IN_RULE = `must be a whole number of seconds from 1 to ${MAX_EXPIRES_IN}`;
+
+export function isExpiresIn(seconds: number): boolean {
+  return Number.isInteger(seconds) && seconds >= 1 && seconds <= MAX_EXPIRES_IN;
+}

@@ -90,7 +90,7 @@ export function createMetrics(registry: Registry, database: Database): Metrics {
   });
   const media = new Counter({
     name: 'semblance_media_deletions_total',
-    help: 'Files deleted from the object store, by kind (upload, output, orphan) and by whom (retention, owner, admin).',
+    help: 'Files deleted from the object store, by kind (upload, output, preview, orphan) and by whom (retention, owner, admin).',
     labelNames: ['kind', 'by'],
     registers,
   });

@@ -31,8 +31,8 @@ describe('"Every error has the envelope {error: {code, message}}"', () => {
     ['GET', '/api/v1/Balance'],
     ['GET', '/api/v1/balance//'],
     ['GET', '/api/v2/balance'],
-    ['GET', '/api/v1/jobs'],
-    ['GET', '/api/v1/jobs/'],
+    ['GET', '/api/v1/job'],
+    ['GET', '/api/v1/jobs//'],
     ['GET', '/api/v1/jobs/a/b'],
     ['PROPFIND', '/api/v1/balance'],
   ])('%s %s is not found', async (method, path) => {

@@ -21,6 +21,7 @@ import { asMiddleware, type GatewayContext } from './http/context.ts';
 import type { BodyLimits } from './http/pace.ts';
 import { cancelJob, cancelJobOperation } from './jobs/cancel.ts';
 import { estimateJob, estimateOperation } from './jobs/estimate.ts';
+import { listJobs, listJobsOperation } from './jobs/list.ts';
 import { readJob, readJobOperation } from './jobs/read.ts';
 import { submitJob, submitOperation } from './jobs/submit.ts';
 import { JOB_CAPABILITIES } from './jobs/submit-schemas.ts';
@@ -30,6 +31,12 @@ import {
   deleteUpload,
   deleteUploadOperation,
 } from './media/delete-media.ts';
+import {
+  listReceipts,
+  listReceiptsOperation,
+  readReceiptKeys,
+  readReceiptKeysOperation,
+} from './media/receipts.ts';
 import type { GatewayMetrics } from './metrics.ts';
 import type { Route } from './openapi/operation.ts';
 import { serviceRoutes } from './openapi/serve.ts';
@@ -102,6 +109,7 @@ export function routeTable(options: RoutesOptions): Route[] {
         operation: submitOperation(capability),
       }),
     ),
+    { method: 'get', path: '/jobs', handler: listJobs({ control }), operation: listJobsOperation },
     { method: 'get', path: '/jobs/{job_id}', handler: readJob({ control }), operation: readJobOperation },
     {
       method: 'post',
@@ -132,6 +140,18 @@ export function routeTable(options: RoutesOptions): Route[] {
       path: '/uploads/{file_key}',
       handler: deleteUpload({ control }),
       operation: deleteUploadOperation,
+    },
+    {
+      method: 'get',
+      path: '/receipts',
+      handler: listReceipts({ control }),
+      operation: listReceiptsOperation,
+    },
+    {
+      method: 'get',
+      path: '/receipts/keys',
+      handler: readReceiptKeys({ control, keepMs: pricingKeptMs }),
+      operation: readReceiptKeysOperation,
     },
     ...SESSION_CAPABILITIES.map(
       (capability): Route => ({

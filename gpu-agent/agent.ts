@@ -133,7 +133,7 @@ async function startParts(
     },
   });
 
-  const { engines, isolation, measure, cards, tried, firstReady } = await startEngines({
+  const { engines, isolation, measure, media, cards, tried, firstReady } = await startEngines({
     ...options,
     tempDir: workDir.engines,
     started,
@@ -151,6 +151,7 @@ async function startParts(
     contentChecks,
     provenance,
     meter: measure,
+    media,
     dispatcher,
     metrics,
     logger,

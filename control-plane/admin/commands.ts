@@ -4,6 +4,7 @@ import { AUDIT_COMMANDS } from './audit-commands.ts';
 import type { Command } from './command.ts';
 import { LIMIT_COMMANDS } from './limit-commands.ts';
 import { RATES_COMMANDS } from './rates-commands.ts';
+import { RECEIPT_COMMANDS } from './receipt-commands.ts';
 import { RECORD_COMMANDS } from './record-commands.ts';
 import { SESSION_COMMANDS } from './session-commands.ts';
 import { TOKEN_COMMANDS } from './token-commands.ts';
@@ -93,6 +94,7 @@ export const COMMANDS: readonly Command[] = [
   ...USAGE_COMMANDS,
   ...VOICE_COMMANDS,
   ...RECORD_COMMANDS,
+  ...RECEIPT_COMMANDS,
   ...AUDIT_COMMANDS,
   ...TOKEN_COMMANDS,
 ];

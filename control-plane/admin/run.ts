@@ -3,6 +3,7 @@ import { userInfo } from 'node:os';
 import { describeError } from '@semblance/common/errors';
 import { escapeCommanding } from '@semblance/common/plain-text';
 import { BrokenChainError } from '../audit/chain.ts';
+import { InvalidReceiptError } from '../media/verify-receipt.ts';
 import { COMMANDS } from './commands.ts';
 import { type AdminCalls, AdminError, connectAdmin, type Endpoint, findEndpoint } from './connection.ts';
 import { type Flags, parseArguments, UsageError, usage } from './usage.ts';
@@ -38,7 +39,10 @@ export async function runAdmin(args: readonly string[], { env, stdout, stderr }:
     return 0;
   } catch (error) {
     const known =
-      error instanceof AdminError || error instanceof UsageError || error instanceof BrokenChainError;
+      error instanceof AdminError ||
+      error instanceof UsageError ||
+      error instanceof BrokenChainError ||
+      error instanceof InvalidReceiptError;
     const code = known ? error.code : 'internal_error';
     const message = known ? error.message : describeError(error);
     if (json) stdout.write(`${document({ error: { code, message } })}\n`);

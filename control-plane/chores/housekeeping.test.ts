@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ObjectStore } from '@semblance/objects/store';
+import { ObjectNotFoundError, type ObjectStore } from '@semblance/objects/store';
 import { type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
@@ -39,6 +39,9 @@ test('however many are old and whatever the object store refuses: keys, traces a
   const objects = {
     async delete(key: string) {
       if (key === 'api/up-stuck') throw new Error('this one cannot be deleted');
+    },
+    async info() {
+      throw new ObjectNotFoundError('it is gone');
     },
     async *list() {},
     put: async () => ({}),

@@ -3,7 +3,10 @@ import { SqlText } from '../storage/sql.ts';
 
 /** Columns of `jobs j` for `toJobRow`. Every query that reads jobs for their owners selects at least them. */
 export const JOB_COLUMNS = new SqlText(
-  'j.id, j.capability, j.status, j.output_key, j.charged_micros, j.error_code, j.error_message, j.settled_at, j.findings',
+  `j.id, j.capability, j.status, j.output_key, j.charged_micros, j.error_code, j.error_message, j.settled_at, j.findings,
+   j.metadata, least(j.output_expires_at, j.settled_at + (select output_retention_seconds from settings) * interval '1 second')
+     as output_expires_at,
+   (select v.object_key from output_previews v where v.job_id = j.id) as preview_key`,
 );
 
 /** Findings as they are stored: without models and options where there were none. */
@@ -21,6 +24,10 @@ export interface JobRow {
   readonly errorMessage: string | null;
   readonly settledAt: Date | null;
   readonly findings: StoredFindings | null;
+  readonly metadata: Readonly<Record<string, string>> | null;
+  /** When its output is deleted; null: not known before its end, or never. */
+  readonly outputExpiresAt: Date | null;
+  readonly previewKey: string | null;
 }
 
 /** Reads a row with {@link JOB_COLUMNS}. */
@@ -35,6 +42,9 @@ export function toJobRow(row: Record<string, unknown>): JobRow {
     errorMessage: row.error_message as string | null,
     settledAt: row.settled_at as Date | null,
     findings: row.findings as StoredFindings | null,
+    metadata: row.metadata as Record<string, string> | null,
+    outputExpiresAt: row.output_expires_at as Date | null,
+    previewKey: row.preview_key as string | null,
   };
 }
 

@@ -46,6 +46,9 @@ test('the same link comes back within a window, is signed once, and is good for 
     errorMessage: null,
     settledAt,
     findings: null,
+    metadata: null,
+    outputExpiresAt: null,
+    previewKey: null,
   };
   const links = new Set<string | undefined>();
   for (let seconds = 0; seconds <= DAY; seconds += DAY / 8) {
@@ -55,6 +58,35 @@ test('the same link comes back within a window, is signed once, and is good for 
   }
   expect(links.size).toBe(3);
   expect(signed).toHaveLength(3);
+});
+
+test('no link outlives the output, and an output that has expired is not shown, before it is deleted', async () => {
+  const until = new Date(at(100) + 700);
+  const ends: number[] = [];
+  const objects = {
+    async signGet(_key, { signedAt = new Date(), expiresInSeconds }) {
+      ends.push(signedAt.getTime() + expiresInSeconds * 1000);
+      return 'https://files/x';
+    },
+  } as ObjectStore;
+  let now = at(1);
+  const view = createJobView({ objects, now: () => now });
+  const row: JobRow = {
+    ...{ ...FAILED, status: 'succeeded', errorCode: null, errorMessage: null, settledAt },
+    outputKey: 'out/o/1.mp4',
+    outputExpiresAt: until,
+  };
+  expect(await view.show(row, DAY)).toMatchObject({
+    outputUrl: 'https://files/x',
+    expiresAt: until.toISOString(),
+  });
+  now = at(99);
+  await view.show(row, 20);
+  expect(ends).toEqual([at(100), at(100)]);
+  now = until.getTime() - 999;
+  const after = jobRecord(await view.show(row, DAY));
+  expect(after).toMatchObject({ status: 'succeeded', output_url: null });
+  expect(after).not.toHaveProperty('expires_at');
 });
 
 const FAILED: JobRow = {
@@ -67,6 +99,9 @@ const FAILED: JobRow = {
   errorMessage: 'No face.',
   settledAt: new Date(0),
   findings: null,
+  metadata: null,
+  outputExpiresAt: null,
+  previewKey: null,
 };
 
 test("the record names the owner's models, and has no empty list of them", async () => {

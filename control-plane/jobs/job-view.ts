@@ -15,12 +15,26 @@ export interface JobView {
 /** Reading a job again gives the same link within a window that is counted from the job's end. */
 export function createJobView(options: SignedLinksOptions): JobView {
   const links = createSignedLinks(options);
+  const { now = Date.now } = options;
   return {
     async show(row, linkSeconds, keyId) {
+      const { outputKey, settledAt, outputExpiresAt: until } = row;
+      // What has expired is not shown any more, although only the next sweep deletes it. Links last whole seconds, so
+      // in the last one there is none that does not outlive it.
+      const expired = until !== null && until.getTime() - now() < 1_000;
       const output =
-        row.status === 'succeeded' && row.outputKey !== null && row.settledAt !== null
-          ? await links.to(row.outputKey, row.settledAt, linkSeconds, {
-              filename: outputName(row.outputKey, row),
+        row.status === 'succeeded' && outputKey !== null && settledAt !== null && !expired
+          ? await links.to(outputKey, settledAt, linkSeconds, {
+              filename: outputName(outputKey, row),
+              until,
+              keyId,
+            })
+          : undefined;
+      const preview =
+        output !== undefined && row.previewKey !== null && settledAt !== null
+          ? await links.to(row.previewKey, settledAt, linkSeconds, {
+              filename: outputName(row.previewKey, row).replace(/\.jpg$/, '-preview.jpg'),
+              until,
               keyId,
             })
           : undefined;
@@ -34,6 +48,9 @@ export function createJobView(options: SignedLinksOptions): JobView {
             ? undefined
             : { code: row.errorCode, message: row.errorMessage ?? 'The render did not complete.' },
         details: row.findings ? asFindings(row.findings) : undefined,
+        metadata: row.metadata ? { entries: { ...row.metadata } } : undefined,
+        previewUrl: preview,
+        expiresAt: output === undefined ? undefined : until?.toISOString(),
       };
     },
   };

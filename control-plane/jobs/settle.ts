@@ -2,6 +2,7 @@ import { describeError } from '@semblance/common/errors';
 import { inFields } from '@semblance/common/findings';
 import type { Logger } from '@semblance/common/logging';
 import { isObjectKey } from '@semblance/common/object-key';
+import { PREVIEW_TYPE, previewKey } from '@semblance/common/output-preview';
 import type { RenderJob, RenderJobStatus } from '@semblance/crds/gen/renderjobs';
 import type { ObjectStore } from '@semblance/objects/store';
 import { createBatcher } from '../storage/batcher.ts';
@@ -70,8 +71,15 @@ interface Output {
   readonly height: number | null;
 }
 
-/** What a RenderJob says beside its outcome. */
+/** A small picture that the agent stored beside the output. */
+interface StoredPreview {
+  readonly key: string;
+  readonly sizeBytes: number;
+}
+
+/** What a RenderJob says beside its outcome, and what was found in the object store. */
 interface Known {
+  readonly preview?: StoredPreview | undefined;
   readonly capability?: Capability;
   readonly findings?: ReportedFindings | undefined;
   /** Slot time of its last attempt, in ms. */
@@ -89,6 +97,8 @@ interface Request {
   readonly findings: ReportedFindings | null;
   /** Slot time of the last attempt. */
   readonly slot_ms: number | null;
+  /** Beside the parameter: the small picture of the output. */
+  readonly preview: StoredPreview | null;
   /** ISO 8601. */
   readonly at: string | null;
 }
@@ -114,17 +124,33 @@ export function createSettler({ database, objects, logger, onSettled, now, slots
     concurrency: 2,
     maxSize: 32,
     divisible: (error) => sqlState(error) !== undefined,
-    run: (batch) => database.sql<Row[]>`
-      select (s.result).*,
-        (select j.hold_micros from jobs j where j.id = (${batch.map(({ job }) => job)}::text[])[s.place]) as hold_micros
-      from settle_jobs(${database.sql.json(batch)}::jsonb) s order by s.place`,
+    run: (batch) => {
+      const jobs = batch.map(({ job }) => job);
+      const requests = batch.map(({ preview: _, ...request }) => request);
+      const previews = batch.map(({ preview }) => preview);
+      return database.sql<Row[]>`
+        with settled as materialized (
+          select s.place, (s.result).*,
+            (select j.hold_micros from jobs j where j.id = (${jobs}::text[])[s.place]) as hold_micros
+          from settle_jobs(${database.sql.json(requests)}::jsonb) s
+        ), kept as (
+          insert into output_previews (job_id, object_key, size_bytes)
+          select p.job, p.key, p.size_bytes
+          from settled s
+          join unnest(${jobs}::text[], ${previews.map((preview) => preview?.key ?? null)}::text[],
+                      ${previews.map((preview) => preview?.sizeBytes ?? null)}::bigint[])
+            with ordinality as p(job, key, size_bytes, place) on p.place = s.place
+          where s.outcome = 'settled' and s.status = 'succeeded' and p.key is not null
+        )
+        select * from settled order by place`;
+    },
   });
 
   async function settle(
     jobId: string,
     uid: string | undefined,
     outcome: { output: Output } | { failure: Failure },
-    { capability, findings, slotMs }: Known = {},
+    { capability, findings, preview, slotMs }: Known = {},
   ): Promise<Row['outcome']> {
     const output = 'output' in outcome ? outcome.output : undefined;
     const failure = 'failure' in outcome ? outcome.failure : undefined;
@@ -137,6 +163,7 @@ export function createSettler({ database, objects, logger, onSettled, now, slots
       reason: failure?.reason ?? null,
       findings: findings && capability ? storedFindings(findings, capability) : null,
       slot_ms: slotMs ?? null,
+      preview: preview ?? null,
       at: now?.().toISOString() ?? null,
     });
     if (row.outcome === 'settled' && row.event_task !== null && row.status !== null) {
@@ -183,6 +210,20 @@ export function createSettler({ database, objects, logger, onSettled, now, slots
     }
   }
 
+  /** Returns the preview that lies beside an output; undefined when the agent could make none. */
+  async function previewOf({ key }: ReportedOutput): Promise<StoredPreview | undefined> {
+    const own = previewKey(key);
+    if (!isObjectKey(own)) return undefined;
+    try {
+      const { sizeBytes, contentType } = await objects.info(own);
+      return sizeBytes > 0 && contentType === PREVIEW_TYPE ? { key: own, sizeBytes } : undefined;
+    } catch (error) {
+      // Without one that can be had, the result is a result.
+      if ((error as { retryable?: unknown }).retryable === false) return undefined;
+      throw error;
+    }
+  }
+
   return {
     /** Fails a job whose outcome no RenderJob can bring any more. */
     fail,
@@ -207,10 +248,11 @@ export function createSettler({ database, objects, logger, onSettled, now, slots
       if (status?.phase !== 'Succeeded')
         return fail(name, uid, failureOf(renderJob), { capability, findings: status?.findings, slotMs });
       const { output } = status;
-      let fault = output ? await faultOf(output) : 'it names no output';
+      const [found, preview] = output ? await Promise.all([faultOf(output), previewOf(output)]) : [undefined];
+      let fault = output ? found : 'it names no output';
       if (output && fault === undefined) {
         const { findings } = output;
-        const known = { capability, findings, slotMs };
+        const known = { capability, findings, preview, slotMs };
         const outcome = await settle(name, uid, { output: asStored(output) }, known);
         if (outcome !== 'unbillable') return outcome;
         fault = `its output is measured as ${output.milliUnits} thousandths of "${output.unit}"`;

@@ -9,6 +9,10 @@ export interface Submission {
   readonly engineOptions: Readonly<Record<string, string>>;
   readonly callbackUrl: string | undefined;
   readonly idempotencyKey: string | undefined;
+  /** Shown in the record again. Default: none. */
+  readonly metadata?: Readonly<Record<string, string>> | undefined;
+  /** Seconds from the end of the job after which its output is deleted. Default: as the setting says. */
+  readonly expiresInSeconds?: number | undefined;
   /** Trace that the job's later life continues. */
   readonly traceparent?: string | undefined;
 }

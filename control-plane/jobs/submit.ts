@@ -3,13 +3,21 @@ import { ApiError } from '@semblance/common/errors';
 import { newId } from '@semblance/common/ids';
 import { microsToUsd } from '@semblance/common/money';
 import { isObjectKey } from '@semblance/common/object-key';
-import { callbackUrlFault, IDEMPOTENCY_KEY_RULE, isIdempotencyKey } from '@semblance/common/submit-rules';
+import {
+  callbackUrlFault,
+  EXPIRES_IN_RULE,
+  IDEMPOTENCY_KEY_RULE,
+  isExpiresIn,
+  isIdempotencyKey,
+  metadataFault,
+} from '@semblance/common/submit-rules';
 import { tracer } from '@semblance/common/tracing/tracing';
 import { CAPABILITIES, inputsOf, isCapability } from '@semblance/engine-api/capabilities';
 import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
 import { isStorable, NoConnectionError, type Sql, StorageError, sqlState } from '../storage/sql.ts';
 import { checkOptions, checkOptionsForm } from './engine-options.ts';
+import { checkExpiry } from './expiry.ts';
 import type { UnknownSubmit } from './retract.ts';
 import type { Submission } from './submission.ts';
 
@@ -86,6 +94,7 @@ export function createSubmit(options: SubmitOptions) {
   return async function submit(submission: Submission): Promise<Submitted> {
     const prepared = prepare(submission, options.webhooks);
     await checkOptions(database.sql, submission);
+    await checkExpiry(database.sql, submission);
     const outcome = await batcher.submit(prepared).catch((error) => {
       // With an Idempotency-Key, the retry that the answer asks for finds the job.
       const unknown = prepared.sent && error instanceof StorageError && !(error instanceof NoConnectionError);
@@ -141,6 +150,8 @@ export function checkSubmission(
     parameters,
     engineOptions,
     callbackUrl,
+    metadata = {},
+    expiresInSeconds,
   }: Omit<Submission, 'accountId' | 'idempotencyKey'>,
   webhooks: boolean,
 ): CheckedSubmission {
@@ -166,13 +177,17 @@ export function checkSubmission(
       throw new ApiError('invalid_input', 'A parameter has a name or a value that cannot be used.');
   }
   checkOptionsForm(engineOptions);
+  const fault = metadataFault(metadata);
+  if (fault) throw new ApiError('invalid_input', `\`metadata\` ${fault}.`);
+  if (expiresInSeconds !== undefined && !isExpiresIn(expiresInSeconds))
+    throw new ApiError('invalid_input', `\`expires_in\` ${EXPIRES_IN_RULE}.`);
   const callback = callbackUrl === undefined ? null : checkCallbackUrl(callbackUrl, webhooks);
   return { inputs: keyed, callback };
 }
 
 /** @throws ApiError invalid_input */
 function prepare(submission: Submission, webhooks: boolean): Prepared {
-  const { capability, parameters, engineOptions, idempotencyKey } = submission;
+  const { capability, parameters, engineOptions, idempotencyKey, metadata = {} } = submission;
   const { inputs, callback } = checkSubmission(submission, webhooks);
   if (idempotencyKey !== undefined && !isIdempotencyKey(idempotencyKey))
     throw new ApiError('invalid_input', `Idempotency-Key ${IDEMPOTENCY_KEY_RULE}.`);
@@ -192,6 +207,8 @@ function prepare(submission: Submission, webhooks: boolean): Prepared {
       callback,
       idempotency_key: idempotencyKey ?? null,
       body_sha256: bodyDigest(submission),
+      metadata: Object.keys(metadata).length > 0 ? metadata : null,
+      expires_in_seconds: submission.expiresInSeconds ?? null,
     },
   };
 }
@@ -219,16 +236,21 @@ export function bodyDigest({
   parameters,
   engineOptions,
   callbackUrl,
+  metadata = {},
+  expiresInSeconds,
 }: Submission): string {
   const sorted = (map: Readonly<Record<string, string>>) =>
     Object.entries(map).sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
   const options = sorted(engineOptions);
+  const entries = sorted(metadata);
   const canonical = JSON.stringify([
     capability,
     sorted(inputs),
     sorted(parameters),
     callbackUrl ?? null,
     ...(options.length > 0 ? [options] : []),
+    ...(entries.length > 0 ? [{ metadata: entries }] : []),
+    ...(expiresInSeconds === undefined ? [] : [{ expires_in: expiresInSeconds }]),
   ]);
   return createHash('sha256').update(canonical).digest('hex');
 }

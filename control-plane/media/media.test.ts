@@ -13,6 +13,7 @@ import {
 } from '@semblance/testkit/control-plane/control-plane';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { createOrphans } from './orphans.ts';
+import { listReceipts } from './receipts.ts';
 import { createRemovals } from './removals.ts';
 import { createRetention } from './retention.ts';
 
@@ -131,10 +132,63 @@ describe('retention', () => {
     await retentionOf().sweep(signal);
     expect(await isStored(output)).toBe(false);
     const after = await untilJob(system, account.caller, id, () => true);
-    expect(after).toEqual({ ...before, outputUrl: undefined });
+    expect(after).toEqual({ ...before, outputUrl: undefined, expiresAt: undefined });
     expect(await deletions([output])).toMatchObject([
       { kind: 'output', job_id: id, removed_by: 'retention' },
     ]);
+  });
+
+  test('an output whose submit asked for it goes earlier, and never later than the setting says', async () => {
+    const account = await makeAccount(system);
+    const { fileKey } = await upload(system, account.caller);
+    const ends = async (expiresInSeconds: bigint, agedDays: number) => {
+      const request = { ...photoSwap(account.caller, fileKey), expiresInSeconds };
+      const { id } = await system.client.ask(control('submitJob'), request);
+      await succeed(system, await untilRenderJob(system, id));
+      const job = await untilJob(system, account.caller, id, ({ status }) => status === 'succeeded');
+      const { sql } = system.database;
+      await sql`
+        update jobs set settled_at = settled_at - ${agedDays} * interval '1 day',
+                        output_expires_at = output_expires_at - ${agedDays} * interval '1 day' where id = ${id}`;
+      await retentionOf().sweep(signal);
+      const [row] = await sql<{ seconds: number }[]>`
+        select extract(epoch from output_expires_at - settled_at)::int as seconds from jobs where id = ${id}`;
+      expect(row?.seconds).toBe(Number(expiresInSeconds));
+      return { job, isThere: await isStored(`out/${id}/1.png`) };
+    };
+    const day = 86_400n;
+    expect(await ends(2n * day, 1)).toMatchObject({ isThere: true });
+    expect(await ends(2n * day, 3)).toMatchObject({ isThere: false });
+    const { job, isThere } = await ends(29n * day, 28);
+    expect(isThere).toBe(true);
+    await system.database.sql`update settings set output_retention_seconds = 604800`;
+    const shorter = await untilJob(system, account.caller, job.id, () => true);
+    await retentionOf().sweep(signal);
+    await system.database.sql`update settings set output_retention_seconds = default`;
+    expect(shorter).toMatchObject({ status: 'succeeded', outputUrl: undefined, expiresAt: undefined });
+    expect(await isStored(`out/${job.id}/1.png`)).toBe(false);
+  });
+
+  test('a deletion that the store does not confirm is tried again, and has no receipt before', async () => {
+    const account = await makeAccount(system);
+    const { fileKey } = await upload(system, account.caller);
+    await age([fileKey], 31);
+    // It says that it deleted the object, and still has it.
+    const lying = { ...store(), delete: async () => {}, info: store().info.bind(store()) } as ReturnType<
+      typeof store
+    >;
+    await retentionOf(lying).sweep(signal);
+    expect(await deletions([fileKey])).toEqual([]);
+    const receipts = () => listReceipts(system.database.sql, account.accountId, { limit: 10 });
+    expect(await receipts()).toMatchObject({ receipts: [], pending: 1 });
+    await system.database.sql`update media_removals set due_at = now() where object_key = ${fileKey}`;
+    await retentionOf().sweep(signal);
+    const { receipts: made, pending } = await receipts();
+    expect([made.length, pending]).toEqual([1, 0]);
+    expect(JSON.parse(made[0]?.statementJson ?? '')).toMatchObject({
+      object_key: fileKey,
+      requested_by: 'retention',
+    });
   });
 
   test('without a time everything stays for ever', async () => {

@@ -47,10 +47,10 @@ export async function removeJobMedia(
     select file_key from uploads where file_key = any(${fileKeys}::text[]) and account_id = ${found.account_id}`;
   return {
     accountId: found.account_id,
-    outputDeleted: output !== undefined,
+    outputDeleted: output.length > 0,
     deletedInputs,
     keptInputs: kept.map((row) => row.file_key),
-    objectKeys: output === undefined ? deletedInputs : [...deletedInputs, output],
+    objectKeys: [...deletedInputs, ...output],
   };
 }
 

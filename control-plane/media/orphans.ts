@@ -65,6 +65,7 @@ export function createOrphans({ sql, objects, removals, logger, renderJobs }: Or
                   ${candidates.map(({ sizeBytes }) => sizeBytes)}::bigint[]) as q(key, size_bytes)
       where not exists (select 1 from uploads u where u.file_key = q.key)
         and not exists (select 1 from jobs j where j.output_key = q.key)
+        and not exists (select 1 from output_previews o where o.object_key = q.key)
         and not exists (select 1 from voice_previews v where v.object_key = q.key)
         and not exists (select 1 from jobs j where j.settled_at is null and j.renderjob_uid = split_part(q.key, '/', 2))
       on conflict (object_key) do nothing

@@ -1,8 +1,8 @@
 import { describeError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
-import type { ObjectStore } from '@semblance/objects/store';
+import { ObjectNotFoundError, type ObjectStore } from '@semblance/objects/store';
 import type { Database } from '../storage/database.ts';
-import type { Transaction } from '../storage/sql.ts';
+import { SqlText, type Transaction } from '../storage/sql.ts';
 
 /** On whose behalf a file is deleted. */
 export type Remover =
@@ -49,36 +49,39 @@ export async function removeUploads(
         and not exists (
           select 1 from sessions s, jsonb_each_text(s.inputs) i
           where s.account_id = u.account_id and s.ended_at is null and i.value = u.file_key)
-      returning u.file_key, u.account_id, u.size_bytes
+      returning u.file_key, u.account_id, u.size_bytes, u.sha256
     )
-    insert into media_removals (object_key, kind, account_id, size_bytes, removed_by, actor)
-    select file_key, 'upload', account_id, size_bytes, ${remover.by}, ${actorOf(remover)} from gone
+    insert into media_removals (object_key, kind, account_id, size_bytes, sha256, removed_by, actor)
+    select file_key, 'upload', account_id, size_bytes, encode(sha256, 'hex'), ${remover.by}, ${actorOf(remover)} from gone
     returning object_key`;
   return rows.map((row) => row.object_key);
 }
 
+/** The rest of a statement that begins with the locked rows of jobs, `picked`, with `removed_by` and `actor`. */
+export const TAKE_PICKED_OUTPUTS = new SqlText(`cleared as (
+    update jobs j set output_key = null, output_removed_at = now() from picked p where j.id = p.id
+  ), previews as (
+    delete from output_previews v using picked p where v.job_id = p.id
+    returning v.object_key, v.job_id, v.size_bytes, p.account_id, p.removed_by, p.actor
+  )
+  insert into media_removals (object_key, kind, account_id, job_id, size_bytes, sha256, removed_by, actor)
+  select output_key, 'output', account_id, id, coalesce(output_size_bytes, 0), output_sha256, removed_by, actor from picked
+  union all
+  select object_key, 'preview', account_id, job_id, size_bytes, null, removed_by, actor from previews
+  on conflict (object_key) do nothing
+  returning object_key`);
+
 /**
  * Takes the output of an ended job out of use and owes its deletion. The job stays, without a link.
- * @returns the output's key; undefined when there is none
+ * @returns the keys of the output and its preview; none when there is none
  */
-export async function removeOutput(
-  tx: Transaction,
-  jobId: string,
-  remover: Remover,
-): Promise<string | undefined> {
-  const [row] = await tx<{ object_key: string }[]>`
+export async function removeOutput(tx: Transaction, jobId: string, remover: Remover): Promise<string[]> {
+  const rows = await tx<{ object_key: string }[]>`
     with picked as (
-      select id, account_id, output_key, output_size_bytes from jobs
+      select j.*, ${remover.by}::text as removed_by, ${actorOf(remover)}::text as actor from jobs j
       where id = ${jobId} and settled_at is not null and output_key is not null for no key update
-    ), cleared as (
-      update jobs j set output_key = null, output_removed_at = now() from picked p where j.id = p.id
-    )
-    insert into media_removals (object_key, kind, account_id, job_id, size_bytes, removed_by, actor)
-    select output_key, 'output', account_id, id, coalesce(output_size_bytes, 0), ${remover.by}, ${actorOf(remover)}
-    from picked
-    on conflict (object_key) do nothing
-    returning object_key`;
-  return row?.object_key;
+    ), ${TAKE_PICKED_OUTPUTS}`;
+  return rows.map((row) => row.object_key);
 }
 
 export interface RemovalsOptions {
@@ -102,7 +105,7 @@ export function createRemovals({ database, objects, logger, onDeleted }: Removal
     const workers = Array.from({ length: CONCURRENCY }, async () => {
       for (let next = waiting.pop(); next && !signal?.aborted; next = waiting.pop()) {
         try {
-          await objects.delete(next.object_key);
+          await deleteSurely(objects, next.object_key);
           deleted.push(next.object_key);
         } catch (error) {
           await putOff(next, error);
@@ -113,8 +116,8 @@ export function createRemovals({ database, objects, logger, onDeleted }: Removal
     if (deleted.length === 0) return 0;
     const rows = await sql<{ kind: string; removed_by: string; size_bytes: bigint }[]>`
       with paid as (delete from media_removals where object_key = any(${deleted}::text[]) returning *)
-      insert into media_deletions (object_key, kind, account_id, job_id, size_bytes, removed_by, actor, removed_at)
-      select object_key, kind, account_id, job_id, size_bytes, removed_by, actor, removed_at from paid
+      insert into media_deletions (object_key, kind, account_id, job_id, size_bytes, sha256, removed_by, actor, removed_at)
+      select object_key, kind, account_id, job_id, size_bytes, sha256, removed_by, actor, removed_at from paid
       returning kind, removed_by, size_bytes`;
     for (const { kind, removed_by: removedBy, size_bytes: bytes } of rows)
       onDeleted?.({ kind, removedBy, bytes });
@@ -161,6 +164,16 @@ export function createRemovals({ database, objects, logger, onDeleted }: Removal
       }
     },
   };
+}
+
+/** Deletes an object, and has the store confirm that it is gone: a receipt will state it. @throws the store's errors */
+async function deleteSurely(objects: Pick<ObjectStore, 'delete' | 'info'>, key: string): Promise<void> {
+  await objects.delete(key);
+  const still = await objects.info(key).catch((error: unknown) => {
+    if (error instanceof ObjectNotFoundError) return undefined;
+    throw error;
+  });
+  if (still) throw new Error('the object store still has it after its deletion');
 }
 
 export type Removals = ReturnType<typeof createRemovals>;

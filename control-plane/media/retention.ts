@@ -1,6 +1,5 @@
 import type { Database } from '../storage/database.ts';
-import type { Removals } from './removals.ts';
-import { removeUploads } from './removals.ts';
+import { type Removals, removeUploads, TAKE_PICKED_OUTPUTS } from './removals.ts';
 
 const BATCH = 500;
 
@@ -53,24 +52,29 @@ export function createRetention({ database, removals, keysInUse }: RetentionOpti
   async function expireOutputs(): Promise<number> {
     const rows = await sql`
       with picked as (
-        select j.id, j.account_id, j.output_key, j.output_size_bytes from jobs j
+        select j.*, 'retention' as removed_by, null::text as actor from jobs j
         where j.output_key is not null
           and j.settled_at < now() - (select output_retention_seconds from settings) * interval '1 second'
         order by j.settled_at limit ${BATCH} for no key update skip locked
-      ), cleared as (
-        update jobs j set output_key = null, output_removed_at = now() from picked p where j.id = p.id
-      )
-      insert into media_removals (object_key, kind, account_id, job_id, size_bytes, removed_by)
-      select output_key, 'output', account_id, id, coalesce(output_size_bytes, 0), 'retention' from picked
-      on conflict (object_key) do nothing
-      returning 1`;
+      ), ${TAKE_PICKED_OUTPUTS}`;
+    return rows.length;
+  }
+
+  /** Outputs whose submit asked for an earlier end. */
+  async function expireEarlyOutputs(): Promise<number> {
+    const rows = await sql`
+      with picked as (
+        select j.*, 'retention' as removed_by, null::text as actor from jobs j
+        where j.output_key is not null and j.output_expires_at <= now()
+        order by j.output_expires_at limit ${BATCH} for no key update skip locked
+      ), ${TAKE_PICKED_OUTPUTS}`;
     return rows.length;
   }
 
   return {
     /** @returns number of deleted objects */
     async sweep(signal: AbortSignal): Promise<number> {
-      for (const expire of [expireUploads, expireOutputs]) {
+      for (const expire of [expireUploads, expireOutputs, expireEarlyOutputs]) {
         while ((await expire()) >= BATCH) signal.throwIfAborted();
       }
       return removals.payDue(signal);

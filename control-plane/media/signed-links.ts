@@ -10,15 +10,18 @@ export interface SignedLinks {
    * Returns a link for clients.
    * @param since creation of the object, from which windows are counted
    * @param linkSeconds lifetime
-   * @param more.filename name under which a client saves the object; the same for every link to it
-   * @param more.keyId API key with which the link ends
+   * @param options the same for every link to the object, except that `until` may come closer
    */
-  to(
-    key: string,
-    since: Date,
-    linkSeconds: number,
-    more?: { readonly filename?: string; readonly keyId?: string | undefined },
-  ): Promise<string>;
+  to(key: string, since: Date, linkSeconds: number, options?: LinkOptions): Promise<string>;
+}
+
+export interface LinkOptions {
+  /** Name under which a client saves the object. */
+  readonly filename?: string;
+  /** Deletion of the object, which no link outlives; null: it is kept. */
+  readonly until?: Date | null;
+  /** API key with which the link ends. */
+  readonly keyId?: string | undefined;
 }
 
 /** Number of cached links. */
@@ -32,13 +35,15 @@ const MAX_LINKS = 5_000;
 export function createSignedLinks({ objects, now = Date.now }: SignedLinksOptions): SignedLinks {
   const links = new Map<string, Promise<string>>();
   return {
-    to(key, since, linkSeconds, { filename, keyId } = {}) {
+    to(key, since, linkSeconds, { filename, until, keyId } = {}) {
       const signedAt = windowStart(since, linkSeconds, now());
-      const name = `${signedAt.getTime()} ${linkSeconds} ${keyId} ${key}`;
+      const left = until ? Math.floor((until.getTime() - signedAt.getTime()) / 1000) : linkSeconds;
+      const expiresInSeconds = Math.max(1, Math.min(linkSeconds, left));
+      const name = `${signedAt.getTime()} ${expiresInSeconds} ${keyId} ${key}`;
       const known = links.get(name);
       if (known) return known;
       const link = objects.signGet(key, {
-        expiresInSeconds: linkSeconds,
+        expiresInSeconds,
         signedAt,
         audience: 'public',
         ...(filename !== undefined && { filename }),

@@ -6,6 +6,8 @@ import type {
   CancelJobResponse,
   EstimateJobRequest,
   EstimateJobResponse,
+  ListJobsRequest,
+  ListJobsResponse,
   ListUsageRequest,
   ListUsageResponse,
   ReadJobTextsRequest,
@@ -20,9 +22,11 @@ import type { Canceller } from '../jobs/cancel.ts';
 import { estimate } from '../jobs/estimate.ts';
 import { JOB_COLUMNS, toJobRow } from '../jobs/job-row.ts';
 import type { JobView } from '../jobs/job-view.ts';
+import { listJobs } from '../jobs/list-jobs.ts';
 import { readJobTexts } from '../jobs/render-jobs.ts';
 import type { Database } from '../storage/database.ts';
 import { readUsage, summarizeUsage } from '../usage/usage.ts';
+import { secondsIn } from './together.ts';
 
 export interface JobCallsOptions {
   readonly database: Database;
@@ -69,6 +73,8 @@ export function createJobCalls(options: JobCallsOptions) {
         parameters,
         engineOptions,
         callbackUrl,
+        metadata: request.metadata?.entries,
+        expiresInSeconds: secondsIn(request.expiresInSeconds),
         idempotencyKey: undefined,
       };
       await callbackCheck.resolved(submission);
@@ -77,6 +83,17 @@ export function createJobCalls(options: JobCallsOptions) {
       if (!request.inspect || !isCapability(capability)) return { ...estimated, inspection: undefined };
       const inspection = await inspect({ accountId, capability, inputs, parameters }, signal);
       return { ...estimated, inspection };
+    },
+
+    async listJobs(request: ListJobsRequest, { trailers }: CallContext): Promise<ListJobsResponse> {
+      const { accountId, linkSeconds, keyId } = await gate.admit(request.caller, trailers);
+      const { jobs, nextCursor } = await listJobs(database.fast, accountId, request);
+      return {
+        jobs: await Promise.all(
+          jobs.map(async ({ row, ...rest }) => ({ ...rest, job: await view.show(row, linkSeconds, keyId) })),
+        ),
+        nextCursor,
+      };
     },
 
     async listUsage(request: ListUsageRequest, { trailers }: CallContext): Promise<ListUsageResponse> {

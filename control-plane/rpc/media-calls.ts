@@ -4,9 +4,14 @@ import type {
   DeleteJobMediaResponse,
   DeleteUploadRequest,
   DeleteUploadResponse,
+  ListReceiptsRequest,
+  ListReceiptsResponse,
+  ReadReceiptKeysResponse,
 } from '@semblance/proto/semblance/control/v1/control';
 import type { Gate } from '../accounts/gate.ts';
 import { removeJobMedia, removeUpload } from '../media/media.ts';
+import { publicKeys } from '../media/receipt-keys.ts';
+import { listReceipts } from '../media/receipts.ts';
 import type { Removals } from '../media/removals.ts';
 import type { Database } from '../storage/database.ts';
 
@@ -46,6 +51,18 @@ export function createMediaCalls({ database, gate, removals }: MediaCallsOptions
       await removals.payNow(removed.objectKeys);
       return {};
     },
+
+    async listReceipts(
+      { caller, ...asked }: ListReceiptsRequest,
+      { trailers }: CallContext,
+    ): Promise<ListReceiptsResponse> {
+      const { accountId } = await gate.admit(caller, trailers);
+      return listReceipts(database.fast, accountId, asked);
+    },
+
+    readReceiptKeys: async (): Promise<ReadReceiptKeysResponse> => ({
+      keysJson: JSON.stringify(await publicKeys(database.sql)),
+    }),
   };
 }
 

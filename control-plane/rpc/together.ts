@@ -78,7 +78,16 @@ export function submitTogether({ gate, submit, logger }: SubmitTogetherOptions) 
 
 export function submissionOf(request: SubmitJobRequest, accountId: string): Submission {
   const { capability, inputs, parameters, engineOptions, callbackUrl, idempotencyKey } = request;
-  return { accountId, capability, inputs, parameters, engineOptions, callbackUrl, idempotencyKey };
+  return {
+    ...{ accountId, capability, inputs, parameters, engineOptions, callbackUrl, idempotencyKey },
+    metadata: request.metadata?.entries,
+    expiresInSeconds: secondsIn(request.expiresInSeconds),
+  };
+}
+
+/** Returns an int64 as a number; one beyond all exact numbers is refused like any other that is too large. */
+export function secondsIn(seconds: bigint | undefined): number | undefined {
+  return seconds === undefined ? undefined : Number(seconds);
 }
 
 export function answerTo({ jobId, replayed }: Submitted): SubmitJobResponse {

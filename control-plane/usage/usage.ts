@@ -72,7 +72,7 @@ export async function summarizeUsage(
 }
 
 /** Returns the ends of a range in Postgres's form. @throws ApiError invalid_input */
-function boundsOf(range: UsageRange | undefined): { from: string; to: string } {
+export function boundsOf(range: UsageRange | undefined): { from: string; to: string } {
   const { fromMicros, toMicros } = range ?? {};
   if (fromMicros !== undefined && toMicros !== undefined && fromMicros > toMicros)
     throw new ApiError('invalid_input', '`from` must not be later than `to`.');

@@ -7,7 +7,7 @@ import type { EventBus } from '@semblance/events/bus';
 import { jobSubject } from '@semblance/events/jobs';
 import type { Job, JobState } from '@semblance/proto/semblance/control/v1/control';
 import { Gauge, type Registry } from 'prom-client';
-import { type JobRow, toJobRow } from '../jobs/job-row.ts';
+import { JOB_COLUMNS, type JobRow, toJobRow } from '../jobs/job-row.ts';
 import type { JobView } from '../jobs/job-view.ts';
 import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
@@ -206,7 +206,7 @@ function summaryOf({ job, begun, progress, queue }: JobState): string {
 
 async function readJobs(database: Database, ids: readonly string[]): Promise<(Found | undefined)[]> {
   const rows = await database.fast`
-    select j.*, s.link_seconds from jobs j cross join settings s where j.id = any(${ids}::text[])`;
+    select ${JOB_COLUMNS}, j.account_id, j.processing_at, s.link_seconds from jobs j cross join settings s where j.id = any(${ids}::text[])`;
   const found = new Map(rows.map((row) => [row.id as string, row]));
   return ids.map((id) => {
     const row = found.get(id);

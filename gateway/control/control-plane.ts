@@ -37,6 +37,10 @@ import {
   type GetPricingRequest,
   type GetPricingResponse,
   type Job,
+  type ListJobsRequest,
+  type ListJobsResponse,
+  type ListReceiptsRequest,
+  type ListReceiptsResponse,
   type ListSessionsRequest,
   type ListSessionsResponse,
   type ListUsageRequest,
@@ -45,6 +49,8 @@ import {
   type ListVoicesResponse,
   type OpenSessionRequest,
   type OpenSessionResponse,
+  type ReadReceiptKeysRequest,
+  type ReadReceiptKeysResponse,
   type SessionReport,
   type SessionVerdict,
   type SubmitJobRequest,
@@ -119,7 +125,11 @@ export interface ControlPlane {
   cancelJob(ctx: GatewayContext, request: CancelJobRequest): Promise<CancelJobResponse>;
   deleteJobMedia(ctx: GatewayContext, request: DeleteJobMediaRequest): Promise<DeleteJobMediaResponse>;
   deleteUpload(ctx: GatewayContext, request: DeleteUploadRequest): Promise<unknown>;
+  listReceipts(ctx: GatewayContext, request: ListReceiptsRequest): Promise<ListReceiptsResponse>;
+  /** Needs no key. */
+  readReceiptKeys(ctx: GatewayContext, request: ReadReceiptKeysRequest): Promise<ReadReceiptKeysResponse>;
   getJob(ctx: GatewayContext, request: GetJobRequest): Promise<Job>;
+  listJobs(ctx: GatewayContext, request: ListJobsRequest): Promise<ListJobsResponse>;
   /** Follows a job. The request is authenticated and counted like a read. */
   watchJob(
     ctx: GatewayContext,
@@ -300,7 +310,10 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     cancelJob: asker(client.cancelJob.bind(client)),
     deleteJobMedia: asker(client.deleteJobMedia.bind(client)),
     deleteUpload: asker(client.deleteUpload.bind(client)),
+    listReceipts: asker(client.listReceipts.bind(client)),
+    readReceiptKeys: asker(client.readReceiptKeys.bind(client)),
     getJob,
+    listJobs: asker(client.listJobs.bind(client)),
     openSession: asker(client.openSession.bind(client), Math.max(timeoutMs, OPEN_SESSION_MS)),
     listVoices: asker(client.listVoices.bind(client)),
     listSessions: asker(client.listSessions.bind(client)),

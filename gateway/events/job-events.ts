@@ -89,6 +89,7 @@ export function tellNews(state: JobState, before: Seen, ids: EventIds): Told {
       outputUrl: undefined,
       chargedMicros: undefined,
       error: undefined,
+      metadata: job.metadata,
     };
     tell('status', { status: 2, queue: '' }, jobRecord(passed));
   }

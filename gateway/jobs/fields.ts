@@ -1,5 +1,16 @@
 import { isObjectKey } from '@semblance/common/object-key';
-import { callbackUrlFault, MAX_CALLBACK_URL_LENGTH } from '@semblance/common/submit-rules';
+import {
+  callbackUrlFault,
+  EXPIRES_IN_RULE,
+  isExpiresIn,
+  MAX_CALLBACK_URL_LENGTH,
+  MAX_EXPIRES_IN,
+  MAX_METADATA_BYTES,
+  MAX_METADATA_ENTRIES,
+  MAX_METADATA_VALUE,
+  METADATA_NAME,
+  metadataFault,
+} from '@semblance/common/submit-rules';
 import { MAX_FACES } from '@semblance/engine-api/capabilities';
 import { MAX_GIVEN_OPTIONS, MAX_OPTION_TEXT, OPTION_NAME } from '@semblance/engine-api/option';
 import { z } from 'zod';
@@ -105,6 +116,32 @@ export const engineOptions = z
     propertyNames: { pattern: OPTION_NAME.source },
     examples: [{ seed: 7 }],
   });
+
+/** What a caller wants to find in the record of a job again. */
+export const metadata = z
+  .record(
+    z.string(),
+    z.string('must have texts as values').meta({ maxLength: MAX_METADATA_VALUE }),
+    'must be an object with texts by name',
+  )
+  .superRefine((given, context) => {
+    const fault = metadataFault(given);
+    if (fault) context.addIssue(fault);
+  })
+  .meta({
+    description: `Texts by name, which the record of the job shows again and \`GET /jobs\` finds it by: at most ${MAX_METADATA_ENTRIES} entries and ${MAX_METADATA_BYTES.toLocaleString('en')} bytes together. A name has 1 to 40 letters, digits, \`.\`, \`_\` and \`-\`, and begins with a letter or a digit.`,
+    propertyNames: { pattern: METADATA_NAME.source },
+    maxProperties: MAX_METADATA_ENTRIES,
+    example: { order: '4711' },
+  });
+
+export const expiresIn = z.number(EXPIRES_IN_RULE).refine(isExpiresIn, EXPIRES_IN_RULE).meta({
+  description:
+    'Seconds from the end of the job after which its output is deleted, where that is earlier than the owner of the service keeps outputs. More than the owner allows is `invalid_input`. When it is left out, the owner’s time counts.',
+  type: 'integer',
+  minimum: 1,
+  maximum: MAX_EXPIRES_IN,
+});
 
 /** An optional field; null counts as absent, because many clients write it so. */
 export function optional<T extends z.ZodType>(schema: T) {

@@ -1,7 +1,7 @@
 import { HINT_CODES, LEFT_REASONS } from '@semblance/engine-api/findings';
 import { JOB_STATUSES } from '@semblance/events/jobs';
 import { z } from 'zod';
-import { count, usd } from '../openapi/parts.ts';
+import { count, isoTime, usd } from '../openapi/parts.ts';
 
 /** Returns the description of a field whose codes are known, and to which later releases may add. */
 export function codes(what: string, known: Readonly<Record<string, string>>): string {
@@ -110,6 +110,18 @@ export const jobSchema = z
       description:
         'What was found out about the inputs of a job that succeeded or failed. Absent until then, and where nothing is known.',
     }),
+    preview_url: z.string().optional().meta({
+      format: 'uri',
+      description:
+        'Signed, expiring link to a small picture of the output, a JPEG of at most 320 pixels a side; of a video a moment near its beginning. Absent until the job succeeds, after the deletion of the output, and where none could be made.',
+    }),
+    metadata: z
+      .record(z.string(), z.string())
+      .optional()
+      .meta({ description: 'As the submit gave it. Absent when it gave none.' }),
+    expires_at: isoTime(
+      'When the output is deleted: by `expires_in` of the submit, or by the setting of the owner of the service, whichever is earlier. Absent until the job succeeds, after the deletion, and where outputs are kept for ever.',
+    ).optional(),
   })
   .meta({ id: 'Job' });
 

@@ -11,7 +11,17 @@ import {
 } from '@semblance/engine-api/capabilities';
 import { z } from 'zod';
 import { faultsOf } from '../http/faults.ts';
-import { callbackUrl, engineOptions, faceKeys, fileKey, optional, outputResolution, text } from './fields.ts';
+import {
+  callbackUrl,
+  engineOptions,
+  expiresIn,
+  faceKeys,
+  fileKey,
+  metadata,
+  optional,
+  outputResolution,
+  text,
+} from './fields.ts';
 
 export type JobCapability = {
   [Name in Capability]: (typeof CAPABILITIES)[Name]['shape'] extends 'job' ? Name : never;
@@ -77,6 +87,8 @@ export interface ParsedSubmit {
   /** Options of the engine, as text. */
   readonly engineOptions: Record<string, string>;
   readonly callbackUrl: string | undefined;
+  readonly metadata: { readonly entries: Record<string, string> } | undefined;
+  readonly expiresInSeconds: bigint | undefined;
 }
 
 export type SubmitParser = (body: unknown) => ParsedSubmit;
@@ -107,6 +119,8 @@ export function submitSchema(capability: JobCapability): z.ZodObject {
           description: 'Options of the engine by name. Left out: what the engine does by default.',
         }),
         callback_url: optional(callbackUrl),
+        metadata: optional(metadata),
+        expires_in: optional(expiresIn),
       },
       'The body must be a JSON object',
     );
@@ -172,6 +186,8 @@ export function submitParser(capability: JobCapability): SubmitParser {
     if (!result.success) throw new ApiError('invalid_input', faultsOf(result.error.issues, body));
     const {
       engine_options: given = {},
+      metadata: noted,
+      expires_in: expiry,
       [FACE_KEYS]: faces = [],
       ...rest
     } = result.data as Record<string, unknown>;
@@ -191,6 +207,8 @@ export function submitParser(capability: JobCapability): SubmitParser {
       parameters: pick(Object.keys(parameters).map((name) => [name, name])),
       engineOptions: given as Record<string, string>,
       callbackUrl: fields.callback_url,
+      metadata: noted === undefined ? undefined : { entries: noted as Record<string, string> },
+      expiresInSeconds: expiry === undefined ? undefined : BigInt(expiry as number),
     };
   };
 }

@@ -35,10 +35,7 @@ export function submitJob({ callerOf, control, capability, bodyTimeoutMs }: Subm
     const { id, status, statusUrl, replayed } = await control.submitJob(ctx, {
       caller,
       capability,
-      inputs: submit.inputs,
-      parameters: submit.parameters,
-      engineOptions: submit.engineOptions,
-      callbackUrl: submit.callbackUrl,
+      ...submit,
       idempotencyKey,
     });
     if (replayed) ctx.set('Idempotent-Replayed', 'true');

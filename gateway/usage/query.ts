@@ -3,14 +3,9 @@ import { MOMENT_FORM, MOMENT_RULE, parseMoment } from '@semblance/common/moment'
 import type { UsageRange } from '@semblance/proto/semblance/control/v1/usage';
 import { z } from 'zod';
 
-const DEFAULT_LIMIT = 100;
-const MAX_LIMIT = 500;
-
-const LIMIT_RULE = `must be a whole number from 1 to ${MAX_LIMIT}`;
-
 const once = () => z.string('must be given once');
 
-const moment = (description: string) =>
+export const moment = (description: string) =>
   once()
     .transform((text, context) => {
       const micros = parseMoment(text);
@@ -32,17 +27,23 @@ const range = {
 export const summaryQuery = z.object(range);
 
 /** How many entries a list answers. */
-export const pageLimit = once()
-  .refine((text) => /^\d{1,3}$/.test(text) && Number(text) >= 1 && Number(text) <= MAX_LIMIT, LIMIT_RULE)
-  .transform(Number)
-  .default(DEFAULT_LIMIT)
-  .meta({
-    description: `The most entries to answer, from 1 to ${MAX_LIMIT}; ${DEFAULT_LIMIT} when left out.`,
-    default: DEFAULT_LIMIT,
-    type: 'integer',
-    minimum: 1,
-    maximum: MAX_LIMIT,
-  });
+export const limitUpTo = (most: number, otherwise: number) =>
+  once()
+    .refine(
+      (text) => /^\d{1,3}$/.test(text) && Number(text) >= 1 && Number(text) <= most,
+      `must be a whole number from 1 to ${most}`,
+    )
+    .transform(Number)
+    .default(otherwise)
+    .meta({
+      description: `The most entries to answer, from 1 to ${most}; ${otherwise} when left out.`,
+      default: otherwise,
+      type: 'integer',
+      minimum: 1,
+      maximum: most,
+    });
+
+export const pageLimit = limitUpTo(500, 100);
 
 export const usageQuery = z.object({
   limit: pageLimit,

@@ -11,6 +11,7 @@ import type { AgentMetrics } from '../metrics.ts';
 import { type Attempt, type AttemptRef, createAttemptTable, type StartDecision } from './attempt-table.ts';
 import { AttemptEnded } from './endings.ts';
 import type { VideoMeter } from './measured-units.ts';
+import type { VideoReader } from './preview.ts';
 import { runAttempt } from './run-attempt.ts';
 import type { AttemptWork } from './start-request.ts';
 
@@ -35,6 +36,8 @@ export interface AttemptsOptions {
   readonly contentChecks: ContentChecks;
   readonly provenance: Provenance;
   readonly meter: VideoMeter | undefined;
+  /** For previews of videos. */
+  readonly media?: VideoReader | undefined;
   readonly dispatcher: Dispatcher;
   readonly metrics: AgentMetrics;
   readonly logger: Logger;
@@ -156,6 +159,7 @@ export function createAttempts(options: AttemptsOptions): Attempts {
       contentChecks: options.contentChecks,
       provenance: options.provenance,
       meter: options.meter,
+      media: options.media,
       dispatcher: options.dispatcher,
       metrics,
       logger,

@@ -20,6 +20,7 @@ import { createAttemptProgress } from './attempt-progress.ts';
 import type { AttemptOutput, Outcome } from './attempt-table.ts';
 import { failedOutcome } from './failed-outcome.ts';
 import { measureOutput, type VideoMeter } from './measured-units.ts';
+import { storePreview, type VideoReader } from './preview.ts';
 import type { AttemptWork } from './start-request.ts';
 
 export interface RunAttemptOptions {
@@ -30,6 +31,8 @@ export interface RunAttemptOptions {
   readonly contentChecks: ContentChecks;
   readonly provenance: Provenance;
   readonly meter: VideoMeter | undefined;
+  /** For previews of videos. */
+  readonly media?: VideoReader | undefined;
   readonly dispatcher: Dispatcher;
   readonly metrics: AgentMetrics;
   readonly logger: Logger;
@@ -156,16 +159,31 @@ async function fetchRenderStore(
   const storeBegan = performance.now();
   const sha256Hex = await fileSha256(markedPath, signal);
   options.assertLive();
-  await inSpan('store', step, () =>
-    storeOutput({
-      ...transfer,
-      path: markedPath,
-      sizeBytes,
-      sink,
-      onBytes: (count) => metrics.storedBytes.inc(count),
-      onRetry: () => metrics.transferRetries.inc({ direction: 'store' }),
-    }),
-  );
+  const onRetry = () => metrics.transferRetries.inc({ direction: 'store' });
+  const notStored = new AbortController();
+  const previewing = work.previewSink
+    ? storePreview({
+        ...{ path: markedPath, contentType: result.contentType, dir: dir.output, media: options.media },
+        provenance: options.provenance,
+        mark: { capability: work.capability, engine: by, inputs, models: result.findings?.models ?? [] },
+        store: { ...transfer, sink: work.previewSink, onRetry },
+        signal: AbortSignal.any([signal, notStored.signal]),
+        logger,
+      })
+    : undefined;
+  try {
+    await inSpan('store', step, () =>
+      storeOutput({
+        ...{ ...transfer, path: markedPath, sizeBytes, sink, onRetry },
+        onBytes: (count) => metrics.storedBytes.inc(count),
+      }),
+    );
+  } catch (error) {
+    notStored.abort(error);
+    throw error;
+  } finally {
+    await previewing;
+  }
   const stages = [
     { name: 'fetch', milliseconds: fetchMs },
     { name: 'check', milliseconds: checkMs + outputCheckMs },

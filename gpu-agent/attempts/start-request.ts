@@ -17,6 +17,8 @@ export interface AttemptWork {
   readonly inputs: readonly InputLink[];
   readonly sinks: readonly Sink[];
   /** Time limit in ms; undefined for none. */
+  /** Place for a small picture of the output; undefined: none is wanted. */
+  readonly previewSink?: Sink | undefined;
   readonly deadlineMs: number | undefined;
   readonly requestId: string;
   /** W3C trace context of the caller. */
@@ -67,20 +69,7 @@ export function parseStart(request: StartAttemptRequest): AttemptWork {
     return { role, url, maxBytes: limit, key: key?.slice(0, 512) };
   });
   if (request.sinks.length === 0 || request.sinks.length > 16) fail('1 to 16 sinks are needed');
-  const sinks = request.sinks.map((sink, index) => {
-    checkUrl(`sinks[${index}]`, sink.url);
-    if (!CONTENT_TYPE.test(sink.contentType)) fail(`sinks[${index}].content_type is malformed`);
-    if (sink.key === '' || sink.key.length > 512) fail(`sinks[${index}].key must have 1 to 512 characters`);
-    for (const [name, value] of Object.entries(sink.headers)) {
-      if (!HEADER_NAME.test(name) || !HEADER_VALUE.test(value))
-        fail(`sinks[${index}] has a malformed header`);
-      // The agent itself decides the length and the transfer of the body.
-      if (/^(content-length|transfer-encoding|connection|host|expect)$/i.test(name)) {
-        fail(`sinks[${index}] sets the header ${name}`);
-      }
-    }
-    return { contentType: sink.contentType, url: sink.url, headers: sink.headers, key: sink.key };
-  });
+  const sinks = request.sinks.map((sink, index) => checkedSink(`sinks[${index}]`, sink));
   if (request.deadlineSeconds < 0 || request.deadlineSeconds > 7 * 86_400) {
     fail('deadline_seconds must be 0 to 604800');
   }
@@ -92,9 +81,24 @@ export function parseStart(request: StartAttemptRequest): AttemptWork {
     engineOptions,
     inputs,
     sinks,
+    previewSink: request.previewSink && checkedSink('preview_sink', request.previewSink),
     deadlineMs: request.deadlineSeconds > 0 ? request.deadlineSeconds * 1000 : undefined,
     requestId: request.requestId.slice(0, 128),
   };
+}
+
+/** @throws MalformedRequestError saying what is wrong with the field; it does not quote links */
+function checkedSink(field: string, { contentType, url, headers, key }: Sink): Sink {
+  checkUrl(field, url);
+  if (!CONTENT_TYPE.test(contentType)) fail(`${field}.content_type is malformed`);
+  if (key === '' || key.length > 512) fail(`${field}.key must have 1 to 512 characters`);
+  for (const [name, value] of Object.entries(headers)) {
+    if (!HEADER_NAME.test(name) || !HEADER_VALUE.test(value)) fail(`${field} has a malformed header`);
+    // The agent itself decides the length and the transfer of the body.
+    if (/^(content-length|transfer-encoding|connection|host|expect)$/i.test(name))
+      fail(`${field} sets the header ${name}`);
+  }
+  return { contentType, url, headers, key };
 }
 
 /** @throws MalformedRequestError */

@@ -4,6 +4,7 @@ import { findOnPath } from '@semblance/common/process/find-on-path';
 import { findIsolation, type Isolation } from '@semblance/media/isolation';
 import { createMedia, findMediaTools } from '@semblance/media/media';
 import { isMeasurable, type VideoMeter } from '../attempts/measured-units.ts';
+import type { VideoReader } from '../attempts/preview.ts';
 import { type Cards, type CardsOptions, createCards } from '../cards/cards.ts';
 import type { AgentSettings } from '../settings.ts';
 import { createEnginePools } from './engine-pools.ts';
@@ -20,6 +21,8 @@ export interface StartedEngines {
   readonly isolation: Isolation;
   /** Measures videos; undefined without ffmpeg. */
   readonly measure: VideoMeter | undefined;
+  /** Reads videos; undefined without ffmpeg. */
+  readonly media: VideoReader | undefined;
   /** The memory of the cards; undefined when nothing tells it. */
   readonly cards: Pick<Cards, 'statement'> | undefined;
 }
@@ -100,6 +103,7 @@ export async function startEngines(options: StartEnginesOptions): Promise<Starte
     firstReady: () => Promise.any(pools.map((pool) => pool.firstReady())),
     isolation,
     measure: media?.measure,
+    media,
     cards,
   };
 }

@@ -60,7 +60,7 @@ export function createAttempts(options: AttemptsOptions): Attempts {
     { ref, link, learn }: ReturnType<typeof addressed>,
     traceparent: string | undefined,
   ): Promise<void> {
-    const { inputs, sinks } = await signLinks(objects, job, ref.attempt);
+    const { inputs, sinks, previewSink } = await signLinks(objects, job, ref.attempt);
     const { name = '', namespace = '' } = job.metadata;
     const { capability, engineOptions = {}, activeDeadlineSeconds: deadlineSeconds = 3_600 } = job.spec;
     let parameters: Readonly<Record<string, string>>;
@@ -81,6 +81,7 @@ export function createAttempts(options: AttemptsOptions): Attempts {
       engineOptions,
       inputs,
       sinks,
+      previewSink,
       deadlineSeconds,
       requestId: name,
     };

@@ -1,3 +1,4 @@
+import { MAX_PREVIEW_BYTES, PREVIEW_TYPE, previewKey } from '@semblance/common/output-preview';
 import type { RenderJob } from '@semblance/crds/gen/renderjobs';
 import { CAPABILITIES } from '@semblance/engine-api/capabilities';
 import type { ObjectStore } from '@semblance/objects/store';
@@ -24,9 +25,10 @@ const MAX_OUTPUT_BYTES = { image: 256 * MIB, second: 2_048 * MIB };
 /** Time by which links outlive the deadline of an attempt, in seconds. */
 const LINK_SLACK_SECONDS = 600;
 
-/** Returns every key under which an attempt may have stored an output. */
+/** Returns every key under which an attempt may have stored something. */
 export function outputKeys(job: RenderJob, attempt: number): string[] {
-  return Object.values(FORMATS[job.spec.capability]).map((ending) => keyOf(job, attempt, ending));
+  const keys = Object.values(FORMATS[job.spec.capability]).map((ending) => keyOf(job, attempt, ending));
+  return [...keys, ...new Set(keys.map(previewKey))];
 }
 
 /** Returns the one key for an output of this content type; undefined when the type is not allowed. */
@@ -47,7 +49,7 @@ export async function signLinks(
   objects: ObjectStore,
   job: RenderJob,
   attempt: number,
-): Promise<{ inputs: Record<string, Source>; sinks: Sink[] }> {
+): Promise<{ inputs: Record<string, Source>; sinks: Sink[]; previewSink: Sink }> {
   const { capability, activeDeadlineSeconds = 3_600 } = job.spec;
   const { inputs: roles, unit } = CAPABILITIES[capability];
   const options = {
@@ -69,5 +71,9 @@ export async function signLinks(
       return { contentType, url, headers: { ...headers }, key };
     }),
   );
-  return { inputs: Object.fromEntries(inputs), sinks };
+  const key = previewKey(keyOf(job, attempt, ''));
+  const place = { contentType: PREVIEW_TYPE, maxBytes: MAX_PREVIEW_BYTES };
+  const { url, headers } = await objects.signPut(key, { ...options, ...place });
+  const previewSink = { contentType: PREVIEW_TYPE, url, headers: { ...headers }, key };
+  return { inputs: Object.fromEntries(inputs), sinks, previewSink };
 }

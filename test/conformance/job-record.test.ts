@@ -21,8 +21,8 @@ beforeAll(async () => {
 }, 240_000);
 
 const FIELDS = ['id', 'status', 'output_url', 'charged_usd', 'error'];
-/** Shown of an ended job whose pictures were looked at, beyond the specification. */
-const DETAILS = 'details';
+/** Shown of a job that succeeded, beyond the specification: what was seen in its pictures, and a small picture, and when its output ends. */
+const ADDED = ['details', 'preview_url', 'expires_at'];
 const ORDER = ['queued', 'processing', 'succeeded'];
 
 async function submit(image: Upload, face: Upload): Promise<string> {
@@ -54,7 +54,7 @@ describe('Job record', () => {
       const id = await submit(large, ADMIRAL);
       const seen = await life(id);
       for (const record of seen) {
-        const added = record.status === 'succeeded' ? [DETAILS] : [];
+        const added = record.status === 'succeeded' ? ADDED : [];
         expect(Object.keys(record)).toEqual([...FIELDS, ...added]);
         expect(record.id).toBe(id);
         // `status`: `queued`, `processing`, `succeeded` or `failed`
@@ -82,7 +82,11 @@ describe('Job record', () => {
     const id = await submit(ASTRONAUT, ADMIRAL);
     const first = await account.api.finished(id);
     const again = await account.api.job(id);
-    expect({ ...again, output_url: '' }).toEqual({ ...first, output_url: '' });
+    expect({ ...again, output_url: '', preview_url: '' }).toEqual({
+      ...first,
+      output_url: '',
+      preview_url: '',
+    });
   });
 });
 
@@ -127,6 +131,8 @@ describe('details: what was found out about the inputs', () => {
           },
         ]),
       },
+      preview_url: expect.stringMatching(/^https?:/),
+      expires_at: expect.stringMatching(/^\d{4}-.*Z$/),
     });
     expect(await account.api.job(job.id)).toEqual(job);
   });
@@ -218,7 +224,7 @@ describe('A job that fails costs nothing', () => {
       ...(details && { details }),
     });
     expect(job.error?.message).toMatch(message);
-    expect(Object.keys(job)).toEqual([...FIELDS, ...(details ? [DETAILS] : [])]);
+    expect(Object.keys(job)).toEqual([...FIELDS, ...(details ? ['details'] : [])]);
     // A failed job is refunded in full.
     const after = await account.api.balance();
     expect([after.balance_usd, after.total_spent_usd]).toEqual([before.balance_usd, before.total_spent_usd]);

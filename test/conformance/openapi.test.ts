@@ -109,6 +109,8 @@ async function send(operation: Operation, request: Generated): Promise<Answer | 
     const text = textOf(request.path[name]).toWellFormed();
     return operation.path.startsWith('/files/') ? encodeURI(text) : encodeURIComponent(text);
   });
+  // Without a last part the path is that of another operation.
+  if (path.endsWith('/')) return undefined;
   const url = new URL(base + path);
   // URL parsers remove path segments of dots, so this request would have another path.
   if (url.pathname !== new URL(base).pathname.replace(/\/$/, '') + path.replace(/\?.*/, '')) return undefined;
@@ -165,6 +167,9 @@ describe('whatever is sent, the answer is one that the document has, and never a
     // These operations must have answered 200, because a fuzzer that is always refused tests nothing.
     for (const id of [
       'getJob',
+      'listJobs',
+      'listReceipts',
+      'readReceiptKeys',
       'followJob',
       'listVoices',
       'listSessions',
@@ -191,6 +196,9 @@ describe('answers of ordinary use are what the document says', () => {
     const jobId = known.job_id?.[0];
     for (const [id, path] of [
       ['getJob', `/jobs/${jobId}`],
+      ['listJobs', '/jobs'],
+      ['listReceipts', '/receipts'],
+      ['readReceiptKeys', '/receipts/keys'],
       ['listVoices', '/voices'],
       ['listSessions', '/sessions'],
       ['getBalance', '/balance'],

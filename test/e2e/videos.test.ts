@@ -76,6 +76,11 @@ test.each([
   ]);
   const seconds = Number(streams.find(({ codec_type }) => codec_type === 'video')?.duration);
   expect(seconds).toBeGreaterThan(0.8);
+  // A moment of the video, with something to be seen.
+  const preview = sharp(Buffer.from(await (await fetch(job.preview_url ?? '')).arrayBuffer()));
+  const { format, width, height } = await preview.metadata();
+  expect([format, Math.max(width, height)]).toEqual(['jpeg', 320]);
+  expect(Math.max(...(await preview.stats()).channels.map(({ stdev }) => stdev))).toBeGreaterThan(20);
   const { body: card } = await api.get('/pricing');
   const rates = (card as { capabilities: Rate[] }).capabilities.find(
     (rate) => rate.capability === capability,

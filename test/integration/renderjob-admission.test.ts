@@ -66,7 +66,8 @@ function specOf(capability: JobCapability, body: Body): object {
 /** Returns whether gateway and control plane take the submit, as far as they need no database for it. */
 function apiTakes(capability: JobCapability, body: Body): boolean {
   try {
-    checkSubmission({ capability, ...submitParser(capability)(body) }, true);
+    const { metadata, expiresInSeconds: _, ...submit } = submitParser(capability)(body);
+    checkSubmission({ capability, ...submit, metadata: metadata?.entries }, true);
     return true;
   } catch {
     return false;

@@ -30,6 +30,9 @@ export interface JobRecord {
     };
     readonly hints: readonly { readonly code: string; readonly message: string; readonly input?: string }[];
   };
+  readonly preview_url?: string;
+  readonly metadata?: Readonly<Record<string, string>>;
+  readonly expires_at?: string;
 }
 
 export interface Balance {
