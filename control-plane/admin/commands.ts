@@ -1,7 +1,10 @@
 import { CAPABILITY_NAMES } from '@semblance/engine-api/capabilities';
 import { ACCOUNT_COMMANDS } from './account-commands.ts';
 import { AUDIT_COMMANDS } from './audit-commands.ts';
+import { CAPACITY_COMMANDS } from './capacity-commands.ts';
 import type { Command } from './command.ts';
+import { DELIVERY_COMMANDS } from './delivery-commands.ts';
+import { JOB_COMMANDS } from './job-commands.ts';
 import { RATES_COMMANDS } from './rates-commands.ts';
 import { RECORD_COMMANDS } from './record-commands.ts';
 import { SESSION_COMMANDS } from './session-commands.ts';
@@ -38,6 +41,20 @@ export const COMMANDS: readonly Command[] = [
       },
     }),
   ),
+  {
+    name: 'limit show',
+    columns: ['limit', 'most', 'own', 'used'],
+    help: 'Shows what an account may have in flight at once, and has.',
+    flags: [account],
+    async run(flags, calls) {
+      const answer = await calls.invoke('showLimits', { accountId: flags.get('account') });
+      const row = (name: string, of: unknown) => {
+        const { limit, own, used } = of as Record<string, unknown>;
+        return { limit: name, most: limit, own, used };
+      };
+      return [row('jobs_in_flight', answer.jobsInFlight), row('live_sessions', answer.liveSessions)];
+    },
+  },
   {
     name: 'limit set',
     help: 'Sets how much an account may have in flight at once.',
@@ -90,25 +107,10 @@ export const COMMANDS: readonly Command[] = [
       return { secret };
     },
   },
-  {
-    name: 'delivery list',
-    help: 'Lists webhook deliveries with every attempt, the newest first.',
-    flags: [account],
-    async run(flags, calls) {
-      const { deliveries } = await calls.invoke('listDeliveries', { accountId: flags.get('account') });
-      return (deliveries as Record<string, unknown>[]).map(deliveryAnswer);
-    },
-  },
-  {
-    name: 'delivery replay',
-    help: 'Has a delivery tried again, under the same id.',
-    flags: [{ name: 'delivery', value: 'ID', required: true, help: 'the delivery (dlv-…)' }],
-    async run(flags, calls) {
-      const { delivery } = await calls.invoke('replayDelivery', { deliveryId: flags.get('delivery') });
-      return deliveryAnswer(delivery as Record<string, unknown>);
-    },
-  },
+  ...DELIVERY_COMMANDS,
   ...RATES_COMMANDS,
+  ...JOB_COMMANDS,
+  ...CAPACITY_COMMANDS,
   ...SESSION_COMMANDS,
   ...USAGE_COMMANDS,
   ...VOICE_COMMANDS,
@@ -116,14 +118,3 @@ export const COMMANDS: readonly Command[] = [
   ...AUDIT_COMMANDS,
   ...TOKEN_COMMANDS,
 ];
-
-function deliveryAnswer(view: Record<string, unknown>): Record<string, unknown> {
-  const attempts = view.attempts as { at: string; status?: number; error?: string }[];
-  return {
-    delivery_id: view.deliveryId,
-    job_id: view.jobId,
-    event: view.event,
-    state: view.state,
-    attempts: attempts.map(({ at, status, error }) => ({ at, status: status ?? null, error: error ?? null })),
-  };
-}

@@ -1,5 +1,6 @@
 import type { Micros } from '@semblance/common/money';
 import type { Sql } from '../storage/sql.ts';
+import { checkVoice } from './avatar-voices.ts';
 import { checkOptions } from './engine-options.ts';
 import type { Submission } from './submission.ts';
 import { checkSubmission, refusal } from './submit.ts';
@@ -35,6 +36,7 @@ export async function estimate(
 ): Promise<Estimate> {
   const { inputs } = checkSubmission(submission, webhooks);
   await checkOptions(sql, { ...submission, idempotencyKey: undefined });
+  await checkVoice(sql, { ...submission, idempotencyKey: undefined });
   const { accountId, capability, parameters } = submission;
   const [quote] = await sql<Quote[]>`
     select * from quote_job(${accountId}, ${capability}, ${sql.json(inputs)}::jsonb, ${sql.json(parameters)}::jsonb)`;

@@ -7,6 +7,7 @@ import type { ObjectStore } from '@semblance/objects/store';
 import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
 import { sqlState } from '../storage/sql.ts';
+import { historyOf, type JobHistory, storable, tellable } from './history.ts';
 
 /** `settled` by this call; `already` before it; `fenced`: the outcome belongs to another RenderJob. */
 export type Settlement = 'settled' | 'already' | 'fenced' | 'unknown';
@@ -71,6 +72,7 @@ interface Output {
 interface Known {
   readonly capability?: Capability;
   readonly findings?: ReportedFindings | undefined;
+  readonly history?: JobHistory | undefined;
 }
 
 /** Parameter of `settle_jobs` for each job. */
@@ -82,6 +84,7 @@ interface Request {
   readonly error_message: string | null;
   readonly reason: Failure['reason'] | null;
   readonly findings: ReportedFindings | null;
+  readonly history: JobHistory | null;
   /** ISO 8601. */
   readonly at: string | null;
 }
@@ -108,16 +111,24 @@ export function createSettler({ database, objects, logger, onSettled, now }: Set
     maxSize: 32,
     divisible: (error) => sqlState(error) !== undefined,
     run: (batch) => database.sql<Row[]>`
-      select (s.result).*,
-        (select j.hold_micros from jobs j where j.id = (${batch.map(({ job }) => job)}::text[])[s.place]) as hold_micros
-      from settle_jobs(${database.sql.json(batch)}::jsonb) s order by s.place`,
+      with settled as materialized (
+        select s.place, (s.result).*, (${batch.map(({ job }) => job)}::text[])[s.place] as job
+        from settle_jobs(${database.sql.json(batch)}::jsonb) s
+      ), kept as (
+        insert into job_histories (job_id, history)
+        select s.job, h.history from settled s
+          join unnest(${batch.map(({ history }) => history && JSON.stringify(history))}::jsonb[]) with ordinality h(history, place)
+            using (place)
+          where s.outcome = 'settled' and h.history is not null
+      )
+      select s.*, (select j.hold_micros from jobs j where j.id = s.job) as hold_micros from settled s order by s.place`,
   });
 
   async function settle(
     jobId: string,
     uid: string | undefined,
     outcome: { output: Output } | { failure: Failure },
-    { capability, findings }: Known = {},
+    { capability, findings, history }: Known = {},
   ): Promise<Row['outcome']> {
     const output = 'output' in outcome ? outcome.output : undefined;
     const failure = 'failure' in outcome ? outcome.failure : undefined;
@@ -129,6 +140,7 @@ export function createSettler({ database, objects, logger, onSettled, now }: Set
       error_message: failure ? storable(failure.message) : null,
       reason: failure?.reason ?? null,
       findings: findings && capability ? storedFindings(findings, capability) : null,
+      history: history ?? null,
       at: now?.().toISOString() ?? null,
     });
     if (row.outcome === 'settled' && row.event_task !== null && row.status !== null) {
@@ -188,18 +200,27 @@ export function createSettler({ database, objects, logger, onSettled, now }: Set
       const { name = '', uid } = renderJob.metadata;
       const { capability } = renderJob.spec;
       const { status } = renderJob;
+      const history = historyOf(renderJob);
       if (status?.phase !== 'Succeeded')
-        return fail(name, uid, failureOf(renderJob), { capability, findings: status?.findings });
+        return fail(name, uid, failureOf(renderJob), { capability, findings: status?.findings, history });
       const { output } = status;
       let fault = output ? await faultOf(output) : 'it names no output';
       if (output && fault === undefined) {
         const { findings } = output;
-        const outcome = await settle(name, uid, { output: asStored(output) }, { capability, findings });
+        const outcome = await settle(
+          name,
+          uid,
+          { output: asStored(output) },
+          { capability, findings, history },
+        );
         if (outcome !== 'unbillable') return outcome;
         fault = `its output is measured as ${output.milliUnits} thousandths of "${output.unit}"`;
       }
       logger.error({ jobId: name, fault }, 'failing a job although its RenderJob succeeded');
-      return fail(name, uid, UNUSABLE, { capability });
+      return fail(name, uid, UNUSABLE, {
+        capability,
+        history: { ...history, message: fault === undefined ? null : tellable(fault) },
+      });
     },
   };
 }
@@ -258,8 +279,4 @@ export function failureOf({ status }: RenderJob): Failure {
     message: message || (timedOut ? 'The job took too long.' : 'The render did not complete.'),
     reason: timedOut ? 'timed_out' : 'render_failed',
   };
-}
-
-function storable(text: string): string {
-  return text.replaceAll('\0', '').toWellFormed();
 }

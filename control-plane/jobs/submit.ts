@@ -9,6 +9,7 @@ import { CAPABILITIES, inputsOf, isCapability } from '@semblance/engine-api/capa
 import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
 import { isStorable, NoConnectionError, type Sql, StorageError, sqlState } from '../storage/sql.ts';
+import { checkVoice } from './avatar-voices.ts';
 import { checkOptions, checkOptionsForm } from './engine-options.ts';
 import type { UnknownSubmit } from './retract.ts';
 import type { Submission } from './submission.ts';
@@ -86,6 +87,7 @@ export function createSubmit(options: SubmitOptions) {
   return async function submit(submission: Submission): Promise<Submitted> {
     const prepared = prepare(submission, options.webhooks);
     await checkOptions(database.sql, submission);
+    await checkVoice(database.sql, submission);
     const outcome = await batcher.submit(prepared).catch((error) => {
       // With an Idempotency-Key, the retry that the answer asks for finds the job.
       const unknown = prepared.sent && error instanceof StorageError && !(error instanceof NoConnectionError);

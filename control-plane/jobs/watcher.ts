@@ -6,6 +6,7 @@ import type { Logger } from '@semblance/common/logging';
 import { RENDERJOB_RESOURCE, type RenderJob } from '@semblance/crds/gen/renderjobs';
 import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
+import { historyOf } from './history.ts';
 import { isJobId } from './job-row.ts';
 import { createLetGo, isKept, isWithdrawn } from './let-go.ts';
 import { hasBegun, isFinished } from './render-job-state.ts';
@@ -97,7 +98,10 @@ export function createJobWatcher(options: JobWatcherOptions) {
     // Cheaper than asking the object store and locking the job's row.
     let outcome: Settlement = 'already';
     if (withdrawn)
-      outcome = await settler.fail(name, uid, CANCELLED, { capability: renderJob.spec.capability });
+      outcome = await settler.fail(name, uid, CANCELLED, {
+        capability: renderJob.spec.capability,
+        history: historyOf(renderJob),
+      });
     else if (!(await isSettled.submit(name))) outcome = await settler.settleFrom(renderJob);
     lastSeen.delete(name);
     if (withdrawn && outcome === 'settled') logger.info({ jobId: name }, DELETED);

@@ -8,6 +8,7 @@ import {
   faceRole,
   takesFaces,
 } from '@semblance/engine-api/capabilities';
+import { GENDERS } from '@semblance/engine-api/speech';
 import { z } from 'zod';
 import { faultsOf } from '../http/faults.ts';
 import { callbackUrl, engineOptions, faceKeys, fileKey, optional, outputResolution, text } from './fields.ts';
@@ -48,8 +49,23 @@ const PARAMETERS: Record<JobCapability, z.ZodRawShape> = {
   'motion-control': {},
   avatar: {
     script,
-    voice_id: optional(text(128)),
-    language: optional(text(64)),
+    voice_id: optional(text(128)).meta({
+      description:
+        'The voice that speaks: an `id` of `GET /voices?for=avatar`, or one of its `variants`. When it is left out, the default voice of the language that fits the portrait or `voice`.',
+    }),
+    voice: optional(
+      z.object({ gender: z.enum(GENDERS, 'must be "female" or "male"') }, 'must be an object with a gender'),
+    )
+      .transform((voice) => voice?.gender)
+      .meta({
+        description:
+          'In place of `voice_id`: what the default voice is to sound like. When it is left out, the portrait decides where it tells for sure, otherwise the language.',
+        example: { gender: 'female' },
+      }),
+    language: optional(text(64)).meta({
+      description:
+        'The language of the script, as a BCP 47 tag such as `de` or `pt-BR`; a region that no voice has is spoken as its language. When it is left out, the letters of the script decide.',
+    }),
     output_resolution_p: optional(outputResolution).meta({
       description:
         'Most pixels of the output’s shorter side; 720 when it is left out. A smaller picture is not enlarged. The charge goes by the size of the output.',
@@ -57,6 +73,9 @@ const PARAMETERS: Record<JobCapability, z.ZodRawShape> = {
   },
   'lip-sync': { output_resolution_p: optional(outputResolution).meta({ description: NOT_ENLARGED }) },
 };
+
+/** Names of settings for engines that differ from the request's. */
+const ENGINE_NAMES: Readonly<Record<string, string>> = { voice: 'voice_gender' };
 
 /** The checked body of a submit, in the terms of the control plane. */
 export interface ParsedSubmit {
@@ -94,7 +113,7 @@ export function submitSchema(capability: JobCapability): z.ZodObject {
       },
       'The body must be a JSON object',
     );
-    schema = withOneOfFaces(capability, fields).meta({
+    schema = withOneVoice(capability, withOneOfFaces(capability, fields)).meta({
       ...{ id: `${pascal(feature)}Submit`, title: `${title} submit` },
       ...(takesFaces(capability) ? { anyOf: [{ required: [FACE_KEY] }, { required: [FACE_KEYS] }] } : {}),
     });
@@ -118,6 +137,14 @@ function withOneOfFaces(capability: JobCapability, schema: z.ZodObject): z.ZodOb
     .refine((body: Body) => !(has(body, FACE_KEY) && has(body, FACE_KEYS)), {
       ...{ path: [FACE_KEYS], error: 'and face_key exclude each other', when },
     });
+}
+
+/** Returns a schema that takes a voice by its name or by what it sounds like, not by both. */
+function withOneVoice(capability: JobCapability, schema: z.ZodObject): z.ZodObject {
+  if (capability !== 'avatar') return schema;
+  return schema.refine((body: Body) => !(has(body, 'voice_id') && has(body, 'voice')), {
+    ...{ path: ['voice'], error: 'and voice_id exclude each other', when },
+  });
 }
 
 /** Converts `identity_swap` to `IdentitySwap`. */
@@ -155,7 +182,7 @@ export function submitParser(capability: JobCapability): SubmitParser {
         ...pick(roles.map(([role, { field }]) => [role, field])),
         ...Object.fromEntries((faces as string[]).map((key, i) => [faceRole(i), key])),
       },
-      parameters: pick(Object.keys(parameters).map((name) => [name, name])),
+      parameters: pick(Object.keys(parameters).map((name) => [ENGINE_NAMES[name] ?? name, name])),
       engineOptions: given as Record<string, string>,
       callbackUrl: fields.callback_url,
     };

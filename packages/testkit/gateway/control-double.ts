@@ -183,6 +183,7 @@ export class ControlDouble {
       connectSession: on('connectSession', (request: ConnectSessionRequest) => this.live.connect(request)),
       reportSessions: on('reportSessions', (request: ReportSessionsRequest) => this.live.report(request)),
       listVoices: on('listVoices', () => ({ voices: this.live.voices })),
+      listAvatarVoices: on('listAvatarVoices', () => ({ voices: this.live.avatarVoices })),
       getBalance: on('getBalance', () => ({
         balanceMicros: 12_500_000n,
         totalSpentMicros: 1n,

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { ApiError } from '@semblance/common/errors';
 import { newId, newSecret } from '@semblance/common/ids';
 import type {
+  AvatarVoice,
   ConnectSessionRequest,
   ConnectSessionResponse,
   OpenSessionRequest,
@@ -35,6 +36,7 @@ export class SessionDouble {
   readonly messages: SessionReport[][] = [];
   readonly verdicts = new Map<string, SessionVerdict>();
   voices: Voice[] = [];
+  avatarVoices: AvatarVoice[] = [];
   grant: DoubleGrant = {
     agentAddress: '127.0.0.1:1',
     agentIncarnation: 'agent-1',
