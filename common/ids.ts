@@ -7,7 +7,16 @@ const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';
  * in Crockford's base 32 (a ULID in lower case). It sorts by time, and is a valid Kubernetes name if the prefix is.
  */
 export function newId(prefix: string): string {
-  let value = (BigInt(Date.now()) << 80n) | BigInt(`0x${randomBytes(10).toString('hex')}`);
+  return encoded(prefix, (BigInt(Date.now()) << 80n) | BigInt(`0x${randomBytes(10).toString('hex')}`));
+}
+
+/** Returns the least identifier of a moment: those made from then on sort after it. @param ms Unix milliseconds */
+export function idAt(prefix: string, ms: number): string {
+  return encoded(prefix, BigInt(Math.min(Math.max(0, Math.floor(ms)), 2 ** 48 - 1)) << 80n);
+}
+
+function encoded(prefix: string, number: bigint): string {
+  let value = number;
   let text = '';
   for (let i = 0; i < 26; i++) {
     text = ALPHABET[Number(value & 31n)] + text;

@@ -12,6 +12,7 @@ import { createGate } from './accounts/gate.ts';
 import type { OidcSettings } from './admin-tokens/oidc.ts';
 import { createCallees } from './agents/callee.ts';
 import { createEnginesSeen } from './agents/engines-seen.ts';
+import { createVoicesSeen } from './agents/voices-seen.ts';
 import { runChores } from './chores/chores.ts';
 import { keepHouse } from './chores/housekeeping.ts';
 import { createInspector } from './inspections/inspector.ts';
@@ -96,6 +97,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const { reflector, agents, pools } = createReflectors({ kube, namespace, logger, registry });
   const callees = createCallees({ kube, namespace, agents });
   const enginesSeen = createEnginesSeen({ database, reflector: agents, pools, logger });
+  const voicesSeen = createVoicesSeen({ database, agents, pools, logger });
 
   const { allow = [], deny, timeoutMs, lookup, ...pace } = options.webhooks ?? {};
   const guard = createAddressGuard({ allow, deny });
@@ -152,6 +154,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     sessions,
     voices,
     certificateOf: callees.certificateOf,
+    fleet: { agents, pools, renderJobs: reflector },
     inspect: createInspector({
       agents,
       checkAddress: callees.checkAddress,
@@ -192,6 +195,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
       agents.run(signal),
       pools.run(signal),
       enginesSeen.run(signal),
+      voicesSeen.run(signal),
       sessions.run(signal),
       runChores({ database, logger, chores: [previews], lookEveryMs: previewLookMs }, signal),
       webhooks.run(signal),

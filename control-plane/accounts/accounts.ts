@@ -11,7 +11,8 @@ import type {
 } from '@semblance/proto/semblance/admin/v1/admin';
 import { limitOf } from '../audit/audit.ts';
 import { topUp } from '../billing/ledger.ts';
-import { isStorable, type Sql, type Transaction } from '../storage/sql.ts';
+import { isStorable, type Sql, SqlText, type Transaction } from '../storage/sql.ts';
+import { KEY_PREFIX } from './key-prefix.ts';
 
 /** Returns the SHA-256 of a key as presented: the only form in which keys are stored and sent between services. */
 export function hashKey(apiKey: string): Buffer {
@@ -49,49 +50,81 @@ export async function createAccountIn(
   return { accountId, ...(await insertKey(tx, accountId)) };
 }
 
-/** @throws ApiError not_found */
+/** @param name for people, 1 to 100 characters @throws ApiError not_found, invalid_input */
 export async function createKey(
   sql: Transaction,
   accountId: string,
+  name?: string,
 ): Promise<{ keyId: string; apiKey: string }> {
+  const text = name?.trim();
+  if (text !== undefined && (text === '' || text.length > 100 || !isStorable(text) || !isPlainText(text)))
+    throw new ApiError(
+      'invalid_input',
+      'A key has a name of 1 to 100 characters, none of them a control character.',
+    );
   await requireAccount(sql, accountId);
-  return insertKey(sql, accountId);
+  return insertKey(sql, accountId, text);
 }
 
-async function insertKey(sql: Transaction, accountId: string) {
+async function insertKey(sql: Transaction, accountId: string, name?: string) {
   const keyId = newId('key-');
   const apiKey = newSecret('sk_live_');
-  await sql`insert into api_keys (id, account_id, secret_sha256) values (${keyId}, ${accountId}, ${hashKey(apiKey)})`;
+  await sql`
+    insert into api_keys (id, account_id, secret_sha256, name, prefix)
+    values (${keyId}, ${accountId}, ${hashKey(apiKey)}, ${name ?? null}, ${apiKey.slice(0, KEY_PREFIX)})`;
   return { keyId, apiKey };
 }
 
 /** Takes effect on the next call. Revoking again changes nothing. @throws ApiError not_found */
 export async function revokeKey(sql: Transaction, keyId: string): Promise<KeyView> {
-  const rows = isStorable(keyId)
-    ? await sql<
-        KeyRow[]
-      >`update api_keys set revoked_at = coalesce(revoked_at, now()) where id = ${keyId} returning *`
-    : [];
-  return changedKey(rows[0], keyId);
+  if (isStorable(keyId))
+    await sql`update api_keys set revoked_at = coalesce(revoked_at, now()) where id = ${keyId}`;
+  return keyAfter(sql, keyId);
 }
 
 /** @throws ApiError not_found, invalid_input */
 export async function limitKey(sql: Transaction, keyId: string, perMinute: number): Promise<KeyView> {
   if (!Number.isInteger(perMinute) || perMinute < 1 || perMinute > 1_000_000)
     throw new ApiError('invalid_input', 'A limit is a whole number from 1 to 1000000.');
-  const rows = isStorable(keyId)
-    ? await sql<KeyRow[]>`update api_keys set per_minute = ${perMinute} where id = ${keyId} returning *`
-    : [];
-  return changedKey(rows[0], keyId);
+  if (isStorable(keyId)) await sql`update api_keys set per_minute = ${perMinute} where id = ${keyId}`;
+  return keyAfter(sql, keyId);
 }
 
-/** Lists the keys of an account, newest first, including revoked ones. @throws ApiError not_found */
-export async function listKeys(sql: Transaction, accountId: string): Promise<KeyView[]> {
-  await requireAccount(sql, accountId);
-  const rows = await sql<
-    KeyRow[]
-  >`select * from api_keys where account_id = ${accountId} order by created_at desc, id desc`;
+/**
+ * Lists the keys of an account, or of all accounts those that begin with a prefix; newest first, including revoked ones.
+ * @throws ApiError not_found, invalid_input
+ */
+export async function listKeys(
+  sql: Transaction,
+  { accountId, prefix }: { readonly accountId: string; readonly prefix?: string | undefined },
+): Promise<KeyView[]> {
+  if (prefix !== undefined && (prefix.length < KEY_PREFIX || !isStorable(prefix)))
+    throw new ApiError('invalid_input', `A prefix has at least the first ${KEY_PREFIX} characters of a key.`);
+  if (accountId !== '' || prefix === undefined) await requireAccount(sql, accountId);
+  const start = prefix?.slice(0, KEY_PREFIX) ?? null;
+  const rows =
+    accountId === ''
+      ? await sql<KeyRow[]>`${KEYS} where k.prefix = ${start} order by k.created_at desc, k.id desc limit 100`
+      : await sql<KeyRow[]>`
+          ${KEYS} where k.account_id = ${accountId} and (${start}::text is null or k.prefix = ${start})
+          order by k.created_at desc, k.id desc`;
   return rows.map(keyView);
+}
+
+/** A window opens with its first call, and housekeeping notes it before the next takes its place, or later. */
+const KEYS = new SqlText(
+  'select k.*, greatest(k.last_used_at, w.opened_at) as used_at from api_keys k left join rate_windows w on w.key_id = k.id',
+);
+
+/**
+ * Notes when keys were last used, by the windows of their rate limits: nothing is written with a call.
+ * @returns how many were noted
+ */
+export async function noteKeyUses(sql: Sql): Promise<number> {
+  const rows = await sql`
+    update api_keys k set last_used_at = w.opened_at from rate_windows w
+    where w.key_id = k.id and w.opened_at > coalesce(k.last_used_at, '-infinity') and w.opened_at <= now() returning 1`;
+  return rows.length;
 }
 
 /** Returns balance, holds and whether the books, recomputed from their entries, agree. @throws ApiError not_found */
@@ -147,9 +180,15 @@ interface KeyRow {
   readonly per_minute: number;
   readonly created_at: Date;
   readonly revoked_at: Date | null;
+  readonly name: string | null;
+  readonly prefix: string | null;
+  /** The later of what was noted and the present window. */
+  readonly used_at: Date | null;
 }
 
-function changedKey(row: KeyRow | undefined, keyId: string): KeyView {
+/** @throws ApiError not_found */
+async function keyAfter(sql: Transaction, keyId: string): Promise<KeyView> {
+  const [row] = isStorable(keyId) ? await sql<KeyRow[]>`${KEYS} where k.id = ${keyId}` : [];
   if (!row) throw new ApiError('not_found', `There is no key ${JSON.stringify(keyId.slice(0, 80))}.`);
   return keyView(row);
 }
@@ -161,5 +200,8 @@ function keyView(row: KeyRow): KeyView {
     perMinute: row.per_minute,
     revokedAt: row.revoked_at?.toISOString(),
     createdAt: row.created_at.toISOString(),
+    name: row.name ?? undefined,
+    prefix: row.prefix ?? undefined,
+    lastUsedAt: row.used_at?.toISOString(),
   };
 }

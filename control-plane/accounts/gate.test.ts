@@ -3,7 +3,7 @@ import { Metadata } from '@grpc/grpc-js';
 import { PATIENT, type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openDatabase } from '../storage/database.ts';
-import { revokeKey } from './accounts.ts';
+import { listKeys, noteKeyUses, revokeKey } from './accounts.ts';
 import { createGate, RATE_LIMIT_KEY } from './gate.ts';
 
 let db: TestDatabase;
@@ -197,4 +197,26 @@ test('a check judges a key and counts nothing', async () => {
   await expect(gate.check(undefined)).rejects.toMatchObject({ code: 'unauthorized' });
   await revokeKey(db.sql, keyId);
   await expect(gate.check(caller)).rejects.toMatchObject({ code: 'unauthorized' });
+});
+
+test('the last use of a key is that of its window, and stays when the windows are lost', async () => {
+  const { caller, keyId, accountId } = await db.account(0, 5);
+  const used = async () => {
+    const [key] = await listKeys(db.sql, { accountId });
+    return key?.lastUsedAt;
+  };
+  await noteKeyUses(db.sql);
+  expect(await used()).toBeUndefined();
+  await createGate(db.database).admit(caller, new Metadata());
+  const at = await used();
+  expect(Math.abs(Date.parse(at ?? '') - Date.now())).toBeLessThan(60_000);
+  expect(await noteKeyUses(db.sql)).toBe(1);
+  // Nothing is written of keys that were not used since.
+  expect(await noteKeyUses(db.sql)).toBe(0);
+  await db.sql`delete from rate_windows where key_id = ${keyId}`;
+  expect(await used()).toBe(at);
+  // A window of before the clock was set back is no use.
+  await db.sql`
+    insert into rate_windows (key_id, opened_at, used) values (${keyId}, now() + interval '1 hour', 1)`;
+  expect(await noteKeyUses(db.sql)).toBe(0);
 });

@@ -1,5 +1,16 @@
+import { KEY_PREFIX } from '../accounts/key-prefix.ts';
 import type { Command } from './command.ts';
-import { type FlagSpec, LIST_LIMIT, listLimit, usdFlag, usdOf, wholeFlag } from './usage.ts';
+import {
+  type FlagSpec,
+  given,
+  LIST_LIMIT,
+  listLimit,
+  UsageError,
+  usdFlag,
+  usdOf,
+  wholeFlag,
+  yesFlag,
+} from './usage.ts';
 
 type Row = Record<string, unknown>;
 
@@ -36,14 +47,63 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
         help: 'a top-up sent again under the same reference is booked once',
       },
     ],
-    run: async (flags, calls) =>
-      accountAnswer(
-        await calls.invoke('topUpAccount', {
-          accountId: flags.get('account'),
-          amountMicros: usdFlag(flags, 'usd')?.toString(),
-          ...(flags.has('reference') ? { reference: flags.get('reference') } : {}),
-        }),
-      ),
+    async run(flags, calls) {
+      const answer = await calls.invoke('topUpAccount', {
+        accountId: flags.get('account'),
+        amountMicros: usdFlag(flags, 'usd')?.toString(),
+        ...given(flags, 'reference', 'reference'),
+      });
+      return { ...accountAnswer(answer), ...bookedAnswer(answer) };
+    },
+  },
+  {
+    name: 'account adjust',
+    help: 'Gives a charge back, or corrects what was topped up, with a reason in the books.',
+    flags: [
+      account,
+      {
+        name: 'usd',
+        value: 'X',
+        required: true,
+        help: 'what the balance grows by; a correction may take away, such as -3',
+      },
+      { name: 'reason', value: 'R', required: true, help: 'why, at most 500 characters' },
+      {
+        name: 'reference',
+        value: 'R',
+        required: true,
+        help: 'an adjustment sent again under the same reference is booked once',
+      },
+      {
+        name: 'refund-of',
+        value: 'ID',
+        required: false,
+        help: 'the job (job-…) or session (ses-…) whose charge is given back; without it this is a correction',
+      },
+      {
+        name: 'into-debt',
+        value: '',
+        required: false,
+        help: 'lets a correction take more than is available',
+      },
+    ],
+    async run(flags, calls) {
+      const answer = await calls.invoke('adjustAccount', {
+        accountId: flags.get('account'),
+        amountMicros: usdFlag(flags, 'usd')?.toString(),
+        reference: flags.get('reference'),
+        reason: flags.get('reason'),
+        ...given(flags, 'refund-of', 'refundOf'),
+        intoDebt: yesFlag(flags, 'into-debt'),
+      });
+      return {
+        account_id: answer.accountId,
+        kind: answer.kind,
+        usd: usdOf(usdFlag(flags, 'usd')),
+        balance: usdOf(answer.balanceMicros),
+        ...bookedAnswer(answer),
+      };
+    },
   },
   {
     name: 'account show',
@@ -54,6 +114,7 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
   },
   {
     name: 'account list',
+    columns: ['account_id', 'name', 'created_at', 'balance', 'holds', 'reserved', 'keys'],
     help: 'Lists accounts with their balances and the number of keys in use, the newest first.',
     flags: [
       {
@@ -83,9 +144,15 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
   {
     name: 'key create',
     help: 'Makes one more API key, which is shown this once.',
-    flags: [account],
+    flags: [
+      account,
+      { name: 'name', value: 'N', required: false, help: 'what to call it, 1 to 100 characters' },
+    ],
     async run(flags, calls) {
-      const answer = await calls.invoke('createKey', { accountId: flags.get('account') });
+      const answer = await calls.invoke('createKey', {
+        accountId: flags.get('account'),
+        ...given(flags, 'name', 'name'),
+      });
       return { key_id: answer.keyId, api_key: answer.apiKey };
     },
   },
@@ -112,10 +179,33 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
   },
   {
     name: 'key list',
-    help: 'Lists the keys of an account, the newest first; what they consist of is not kept.',
-    flags: [account],
+    columns: [
+      'key_id',
+      'account_id',
+      'name',
+      'prefix',
+      'per_minute',
+      'created_at',
+      'last_used_at',
+      'revoked_at',
+    ],
+    help: 'Lists keys, the newest first; of what they consist of only the first characters are kept.',
+    flags: [
+      { ...account, required: false, help: 'of this account (acct-…)' },
+      {
+        name: 'prefix',
+        value: 'P',
+        required: false,
+        help: 'those that begin so: the first 14 characters, or a whole key, of which no more is sent',
+      },
+    ],
     async run(flags, calls) {
-      const { keys } = await calls.invoke('listKeys', { accountId: flags.get('account') });
+      if (!flags.has('account') && !flags.has('prefix'))
+        throw new UsageError('key list needs --account or --prefix.');
+      const { keys } = await calls.invoke('listKeys', {
+        ...given(flags, 'account', 'accountId'),
+        ...(flags.has('prefix') ? { prefix: flags.get('prefix')?.slice(0, KEY_PREFIX) } : {}),
+      });
       return (keys as Row[]).map(keyEntry);
     },
   },
@@ -134,13 +224,23 @@ function accountAnswer(answer: Row): Row {
   };
 }
 
+/** Says whether something was booked by this call. */
+function bookedAnswer({ bookedBefore }: Row): Row {
+  return bookedBefore
+    ? { booked: false, note: 'This reference was booked before, so nothing was booked now.' }
+    : { booked: true };
+}
+
 const keyAnswer = (answer: Row): Row => keyEntry(answer.key as Row);
 
 function keyEntry(view: Row): Row {
   return {
     key_id: view.keyId,
     account_id: view.accountId,
+    name: view.name ?? null,
+    prefix: view.prefix ?? null,
     per_minute: view.perMinute,
+    last_used_at: view.lastUsedAt ?? null,
     created_at: view.createdAt,
     revoked_at: view.revokedAt ?? null,
   };

@@ -18,6 +18,22 @@ const ofAccount: FlagSpec = {
 export const AUDIT_COMMANDS: readonly Command[] = [
   {
     name: 'audit list',
+    columns: [
+      'seq',
+      'at',
+      'actor',
+      'role',
+      'stated',
+      'action',
+      'account_id',
+      'subject',
+      'before',
+      'after',
+      'token_id',
+      'request_id',
+      'id',
+      'hash',
+    ],
     help: 'Lists what was changed with these commands, the newest first.',
     flags: [
       ofAccount,

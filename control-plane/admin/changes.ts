@@ -1,6 +1,8 @@
 import { ApiError } from '@semblance/common/errors';
 import { microsToUsd } from '@semblance/common/money';
 import type {
+  AdjustAccountRequest,
+  AdjustAccountResponse,
   CreateAccountRequest,
   CreateAccountResponse,
   CreateKeyRequest,
@@ -30,12 +32,14 @@ import type {
 import { createAccountIn, createKey, limitKey, requireAccount, revokeKey } from '../accounts/accounts.ts';
 import { setLimits } from '../accounts/limits.ts';
 import type { AuditFacts } from '../audit/audit.ts';
+import { adjustAccount } from '../billing/adjust.ts';
 import { topUp } from '../billing/ledger.ts';
 import { switchCapability } from '../billing/rate-card.ts';
 import { removeJobMedia, removeUpload } from '../media/media.ts';
 import { requestEnd, type SessionRow } from '../sessions/list-sessions.ts';
 import { isStorable, type Transaction } from '../storage/sql.ts';
-import { type DeliveryView, replayDelivery } from '../webhooks/deliveries.ts';
+import { replayDelivery } from '../webhooks/deliveries.ts';
+import type { DeliveryView } from '../webhooks/list-deliveries.ts';
 import { promoteSecret, replaceSecretNow, rotateSecret, showSecret } from '../webhooks/secrets.ts';
 import { setSetting } from './settings.ts';
 
@@ -59,18 +63,18 @@ export async function accountCreated(
   return { response, audit: { accountId, subject: accountId, after } };
 }
 
-/** Answers with the account's id. */
+/** Answers with the account's id, and whether the top-up was booked by this call. */
 export async function accountToppedUp(
   tx: Transaction,
   { accountId, amountMicros, reference }: TopUpAccountRequest,
-): Promise<Changed<string>> {
+): Promise<Changed<{ readonly accountId: string; readonly booked: boolean }>> {
   await requireAccount(tx, accountId);
   const [row] = await tx<{ available: bigint }[]>`
     select available_micros as available from account_balances where account_id = ${accountId} for no key update`;
   const before = row?.available ?? 0n;
   const booked = await topUp(tx, { accountId, amountMicros, reference });
   return {
-    response: accountId,
+    response: { accountId, booked },
     audit: {
       accountId,
       subject: accountId,
@@ -85,12 +89,33 @@ export async function accountToppedUp(
   };
 }
 
+export async function accountAdjusted(
+  tx: Transaction,
+  { accountId, amountMicros, reference, reason, refundOf, intoDebt }: AdjustAccountRequest,
+): Promise<Changed<AdjustAccountResponse>> {
+  const asked = { accountId, amountMicros, reference, reason, refundOf, intoDebt };
+  const { kind, booked, before, after } = await adjustAccount(tx, asked);
+  return {
+    response: { accountId, kind, bookedBefore: !booked, balanceMicros: after },
+    audit: {
+      accountId,
+      subject: refundOf ?? accountId,
+      before: { balance_usd: microsToUsd(before) },
+      after: {
+        balance_usd: microsToUsd(after),
+        ...{ kind, usd: microsToUsd(amountMicros), reference, reason: reason.trim(), booked },
+      },
+    },
+  };
+}
+
 export async function keyCreated(
   tx: Transaction,
-  { accountId }: CreateKeyRequest,
+  { accountId, name }: CreateKeyRequest,
 ): Promise<Changed<CreateKeyResponse>> {
-  const response = await createKey(tx, accountId);
-  return { response, audit: { accountId, subject: response.keyId, after: { valid: true } } };
+  const response = await createKey(tx, accountId, name);
+  const after = { valid: true, ...(name === undefined ? {} : { name: name.trim() }) };
+  return { response, audit: { accountId, subject: response.keyId, after } };
 }
 
 async function keyBefore(tx: Transaction, keyId: string) {

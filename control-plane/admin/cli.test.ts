@@ -58,7 +58,10 @@ test('keys are made, limited and revoked, with effect on the next call', async (
   expect((await json('key', 'limit', '--key', key.key_id, '--per-minute', '1')).answer).toEqual({
     key_id: key.key_id,
     account_id: answer.account_id,
+    name: null,
+    prefix: key.api_key.slice(0, 14),
     per_minute: 1,
+    last_used_at: expect.stringMatching(/^\d{4}-.*Z$/),
     created_at: expect.stringMatching(/^\d{4}-.*Z$/),
     revoked_at: null,
   });
@@ -70,7 +73,7 @@ test('keys are made, limited and revoked, with effect on the next call', async (
     { key_id: key.key_id, per_minute: 1, revoked_at: expect.stringMatching(/^\d{4}-.*Z$/) },
     { key_id: answer.key_id, account_id: answer.account_id, revoked_at: null },
   ]);
-  expect(JSON.stringify(keys)).not.toContain('sk_live_');
+  expect(JSON.stringify(keys)).not.toContain(key.api_key.slice(0, 20));
 });
 
 test('accounts are found by a part of their name, the newest first, with their balances', async () => {

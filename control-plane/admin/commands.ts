@@ -1,7 +1,10 @@
 import { CAPABILITY_NAMES } from '@semblance/engine-api/capabilities';
 import { ACCOUNT_COMMANDS } from './account-commands.ts';
 import { AUDIT_COMMANDS } from './audit-commands.ts';
+import { CAPACITY_COMMANDS } from './capacity-commands.ts';
 import type { Command } from './command.ts';
+import { DELIVERY_COMMANDS } from './delivery-commands.ts';
+import { JOB_COMMANDS } from './job-commands.ts';
 import { LIMIT_COMMANDS } from './limit-commands.ts';
 import { RATES_COMMANDS } from './rates-commands.ts';
 import { RECEIPT_COMMANDS } from './receipt-commands.ts';
@@ -71,25 +74,10 @@ export const COMMANDS: readonly Command[] = [
       return { secret };
     },
   },
-  {
-    name: 'delivery list',
-    help: 'Lists webhook deliveries with every attempt, the newest first.',
-    flags: [account],
-    async run(flags, calls) {
-      const { deliveries } = await calls.invoke('listDeliveries', { accountId: flags.get('account') });
-      return (deliveries as Record<string, unknown>[]).map(deliveryAnswer);
-    },
-  },
-  {
-    name: 'delivery replay',
-    help: 'Has a delivery tried again, under the same id.',
-    flags: [{ name: 'delivery', value: 'ID', required: true, help: 'the delivery (dlv-…)' }],
-    async run(flags, calls) {
-      const { delivery } = await calls.invoke('replayDelivery', { deliveryId: flags.get('delivery') });
-      return deliveryAnswer(delivery as Record<string, unknown>);
-    },
-  },
+  ...DELIVERY_COMMANDS,
   ...RATES_COMMANDS,
+  ...JOB_COMMANDS,
+  ...CAPACITY_COMMANDS,
   ...SESSION_COMMANDS,
   ...USAGE_COMMANDS,
   ...VOICE_COMMANDS,
@@ -98,14 +86,3 @@ export const COMMANDS: readonly Command[] = [
   ...AUDIT_COMMANDS,
   ...TOKEN_COMMANDS,
 ];
-
-function deliveryAnswer(view: Record<string, unknown>): Record<string, unknown> {
-  const attempts = view.attempts as { at: string; status?: number; error?: string }[];
-  return {
-    delivery_id: view.deliveryId,
-    job_id: view.jobId,
-    event: view.event,
-    state: view.state,
-    attempts: attempts.map(({ at, status, error }) => ({ at, status: status ?? null, error: error ?? null })),
-  };
-}

@@ -33,6 +33,7 @@ const LIMITS = [
 export const LIMIT_COMMANDS: readonly Command[] = [
   {
     name: 'limit show',
+    columns: ['name', 'limit', 'own', 'used'],
     help: 'Shows what an account may have, whether the limit is its own, and how much is used.',
     flags: [account],
     async run(flags, calls) {

@@ -37,6 +37,19 @@ const sameTable = (a: Table, b: Table) => JSON.stringify(shownTable(a)) === JSON
 export const RATES_COMMANDS: readonly Command[] = [
   {
     name: 'rates list',
+    columns: [
+      'capability',
+      'account_id',
+      'unit',
+      'rates',
+      'minimum_usd',
+      'hold_units',
+      'version',
+      'effective_at',
+      'differs',
+      'public',
+      'coming',
+    ],
     help: 'Lists the rates that count for everybody, or for an account beside the public ones, and those to come.',
     flags: [ofAccount, { ...capability, required: false, help: 'this one alone' }],
     async run(flags, calls) {

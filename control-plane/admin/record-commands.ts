@@ -51,6 +51,17 @@ export const RECORD_COMMANDS: readonly Command[] = [
   },
   {
     name: 'media list',
+    columns: [
+      'object_key',
+      'kind',
+      'account_id',
+      'job_id',
+      'size_bytes',
+      'removed_by',
+      'actor',
+      'removed_at',
+      'deleted_at',
+    ],
     help: 'Lists files that were deleted, by whom and when, the newest first.',
     flags: [ofAccount, LIST_LIMIT],
     async run(flags, calls) {

@@ -4,9 +4,12 @@ import { describeError } from '@semblance/common/errors';
 import { escapeCommanding } from '@semblance/common/plain-text';
 import { BrokenChainError } from '../audit/chain.ts';
 import { InvalidReceiptError } from '../media/verify-receipt.ts';
+import type { Command } from './command.ts';
 import { COMMANDS } from './commands.ts';
 import { type AdminCalls, AdminError, connectAdmin, type Endpoint, findEndpoint } from './connection.ts';
-import { type Flags, parseArguments, UsageError, usage } from './usage.ts';
+import { csvLine } from './csv.ts';
+import { cellOf, tableOf } from './table.ts';
+import { type Flags, type Format, meantBy, parseArguments, UsageError, usage } from './usage.ts';
 
 export interface Terminal {
   readonly env: NodeJS.ProcessEnv;
@@ -22,12 +25,12 @@ export interface Terminal {
 export async function runAdmin(args: readonly string[], { env, stdout, stderr }: Terminal): Promise<number> {
   const json = args.includes('--json');
   if (args.length === 0 || args.includes('--help') || args[0] === 'help') {
-    stdout.write(`${usage(COMMANDS)}\n`);
+    stdout.write(`${usage(meantBy(args, COMMANDS))}\n`);
     return args.length === 0 ? 2 : 0;
   }
   let calls: AdminCalls | undefined;
   try {
-    const { command, flags } = parseArguments(args, COMMANDS);
+    const { command, flags, format } = parseArguments(args, COMMANDS);
     const alone = command.alone?.(flags);
     if (!alone)
       calls = await connectAdmin(endpointOf(flags, env), flags.get('actor') ?? systemUser(), () =>
@@ -35,7 +38,7 @@ export async function runAdmin(args: readonly string[], { env, stdout, stderr }:
       );
     const print = (line: string) => void stdout.write(`${escapeCommanding(line)}\n`);
     const answer = await (alone ?? command.run(flags, calls as AdminCalls, print));
-    if (answer !== undefined) stdout.write(json ? `${document(answer)}\n` : readable(answer));
+    if (answer !== undefined) stdout.write(json ? `${document(answer)}\n` : written(answer, command, format));
     return 0;
   } catch (error) {
     const known =
@@ -85,15 +88,28 @@ function document(answer: unknown): string {
   return escapeCommanding(JSON.stringify(answer));
 }
 
-function readable(answer: Record<string, unknown> | readonly Record<string, unknown>[]): string {
-  if (Array.isArray(answer)) return answer.map((item) => readable(item)).join('\n') || 'none\n';
-  const width = Math.max(...Object.keys(answer).map((name) => name.length));
-  return Object.entries(answer)
-    .map(([name, value]) => `${name.padEnd(width)}  ${text(value)}\n`)
-    .join('');
+type Row = Record<string, unknown>;
+
+function written(
+  answer: Row | readonly Row[],
+  { columns = [], tables = {} }: Command,
+  format: Format,
+): string {
+  if (!isList(answer)) return readable(answer, tables);
+  if (format === 'text') return tableOf(answer, columns);
+  const lines = [columns, ...answer.map((row) => columns.map((name) => row[name]))];
+  return lines.map((line) => `${csvLine(line)}\n`).join('');
 }
 
-function text(value: unknown): string {
-  if (value === null || value === undefined) return '-';
-  return typeof value === 'object' ? document(value) : escapeCommanding(String(value));
+const isList = (answer: Row | readonly Row[]): answer is readonly Row[] => Array.isArray(answer);
+
+/** Returns an answer line by line, and the lists in it as tables after that. */
+function readable(answer: Row, tables: NonNullable<Command['tables']>): string {
+  const fields = Object.entries(answer).filter(([name]) => !Object.hasOwn(tables, name));
+  const width = Math.max(0, ...fields.map(([name]) => name.length));
+  const lines = fields.map(([name, value]) => `${name.padEnd(width)}  ${cellOf(value)}\n`);
+  const lists = Object.entries(tables).map(
+    ([name, columns]) => `\n${name}\n${tableOf((answer[name] ?? []) as Row[], columns)}`,
+  );
+  return [...lines, ...lists].join('');
 }

@@ -7,6 +7,20 @@ type Row = Record<string, unknown>;
 export const SESSION_COMMANDS: readonly Command[] = [
   {
     name: 'session list',
+    columns: [
+      'session_id',
+      'account_id',
+      'capability',
+      'state',
+      'agent',
+      'asked_at',
+      'ended_at',
+      'max_duration_sec',
+      'max_cost_usd',
+      'streamed_sec',
+      'charged_usd',
+      'reason',
+    ],
     help: 'Lists the live sessions of an account, the newest first.',
     flags: [
       { name: 'account', value: 'ID', required: true, help: 'the account (acct-…)' },

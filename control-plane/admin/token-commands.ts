@@ -44,6 +44,16 @@ export const TOKEN_COMMANDS: readonly Command[] = [
   },
   {
     name: 'token list',
+    columns: [
+      'token_id',
+      'name',
+      'role',
+      'created_at',
+      'issued_at',
+      'expires_at',
+      'revoked_at',
+      'last_used_at',
+    ],
     help: 'Lists the named admin tokens with their last use, the newest first.',
     flags: [],
     async run(_flags, calls) {

@@ -36,9 +36,13 @@ export interface CommandSpec {
   readonly name: string;
   readonly help: string;
   readonly flags: readonly FlagSpec[];
+  readonly columns?: readonly string[];
 }
 
 export type Flags = ReadonlyMap<string, string>;
+
+const FORMATS = ['json', 'csv'] as const;
+export type Format = (typeof FORMATS)[number] | 'text';
 
 /**
  * Finds the command in the arguments and parses its flags (`--flag value` or `--flag=value`). A noun alone means
@@ -48,8 +52,9 @@ export type Flags = ReadonlyMap<string, string>;
 export function parseArguments<C extends CommandSpec>(
   args: readonly string[],
   commands: readonly C[],
-): { command: C; flags: Flags; json: boolean } {
-  const [noun, ...others] = args.filter((arg) => arg !== '--json');
+): { command: C; flags: Flags; format: Format } {
+  const formats = FORMATS.filter((format) => args.includes(`--${format}`));
+  const [noun, ...others] = args.filter((arg) => arg !== '--json' && arg !== '--csv');
   const hasVerb = others[0] !== undefined && !others[0].startsWith('--');
   const [verb, rest] = hasVerb ? [others[0], others.slice(1)] : ['list', others];
   const command = commands.find(({ name }) => name === `${noun} ${verb}`);
@@ -59,6 +64,9 @@ export function parseArguments<C extends CommandSpec>(
       `${asked ? `There is no command "${asked}".` : 'A command is needed.'}\n\n${usage(commands)}`,
     );
   }
+  if (formats.length > 1) throw new UsageError('--json and --csv exclude each other.');
+  if (formats[0] === 'csv' && !command.columns)
+    throw new UsageError(`${command.name} answers no list, which --csv is for.\n\n${usage([command])}`);
   const flags = new Map<string, string>();
   for (let i = 0; i < rest.length; i++) {
     const arg = rest[i] as string;
@@ -77,17 +85,29 @@ export function parseArguments<C extends CommandSpec>(
     const names = missing.map((flag) => `--${flag.name}`).join(', ');
     throw new UsageError(`${command.name} needs ${names}.\n\n${usage([command])}`);
   }
-  return { command, flags, json: args.includes('--json') };
+  return { command, flags, format: formats[0] ?? 'text' };
+}
+
+/** Returns the commands that are meant by the first words of arguments; all of them if none is. */
+export function meantBy<C extends CommandSpec>(
+  args: readonly string[],
+  commands: readonly C[],
+): readonly C[] {
+  const words = args.filter((arg) => !arg.startsWith('-') && arg !== 'help');
+  const [noun, verb] = words;
+  const ofNoun = commands.filter(({ name }) => name.split(' ')[0] === noun);
+  const exact = ofNoun.filter(({ name }) => name === `${noun} ${verb}`);
+  return [exact, ofNoun, commands].find(({ length }) => length > 0) ?? commands;
 }
 
 /** Returns how the commands are written, with the meaning of each flag. */
 export function usage(commands: readonly CommandSpec[]): string {
-  const lines = commands.map(({ name, help, flags }) => {
+  const lines = commands.map(({ name, help, flags, columns }) => {
     const written = flags.map((flag) => {
       const text = `--${flag.name} ${flag.value}`.trim();
       return flag.required ? text : `[${text}]`;
     });
-    const head = `  ${[name, ...written].join(' ')}\n      ${help}`;
+    const head = `  ${[name, ...written, ...(columns ? ['[--csv]'] : [])].join(' ')}\n      ${help}`;
     const meanings = [...flags, ...COMMON_FLAGS].map((flag) => `      --${flag.name}: ${flag.help}`);
     return commands.length === 1 ? [head, ...meanings].join('\n') : head;
   });

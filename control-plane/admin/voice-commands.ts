@@ -9,6 +9,7 @@ type View = Record<string, unknown>;
 export const VOICE_COMMANDS: readonly Command[] = [
   {
     name: 'voice list',
+    columns: ['voice_id', 'name', 'source', 'model', 'preview_made_at', 'preview_error', 'description'],
     help: 'Lists the voices of live sessions, and since when each has the preview without which callers are not shown it.',
     flags: [],
     async run(_flags, calls) {

@@ -74,12 +74,17 @@ async function requests() {
     values ('voice', 'minute', '[{"when": {}, "rate_micros": 1}]', 0, 1000, '2999-01-01') returning id`;
   const reads = {
     ShowAccount: () => invoke(admin.showAccount.bind(admin), { accountId }),
-    ShowLimits: () => invoke(admin.showLimits.bind(admin), { accountId }),
     ListAccounts: () => invoke(admin.listAccounts.bind(admin), { search: 'a', limit: 0 }),
     ListKeys: () => invoke(admin.listKeys.bind(admin), { accountId }),
-    ListDeliveries: () => invoke(admin.listDeliveries.bind(admin), { accountId }),
+    ListDeliveries: () => invoke(admin.listDeliveries.bind(admin), { accountId, limit: 0 }),
     ListUsage: () => invoke(admin.listUsage.bind(admin), { accountId, range, limit: 1 }),
     SummarizeUsage: () => invoke(admin.summarizeUsage.bind(admin), { accountId, range }),
+    SummarizeAccounts: () => invoke(admin.summarizeAccounts.bind(admin), { month: '', after: '', limit: 0 }),
+    ListJobs: () => invoke(admin.listJobs.bind(admin), { accountId, limit: 0 }),
+    ShowJob: () => invoke(admin.showJob.bind(admin), { jobId }),
+    ShowCapacity: () => invoke(admin.showCapacity.bind(admin), {}),
+    ListCapabilities: () => invoke(admin.listCapabilities.bind(admin), {}),
+    ShowLimits: () => invoke(admin.showLimits.bind(admin), { accountId }),
     ListSettings: () => invoke(admin.listSettings.bind(admin), {}),
     ListVoices: () => invoke(admin.listVoices.bind(admin), {}),
     ListAudit: () =>
@@ -107,6 +112,10 @@ async function requests() {
     CreateAccount: () => invoke(admin.createAccount.bind(admin), { name: 'Grace', balanceMicros: 5n }),
     TopUpAccount: () =>
       invoke(admin.topUpAccount.bind(admin), { accountId, amountMicros: 1_000_000n, reference: 'invoice 1' }),
+    AdjustAccount: () =>
+      invoke(admin.adjustAccount.bind(admin), {
+        ...{ accountId, amountMicros: -2_500n, reference: 'note 1', reason: 'Too much.', intoDebt: false },
+      }),
     CreateKey: () => invoke(admin.createKey.bind(admin), { accountId }),
     LimitKey: () => invoke(admin.limitKey.bind(admin), { keyId, perMinute: 7 }),
     RevokeKey: () => invoke(admin.revokeKey.bind(admin), { keyId }),

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { isPlainText } from '@semblance/common/plain-text';
+import { csvLine } from '../admin/csv.ts';
 
 /** The audit is not what was written: an entry was changed, removed, added or moved. */
 export class BrokenChainError extends Error {
@@ -87,16 +88,8 @@ const COLUMNS = [
 
 export const CSV_HEAD = COLUMNS.join(',');
 
-/**
- * Returns an exported line as a line of CSV (RFC 4180). A value that a spreadsheet would take for a formula begins with
- * an apostrophe.
- */
+/** Returns an exported line as a line of CSV. */
 export function csvOf(line: string): string {
   const entry = JSON.parse(line) as Record<string, unknown>;
-  return COLUMNS.map((name) => {
-    const value = entry[name] ?? '';
-    const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
-    const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-    return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-  }).join(',');
+  return csvLine(COLUMNS.map((name) => entry[name]));
 }

@@ -41,8 +41,10 @@ export async function auditBooks(
                  - coalesce(sum(amount_micros) filter (where debit = 'available'), 0) as available,
                coalesce(sum(amount_micros) filter (where credit = 'held'), 0)
                  - coalesce(sum(amount_micros) filter (where debit = 'held'), 0) as held,
-               coalesce(sum(amount_micros) filter (where credit = 'revenue'), 0) as spent,
-               coalesce(sum(amount_micros) filter (where debit = 'funding'), 0) as topped_up,
+               coalesce(sum(amount_micros) filter (where credit = 'revenue'), 0)
+                 - coalesce(sum(amount_micros) filter (where debit = 'revenue'), 0) as spent,
+               coalesce(sum(amount_micros) filter (where debit = 'funding'), 0)
+                 - coalesce(sum(amount_micros) filter (where credit = 'funding'), 0) as topped_up,
                count(*) filter (where kind = 'hold') - count(*) filter (where kind in ('capture', 'release')) as open
         from ledger_transfers t where t.account_id in (select account_id from batch) group by t.account_id
       ), pending as (

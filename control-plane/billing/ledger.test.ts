@@ -126,7 +126,20 @@ test('recomputing the books finds what was tampered with behind their back', asy
     await tamper(
       `update jobs set status = 'failed', settled_at = now(), charged_micros = 0, error_code = 'x', error_message = 'x' where id = '${jobId}'`,
     ),
-  ).toEqual(['hours of usage counted wrongly', 'holds that outlive their job, or jobs their hold']);
+  ).toEqual([
+    'hours of usage counted wrongly',
+    'months of usage counted wrongly',
+    'holds that outlive their job, or jobs their hold',
+  ]);
+  expect(
+    await tamper(`insert into usage_months values ('2026-01-01', '${account.accountId}', 'avatar', 1, 0, 0)`),
+  ).toEqual(['months of usage counted wrongly']);
+  expect(
+    await tamper(
+      `insert into ledger_transfers (account_id, kind, debit, credit, amount_micros, reference, refund_of, reason)
+       values ('${account.accountId}', 'refund', 'revenue', 'available', 1, 'r', '${jobId}', 'r')`,
+    ),
+  ).toContain('charges given back more than they are');
   expect(await tamper(`update account_balances set reserved_micros = reserved_micros + 1 ${where}`)).toEqual([
     'reserved balance',
   ]);

@@ -15,7 +15,8 @@ export interface TopUp {
   readonly at?: Date;
 }
 
-function isReference(text: string): boolean {
+/** Returns whether a text can name a booking. */
+export function isReference(text: string): boolean {
   return text.length > 0 && text.length <= 200 && isStorable(text) && isPlainText(text);
 }
 
@@ -48,9 +49,12 @@ export async function topUp(sql: Sql | Transaction, top: TopUp): Promise<boolean
       throw new ApiError('invalid_input', 'All top-ups of an account together stay below 9007199254 USD.');
     throw error;
   }
-  const [before] = await sql<{ amount_micros: bigint }[]>`
-    select amount_micros from ledger_transfers where account_id = ${accountId} and reference = ${reference ?? null}`;
-  if (before?.amount_micros !== amountMicros)
+  const [before] = await sql<{ kind: string; amount_micros: bigint }[]>`
+    select kind, amount_micros from ledger_transfers
+    where account_id = ${accountId} and reference = ${reference ?? null}`;
+  if (before?.kind !== 'top_up')
+    throw new ApiError('invalid_input', `This reference was booked as a ${before?.kind} before.`);
+  if (before.amount_micros !== amountMicros)
     throw new ApiError('invalid_input', 'This reference was booked with another amount before.');
   return false;
 }

@@ -4,6 +4,7 @@ import type { Reflector } from '@semblance/common/kube/index';
 import type { Logger } from '@semblance/common/logging';
 import type { RenderJob } from '@semblance/crds/gen/renderjobs';
 import type { ObjectStore } from '@semblance/objects/store';
+import { noteKeyUses } from '../accounts/accounts.ts';
 import { auditBooks } from '../billing/audit-books.ts';
 import { createOrphans } from '../media/orphans.ts';
 import type { Removals } from '../media/removals.ts';
@@ -53,6 +54,7 @@ export async function keepHouse(options: HousekeepingOptions, signal: AbortSigna
     () => database.sql`select bring_forward()`,
     // Rates whose moment has come.
     () => database.sql`select start_rates()`,
+    () => noteKeyUses(database.sql),
     () => removeOldKeys(database.sql),
     () => removeOldTraces(database.sql),
     () => removeOldRetractions(database.sql),

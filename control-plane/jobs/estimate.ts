@@ -1,5 +1,6 @@
 import type { Micros } from '@semblance/common/money';
 import type { Sql } from '../storage/sql.ts';
+import { checkVoice } from './avatar-voices.ts';
 import { checkOptions } from './engine-options.ts';
 import { checkExpiry } from './expiry.ts';
 import type { Submission } from './submission.ts';
@@ -37,6 +38,7 @@ export async function estimate(
   const { inputs } = checkSubmission(submission, webhooks);
   await checkOptions(sql, { ...submission, idempotencyKey: undefined });
   await checkExpiry(sql, { ...submission, idempotencyKey: undefined });
+  await checkVoice(sql, { ...submission, idempotencyKey: undefined });
   const { accountId, capability, parameters } = submission;
   const [quote] = await sql<Quote[]>`
     select * from quote_job(${accountId}, ${capability}, ${sql.json(inputs)}::jsonb, ${sql.json(parameters)}::jsonb)`;

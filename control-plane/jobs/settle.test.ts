@@ -318,3 +318,57 @@ test('a job that cannot be settled does not keep those that ended with it from b
   expect((await db.balances(one.accountId)).spent).toBe(40_000n);
   expect((await db.balances(other.accountId)).spent).toBe(0n);
 });
+
+test('the course of a job is kept with its outcome, in the same transaction and once, without signed links', async () => {
+  const { jobId } = await submitted();
+  const message = (text: string) => ({
+    type: 'Ready',
+    status: 'False' as const,
+    reason: 'WorkFailed',
+    message: text,
+  });
+  const status: RenderJobStatus = {
+    ...{ phase: 'Failed', attempt: 3, agent: 'b' },
+    attempts: [
+      {
+        ...{ number: 3, agent: 'b', endTime: '2026-01-01T00:00:02Z', reason: 'WorkFailed' },
+        message: 'GET http://10.0.0.7:9000/in?signature=secret answered 500\0',
+      },
+    ],
+    conditions: [
+      { ...message('It failed: https://s3/x?sig=secret (one)'), lastTransitionTime: '2026-01-01T00:00:02Z' },
+    ],
+  };
+  await Promise.all([1, 2, 3].map(() => settler().settleFrom(finished(jobId, status))));
+  const rows = await db.sql<{ history: object }[]>`select history from job_histories where job_id = ${jobId}`;
+  expect(rows).toHaveLength(1);
+  expect(rows[0]?.history).toEqual({
+    reason: 'WorkFailed',
+    message: 'It failed: https://s3/x?… (one)',
+    attempts: [
+      {
+        ...{
+          number: 3,
+          agent: 'b',
+          started_at: null,
+          ended_at: '2026-01-01T00:00:02Z',
+          reason: 'WorkFailed',
+        },
+        message: 'GET http://10.0.0.7:9000/in?… answered 500',
+      },
+    ],
+    attempted: 3,
+    stages: [],
+  });
+  expect(JSON.stringify(rows)).not.toContain('secret');
+
+  // A success that cannot be billed is told by its fault.
+  const other = await submitted();
+  await settler().settleFrom(finished(other.jobId, { phase: 'Succeeded' }));
+  const [row] = await db.sql<{ history: { message: string } }[]>`
+    select history from job_histories where job_id = ${other.jobId}`;
+  expect(row?.history.message).toBe('it names no output');
+  // Nothing is kept of an outcome that was not taken.
+  await settler().settleFrom(finished(other.jobId, status, 'uid-other'));
+  expect(await db.sql`select 1 from job_histories where job_id = ${other.jobId}`).toHaveLength(1);
+});

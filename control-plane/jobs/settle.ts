@@ -8,6 +8,7 @@ import type { ObjectStore } from '@semblance/objects/store';
 import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
 import { sqlState } from '../storage/sql.ts';
+import { historyOf, type JobHistory, storable, tellable } from './history.ts';
 import { slotTimeOf } from './slot-time.ts';
 
 /** `settled` by this call; `already` before it; `fenced`: the outcome belongs to another RenderJob. */
@@ -84,6 +85,7 @@ interface Known {
   readonly findings?: ReportedFindings | undefined;
   /** Slot time of its last attempt, in ms. */
   readonly slotMs?: number | undefined;
+  readonly history?: JobHistory | undefined;
 }
 
 /** Parameter of `settle_jobs` for each job. */
@@ -97,8 +99,9 @@ interface Request {
   readonly findings: ReportedFindings | null;
   /** Slot time of the last attempt. */
   readonly slot_ms: number | null;
-  /** Beside the parameter: the small picture of the output. */
+  /** Beside the parameter: the small picture of the output, and the course of the job. */
   readonly preview: StoredPreview | null;
+  readonly history: JobHistory | null;
   /** ISO 8601. */
   readonly at: string | null;
 }
@@ -126,23 +129,28 @@ export function createSettler({ database, objects, logger, onSettled, now, slots
     divisible: (error) => sqlState(error) !== undefined,
     run: (batch) => {
       const jobs = batch.map(({ job }) => job);
-      const requests = batch.map(({ preview: _, ...request }) => request);
+      const requests = batch.map(({ preview: _, history: __, ...request }) => request);
       const previews = batch.map(({ preview }) => preview);
+      const histories = batch.map(({ history }) => history && JSON.stringify(history));
       return database.sql<Row[]>`
         with settled as materialized (
-          select s.place, (s.result).*,
-            (select j.hold_micros from jobs j where j.id = (${jobs}::text[])[s.place]) as hold_micros
+          select s.place, (s.result).*, (${jobs}::text[])[s.place] as job
           from settle_jobs(${database.sql.json(requests)}::jsonb) s
-        ), kept as (
+        ), kept_previews as (
           insert into output_previews (job_id, object_key, size_bytes)
-          select p.job, p.key, p.size_bytes
+          select s.job, p.key, p.size_bytes
           from settled s
-          join unnest(${jobs}::text[], ${previews.map((preview) => preview?.key ?? null)}::text[],
+          join unnest(${previews.map((preview) => preview?.key ?? null)}::text[],
                       ${previews.map((preview) => preview?.sizeBytes ?? null)}::bigint[])
-            with ordinality as p(job, key, size_bytes, place) on p.place = s.place
+            with ordinality as p(key, size_bytes, place) using (place)
           where s.outcome = 'settled' and s.status = 'succeeded' and p.key is not null
+        ), kept_histories as (
+          insert into job_histories (job_id, history)
+          select s.job, h.history from settled s
+            join unnest(${histories}::jsonb[]) with ordinality as h(history, place) using (place)
+          where s.outcome = 'settled' and h.history is not null
         )
-        select * from settled order by place`;
+        select s.*, (select j.hold_micros from jobs j where j.id = s.job) as hold_micros from settled s order by s.place`;
     },
   });
 
@@ -150,7 +158,7 @@ export function createSettler({ database, objects, logger, onSettled, now, slots
     jobId: string,
     uid: string | undefined,
     outcome: { output: Output } | { failure: Failure },
-    { capability, findings, preview, slotMs }: Known = {},
+    { capability, findings, preview, slotMs, history }: Known = {},
   ): Promise<Row['outcome']> {
     const output = 'output' in outcome ? outcome.output : undefined;
     const failure = 'failure' in outcome ? outcome.failure : undefined;
@@ -164,6 +172,7 @@ export function createSettler({ database, objects, logger, onSettled, now, slots
       findings: findings && capability ? storedFindings(findings, capability) : null,
       slot_ms: slotMs ?? null,
       preview: preview ?? null,
+      history: history ?? null,
       at: now?.().toISOString() ?? null,
     });
     if (row.outcome === 'settled' && row.event_task !== null && row.status !== null) {
@@ -232,7 +241,8 @@ export function createSettler({ database, objects, logger, onSettled, now, slots
     failWithdrawn(renderJob: RenderJob): Promise<Settlement> {
       const { name = '', uid } = renderJob.metadata;
       const slotMs = slotTimeOf(renderJob, slotsOf?.(renderJob));
-      return fail(name, uid, CANCELLED, { capability: renderJob.spec.capability, slotMs });
+      const { capability } = renderJob.spec;
+      return fail(name, uid, CANCELLED, { capability, slotMs, history: historyOf(renderJob) });
     },
 
     /**
@@ -244,21 +254,32 @@ export function createSettler({ database, objects, logger, onSettled, now, slots
       const { name = '', uid } = renderJob.metadata;
       const { capability } = renderJob.spec;
       const { status } = renderJob;
-      const slotMs = slotTimeOf(renderJob, slotsOf?.(renderJob));
+      const known = {
+        capability,
+        history: historyOf(renderJob),
+        slotMs: slotTimeOf(renderJob, slotsOf?.(renderJob)),
+      };
       if (status?.phase !== 'Succeeded')
-        return fail(name, uid, failureOf(renderJob), { capability, findings: status?.findings, slotMs });
+        return fail(name, uid, failureOf(renderJob), { ...known, findings: status?.findings });
       const { output } = status;
       const [found, preview] = output ? await Promise.all([faultOf(output), previewOf(output)]) : [undefined];
       let fault = output ? found : 'it names no output';
       if (output && fault === undefined) {
         const { findings } = output;
-        const known = { capability, findings, preview, slotMs };
-        const outcome = await settle(name, uid, { output: asStored(output) }, known);
+        const outcome = await settle(
+          name,
+          uid,
+          { output: asStored(output) },
+          { ...known, findings, preview },
+        );
         if (outcome !== 'unbillable') return outcome;
         fault = `its output is measured as ${output.milliUnits} thousandths of "${output.unit}"`;
       }
       logger.error({ jobId: name, fault }, 'failing a job although its RenderJob succeeded');
-      return fail(name, uid, UNUSABLE, { capability });
+      return fail(name, uid, UNUSABLE, {
+        capability,
+        history: { ...known.history, message: fault === undefined ? null : tellable(fault) },
+      });
     },
   };
 }
@@ -317,8 +338,4 @@ export function failureOf({ status }: RenderJob): Failure {
     message: message || (timedOut ? 'The job took too long.' : 'The render did not complete.'),
     reason: timedOut ? 'timed_out' : 'render_failed',
   };
-}
-
-function storable(text: string): string {
-  return text.replaceAll('\0', '').toWellFormed();
 }

@@ -16,6 +16,7 @@ import { CAPABILITIES, inputsOf, isCapability } from '@semblance/engine-api/capa
 import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
 import { isStorable, NoConnectionError, type Sql, StorageError, sqlState } from '../storage/sql.ts';
+import { checkVoice } from './avatar-voices.ts';
 import { checkOptions, checkOptionsForm } from './engine-options.ts';
 import { checkExpiry } from './expiry.ts';
 import type { UnknownSubmit } from './retract.ts';
@@ -95,6 +96,7 @@ export function createSubmit(options: SubmitOptions) {
     const prepared = prepare(submission, options.webhooks);
     await checkOptions(database.sql, submission);
     await checkExpiry(database.sql, submission);
+    await checkVoice(database.sql, submission);
     const outcome = await batcher.submit(prepared).catch((error) => {
       // With an Idempotency-Key, the retry that the answer asks for finds the job.
       const unknown = prepared.sent && error instanceof StorageError && !(error instanceof NoConnectionError);

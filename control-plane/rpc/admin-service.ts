@@ -15,18 +15,23 @@ import type { Oidc } from '../admin-tokens/oidc.ts';
 import type { AdminMethod } from '../admin-tokens/roles.ts';
 import * as tokenChanges from '../admin-tokens/token-changes.ts';
 import { listTokens } from '../admin-tokens/tokens.ts';
+import { type Fleet, listCapabilities, showCapacity } from '../agents/capacity.ts';
 import { ACTOR_KEY, actorFrom } from '../audit/actor.ts';
 import { type AuditRow, exportAudit, listAudit, writeAudit } from '../audit/audit.ts';
+import { historyOf } from '../jobs/history.ts';
+import { listJobs } from '../jobs/job-entries.ts';
+import { showJob } from '../jobs/show-job.ts';
 import { listMedia, type MediaRow } from '../media/list-media.ts';
 import type { Removals } from '../media/removals.ts';
 import type { Metrics } from '../metrics.ts';
 import { listSessions, type SessionRow } from '../sessions/list-sessions.ts';
 import type { Database } from '../storage/database.ts';
 import type { Transaction } from '../storage/sql.ts';
+import { summarizeAccounts } from '../usage/accounts-month.ts';
 import { readUsage, summarizeUsage } from '../usage/usage.ts';
 import { listOffered } from '../voices/list-voices.ts';
 import { createVoiceChanges } from '../voices/voice-changes.ts';
-import { type DeliveryView, listDeliveries } from '../webhooks/deliveries.ts';
+import { deliveryView, listDeliveries } from '../webhooks/list-deliveries.ts';
 
 export interface AdminServiceOptions {
   readonly logger: Logger;
@@ -41,13 +46,20 @@ export interface AdminServiceOptions {
   readonly endSession: (sessionId: string) => void;
   /** Voices from files, by id. */
   readonly voices: ReadonlyMap<string, Voice>;
+  readonly fleet: Fleet;
+  /** Namespace of the RenderJobs. */
+  readonly namespace: string;
 }
 
 /** Creates the service of the service owner. */
 export function createAdminService(options: AdminServiceOptions): GrpcService {
-  const { logger, database, metrics, removals, endSession } = options;
+  const { logger, database, metrics, removals, endSession, fleet, namespace } = options;
   const { sql, slow } = database;
   const voiceChanges = createVoiceChanges(options.voices);
+  const courseOf = (jobId: string) => {
+    const renderJob = fleet.renderJobs.get(jobId, namespace);
+    return renderJob && historyOf(renderJob);
+  };
   const gate = createAdminGate({
     sql: database.fast,
     bootstrapToken: options.token,
@@ -94,7 +106,8 @@ export function createAdminService(options: AdminServiceOptions): GrpcService {
   const implementation: AdminServiceServer = {
     createAccount: changing('CreateAccount', changes.accountCreated),
     // The books are recomputed afterwards: nobody's submits wait for it, and an error in it undoes no top-up.
-    topUpAccount: changing('TopUpAccount', changes.accountToppedUp, async (accountId) => ({
+    topUpAccount: changing('TopUpAccount', changes.accountToppedUp, async ({ accountId, booked }) => ({
+      bookedBefore: !booked,
       account: await showAccount(slow, accountId).catch((cause: unknown) => {
         // A reader of an error would assume that nothing was booked, and book it again.
         logger.error(
@@ -109,6 +122,7 @@ export function createAdminService(options: AdminServiceOptions): GrpcService {
         );
       }),
     })),
+    adjustAccount: changing('AdjustAccount', changes.accountAdjusted),
     showAccount: guarded('ShowAccount', async ({ accountId }) => ({
       account: await showAccount(slow, accountId),
     })),
@@ -118,13 +132,14 @@ export function createAdminService(options: AdminServiceOptions): GrpcService {
     createKey: changing('CreateKey', changes.keyCreated),
     revokeKey: changing('RevokeKey', changes.keyRevoked),
     limitKey: changing('LimitKey', changes.keyLimited),
-    listKeys: guarded('ListKeys', async ({ accountId }) => ({ keys: await listKeys(sql, accountId) })),
+    listKeys: guarded('ListKeys', async (request) => ({ keys: await listKeys(sql, request) })),
     showSecret: changing('ShowSecret', changes.secretShown),
     rotateSecret: changing('RotateSecret', changes.secretRotated),
     promoteSecret: changing('PromoteSecret', changes.secretPromoted),
-    listDeliveries: guarded('ListDeliveries', async ({ accountId }) => {
-      await requireAccount(sql, accountId);
-      return { deliveries: (await listDeliveries(sql, { accountId })).map(deliveryView) };
+    listDeliveries: guarded('ListDeliveries', async ({ accountId, state, limit }) => {
+      if (accountId !== '') await requireAccount(sql, accountId);
+      const asked = { ...(accountId === '' ? {} : { accountId }), state, limit: limit === 0 ? 500 : limit };
+      return { deliveries: (await listDeliveries(sql, asked)).map(deliveryView) };
     }),
     replayDelivery: changing('ReplayDelivery', changes.deliveryReplayed, (delivery) => ({
       delivery: deliveryView(delivery),
@@ -137,6 +152,10 @@ export function createAdminService(options: AdminServiceOptions): GrpcService {
       await requireAccount(sql, accountId);
       return { summary: await summarizeUsage(sql, accountId, range) };
     }),
+    summarizeAccounts: guarded('SummarizeAccounts', (request) => summarizeAccounts(sql, request)),
+    listJobs: guarded('ListJobs', async (request) => ({ jobs: await listJobs(sql, request, courseOf) })),
+    showJob: guarded('ShowJob', ({ jobId }) => showJob(sql, jobId, courseOf)),
+    showCapacity: guarded('ShowCapacity', () => showCapacity(sql, fleet)),
     listSessions: guarded('ListSessions', async (request) => ({
       sessions: (await listSessions(sql, request)).map(sessionView),
     })),
@@ -144,6 +163,9 @@ export function createAdminService(options: AdminServiceOptions): GrpcService {
       session: sessionView(session),
     })),
     switchCapability: changing('SwitchCapability', changes.capabilitySwitched),
+    listCapabilities: guarded('ListCapabilities', async () => ({
+      capabilities: await listCapabilities(sql, fleet),
+    })),
     showLimits: guarded('ShowLimits', async ({ accountId }) => ({
       accountId,
       limits: await showLimits(sql, accountId),
@@ -177,10 +199,6 @@ export function createAdminService(options: AdminServiceOptions): GrpcService {
     deleteMedia: changing('DeleteMedia', changes.mediaDeleted),
   };
   return { name: 'semblance.admin.v1.AdminService', definition: AdminServiceService, implementation };
-}
-
-function deliveryView({ id, jobId, event, state, attempts }: DeliveryView) {
-  return { deliveryId: id, jobId, event, state, attempts: [...attempts] };
 }
 
 function sessionView(row: SessionRow) {

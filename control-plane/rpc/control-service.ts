@@ -124,6 +124,7 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
     listSessions: timed('ListSessions', sessionCalls.listSessions),
     endSession: timed('EndSession', sessionCalls.endSession),
     listVoices: timed('ListVoices', sessionCalls.listVoices),
+    listAvatarVoices: timed('ListAvatarVoices', sessionCalls.listAvatarVoices),
     getBalance: timed('GetBalance', getBalance),
     getPricing: timed('GetPricing', getPricing),
     listUsage: timed('ListUsage', jobCalls.listUsage),

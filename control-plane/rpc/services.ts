@@ -6,6 +6,7 @@ import type { Voice } from '@semblance/common/voices/voice';
 import type { ObjectStore } from '@semblance/objects/store';
 import type { createGate } from '../accounts/gate.ts';
 import { createOidc, type OidcSettings } from '../admin-tokens/oidc.ts';
+import type { Fleet } from '../agents/capacity.ts';
 import type { Inspect } from '../inspections/inspector.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import type { createRemovals } from '../media/removals.ts';
@@ -35,6 +36,7 @@ export interface ServicesOptions {
     readonly tls?: Tls | undefined;
     readonly objects: ObjectStore;
     readonly logger: Logger;
+    readonly namespace: string;
     readonly now?: (() => Date) | undefined;
   };
   readonly database: Database;
@@ -47,6 +49,7 @@ export interface ServicesOptions {
   readonly voices: ReadonlyMap<string, Voice>;
   readonly inspect: Inspect;
   readonly certificateOf: CertificateOf;
+  readonly fleet: Fleet;
 }
 
 /** Starts the gRPC services. `close` ends their streams first. */
@@ -62,6 +65,7 @@ export async function startServices({
   voices,
   inspect,
   certificateOf,
+  fleet,
 }: ServicesOptions): Promise<{ readonly port: number; close(): Promise<void> }> {
   const { logger, objects, now } = options;
   const watchStreams = createWatchStreams({ gate, database, hub: watchHub, logger });
@@ -105,6 +109,8 @@ export async function startServices({
     token: options.adminToken,
     oidc: options.oidc && createOidc(options.oidc),
     endSession: sessions.nudge,
+    fleet,
+    namespace: options.namespace,
   });
   const server = await startGrpcServer({
     listen: options.listen,

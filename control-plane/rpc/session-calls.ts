@@ -7,6 +7,8 @@ import type {
   ConnectSessionResponse,
   EndSessionRequest,
   EndSessionResponse,
+  ListAvatarVoicesRequest,
+  ListAvatarVoicesResponse,
   ListSessionsRequest,
   ListSessionsResponse,
   ListVoicesRequest,
@@ -18,6 +20,7 @@ import type {
   Session,
 } from '@semblance/proto/semblance/control/v1/control';
 import type { Gate } from '../accounts/gate.ts';
+import { listAvatarVoices } from '../jobs/avatar-voices.ts';
 import type { SignedLinks } from '../media/signed-links.ts';
 import type { SessionChanger } from '../sessions/change.ts';
 import { type CertificateOf, connectSession } from '../sessions/connect.ts';
@@ -95,6 +98,14 @@ export function createSessionCalls(options: SessionCallsOptions) {
     async listVoices({ caller }: ListVoicesRequest, { trailers }: CallContext): Promise<ListVoicesResponse> {
       const { linkSeconds } = await gate.admit(caller, trailers);
       return { voices: await listVoices({ files: voices, sql: database.fast }, links, linkSeconds) };
+    },
+
+    async listAvatarVoices(
+      { caller }: ListAvatarVoicesRequest,
+      { trailers }: CallContext,
+    ): Promise<ListAvatarVoicesResponse> {
+      await gate.admit(caller, trailers);
+      return listAvatarVoices(database.fast);
     },
   };
 }

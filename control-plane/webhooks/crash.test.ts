@@ -8,7 +8,8 @@ import { untilTrue } from '@semblance/testkit/control-plane/control-plane';
 import { output, type TestDatabase, testDatabase } from '@semblance/testkit/control-plane/storage';
 import { testNats } from '@semblance/testkit/servers/shared';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { deliveryIdOf, listDeliveries } from './deliveries.ts';
+import { deliveryIdOf } from './deliveries.ts';
+import { listDeliveries } from './list-deliveries.ts';
 
 // The control plane runs as a process and is killed by kill -9 during an attempt at a delivery.
 let db: TestDatabase;

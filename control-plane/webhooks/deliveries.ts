@@ -3,6 +3,7 @@ import { JOB_COLUMNS, type JobRow, toJobRow } from '../jobs/job-row.ts';
 import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
 import { isStorable, type Transaction } from '../storage/sql.ts';
+import { type DeliveryView, listDeliveries } from './list-deliveries.ts';
 import type { Answer } from './sender.ts';
 import type { SigningSecrets } from './signature.ts';
 
@@ -177,50 +178,6 @@ export function createDeliveries(database: Database, leaseSeconds: number) {
     /** Releases a claim without an attempt. */
     release: (id: string) => releases.submit(id),
   };
-}
-
-export interface DeliveryView {
-  readonly id: string;
-  readonly jobId: string;
-  readonly event: string;
-  readonly state: string;
-  readonly attempts: readonly { readonly at: string; readonly status?: number; readonly error?: string }[];
-}
-
-interface ViewRow {
-  readonly id: string;
-  readonly job_id: string;
-  readonly event: string;
-  readonly state: string;
-  readonly attempts: { at: string; status: number | null; error: string | null }[] | null;
-}
-
-/** Lists deliveries with every attempt, newest first. */
-export async function listDeliveries(
-  sql: Transaction,
-  of: { accountId: string } | { deliveryId: string },
-): Promise<DeliveryView[]> {
-  const account = 'accountId' in of ? of.accountId : null;
-  const delivery = 'deliveryId' in of ? of.deliveryId : null;
-  if (!isStorable(account ?? delivery ?? '')) return [];
-  const rows = await sql<ViewRow[]>`
-    select d.id, d.job_id, d.event, d.state,
-           (select jsonb_agg(jsonb_build_object('at', a.at, 'status', a.http_status, 'error', a.error) order by a.id)
-            from delivery_attempts a where a.delivery_id = d.id) as attempts
-    from deliveries d
-    where (${account}::text is null or d.account_id = ${account}) and (${delivery}::text is null or d.id = ${delivery})
-    order by d.id desc limit 500`;
-  return rows.map((row) => ({
-    id: row.id,
-    jobId: row.job_id,
-    event: row.event,
-    state: row.state,
-    attempts: (row.attempts ?? []).map(({ at, status, error }) => ({
-      at: new Date(at).toISOString(),
-      status: status ?? undefined,
-      error: error ?? undefined,
-    })),
-  }));
 }
 
 /** Restarts a delivery from the first attempt, under the same id. @throws ApiError not_found */

@@ -81,7 +81,7 @@ async function finishedJob(
 
 const deliveries = async (accountId: string, at = system) => {
   const { admin, asAdmin } = at.client;
-  return (await asAdmin(admin.listDeliveries.bind(admin), { accountId })).deliveries;
+  return (await asAdmin(admin.listDeliveries.bind(admin), { accountId, limit: 0 })).deliveries;
 };
 const secretsOf = async (accountId: string) => {
   const { admin, asAdmin } = system.client;

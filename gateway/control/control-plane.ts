@@ -37,6 +37,8 @@ import {
   type GetPricingRequest,
   type GetPricingResponse,
   type Job,
+  type ListAvatarVoicesRequest,
+  type ListAvatarVoicesResponse,
   type ListJobsRequest,
   type ListJobsResponse,
   type ListReceiptsRequest,
@@ -143,6 +145,7 @@ export interface ControlPlane {
     signal: AbortSignal,
   ): Promise<OpenSessionResponse>;
   listVoices(ctx: GatewayContext, request: ListVoicesRequest): Promise<ListVoicesResponse>;
+  listAvatarVoices(ctx: GatewayContext, request: ListAvatarVoicesRequest): Promise<ListAvatarVoicesResponse>;
   listSessions(ctx: GatewayContext, request: ListSessionsRequest): Promise<ListSessionsResponse>;
   endSession(ctx: GatewayContext, request: EndSessionRequest): Promise<EndSessionResponse>;
   /** Called for a socket, not for a request of the API, so it does not count against the rate limit. */
@@ -316,6 +319,7 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     listJobs: asker(client.listJobs.bind(client)),
     openSession: asker(client.openSession.bind(client), Math.max(timeoutMs, OPEN_SESSION_MS)),
     listVoices: asker(client.listVoices.bind(client)),
+    listAvatarVoices: asker(client.listAvatarVoices.bind(client)),
     listSessions: asker(client.listSessions.bind(client)),
     endSession: asker(client.endSession.bind(client)),
     connectSession: (request, requestId) => ask(client.connectSession.bind(client), request, { requestId }),

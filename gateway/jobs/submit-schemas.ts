@@ -9,6 +9,7 @@ import {
   type MediaKind,
   takesFaces,
 } from '@semblance/engine-api/capabilities';
+import { GENDERS } from '@semblance/engine-api/speech';
 import { z } from 'zod';
 import { faultsOf } from '../http/faults.ts';
 import {
@@ -65,11 +66,20 @@ const PARAMETERS: Record<JobCapability, z.ZodRawShape> = {
     script,
     voice_id: optional(text(128)).meta({
       description:
-        'Voice that speaks, 1 to 128 characters, as the engine names it. Left out: one that fits the language and the person in the portrait.',
+        'The voice that speaks, 1 to 128 characters: an `id` of `GET /voices?for=avatar`, or one of its `variants`. Left out: the default voice of the language that fits the portrait or `voice`.',
     }),
+    voice: optional(
+      z.object({ gender: z.enum(GENDERS, 'must be "female" or "male"') }, 'must be an object with a gender'),
+    )
+      .transform((voice) => voice?.gender)
+      .meta({
+        description:
+          'In place of `voice_id`: what the default voice is to sound like. Left out: the portrait decides where it tells for sure, otherwise the language.',
+        example: { gender: 'female' },
+      }),
     language: optional(text(64)).meta({
       description:
-        'Language of the script, 1 to 64 characters, such as `en` or `de-AT`. Left out: that of the voice, or what the letters of the script tell.',
+        'The language of the script, 1 to 64 characters: a BCP 47 tag such as `de` or `pt-BR`; a region that no voice has is spoken as its language. Left out: the letters of the script decide.',
     }),
     output_resolution_p: optional(outputResolution).meta({
       description:
@@ -78,6 +88,9 @@ const PARAMETERS: Record<JobCapability, z.ZodRawShape> = {
   },
   'lip-sync': { output_resolution_p: optional(outputResolution).meta({ description: NOT_ENLARGED }) },
 };
+
+/** Names of settings for engines that differ from the request's. */
+const ENGINE_NAMES: Readonly<Record<string, string>> = { voice: 'voice_gender' };
 
 /** The checked body of a submit, in the terms of the control plane. */
 export interface ParsedSubmit {
@@ -124,7 +137,7 @@ export function submitSchema(capability: JobCapability): z.ZodObject {
       },
       'The body must be a JSON object',
     );
-    schema = withOneOfFaces(capability, fields).meta({
+    schema = withOneVoice(capability, withOneOfFaces(capability, fields)).meta({
       id: submitName(capability),
       description: `Submit of ${title}.`,
     });
@@ -167,6 +180,14 @@ function withOneOfFaces(capability: JobCapability, schema: z.ZodObject): z.ZodOb
     });
 }
 
+/** Returns a schema that takes a voice by its name or by what it sounds like, not by both. */
+function withOneVoice(capability: JobCapability, schema: z.ZodObject): z.ZodObject {
+  if (capability !== 'avatar') return schema;
+  return schema.refine((body: Body) => !(has(body, 'voice_id') && has(body, 'voice')), {
+    ...{ path: ['voice'], error: 'and voice_id exclude each other', when },
+  });
+}
+
 /** Converts `identity_swap` to `IdentitySwap`. */
 function pascal(name: string): string {
   return name.replace(/(?:^|_)(\w)/g, (_, letter: string) => letter.toUpperCase());
@@ -204,7 +225,7 @@ export function submitParser(capability: JobCapability): SubmitParser {
         ...pick(roles.map(([role, { field }]) => [role, field])),
         ...Object.fromEntries((faces as string[]).map((key, i) => [faceRole(i), key])),
       },
-      parameters: pick(Object.keys(parameters).map((name) => [name, name])),
+      parameters: pick(Object.keys(parameters).map((name) => [ENGINE_NAMES[name] ?? name, name])),
       engineOptions: given as Record<string, string>,
       callbackUrl: fields.callback_url,
       metadata: noted === undefined ? undefined : { entries: noted as Record<string, string> },

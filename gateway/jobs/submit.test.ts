@@ -377,6 +377,18 @@ describe('the other job submits', () => {
       { script: '\u{1f600}'.repeat(5000), voice_id: 'v', language: 'en', output_resolution_p: '1080' },
     ],
     [
+      'avatar',
+      { ...key('image_key'), script: 'Hello', voice: { gender: 'female' } },
+      undefined,
+      { script: 'Hello', voice_gender: 'female' },
+    ],
+    [
+      'avatar',
+      { ...key('image_key'), script: 'Hello', voice: null, voice_id: 'slt' },
+      undefined,
+      { script: 'Hello', voice_id: 'slt' },
+    ],
+    [
       'lip-sync',
       { ...key('video_key'), ...key('audio_key'), output_resolution_p: 480 },
       { video: 'api/video_key', audio: 'api/audio_key' },
@@ -398,6 +410,15 @@ describe('the other job submits', () => {
     ['avatar', { ...avatar, script: undefined }, 'script is required'],
     ['avatar', { ...avatar, script: 'a\0b' }, 'script must be well-formed Unicode text'],
     ['avatar', { ...avatar, voice_id: 5 }, 'voice_id must be a string'],
+    ['avatar', { ...avatar, voice: 'female' }, 'voice must be an object with a gender'],
+    ['avatar', { ...avatar, voice: {} }, 'voice.gender'],
+    ['avatar', { ...avatar, voice: { gender: 'Female' } }, 'voice.gender must be "female" or "male"'],
+    ['avatar', { ...avatar, voice: ['male'] }, 'voice must be an object with a gender'],
+    [
+      'avatar',
+      { ...avatar, voice: { gender: 'male' }, voice_id: 'slt' },
+      'voice and voice_id exclude each other',
+    ],
     ['avatar', { ...avatar, output_resolution_p: 721 }, 'output_resolution_p must be 480, 720 or 1080'],
     [
       'face-swap',

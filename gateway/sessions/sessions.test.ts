@@ -269,7 +269,39 @@ describe('GET /voices', () => {
 
   it('"A missing, unknown or revoked key yields unauthorized (401)"', async () => {
     for (const headers of [{}, { authorization: 'Bearer unknown' }])
-      expect((await fetch(`${t.base}/voices`, { headers })).status).toBe(401);
+      for (const query of ['', '?for=avatar'])
+        expect((await fetch(`${t.base}/voices${query}`, { headers })).status).toBe(401);
+  });
+
+  it('answers with for=avatar those that agents announced', async () => {
+    t.control.live.avatarVoices = [
+      { id: 'slt', language: 'en-us', gender: 'female', variants: [] },
+      { id: 'x/de', language: 'de', gender: undefined, variants: ['x/de+f1'] },
+      { id: 'odd', language: 'en', gender: 'of a later release', variants: [] },
+    ];
+    const response = await fetch(`${t.base}/voices?for=avatar`, { headers: t.auth });
+    expect(await response.json()).toEqual([
+      {
+        ...{ id: 'slt', name: 'slt', description: 'A female voice that speaks en-us.' },
+        ...{ language: 'en-us', gender: 'female', variants: [] },
+      },
+      {
+        ...{ id: 'x/de', name: 'x/de', description: 'A voice that speaks de.' },
+        ...{ language: 'de', gender: null, variants: ['x/de+f1'] },
+      },
+      expect.objectContaining({ id: 'odd', gender: null }),
+    ]);
+    expect(methods()).toEqual(['listAvatarVoices']);
+  });
+
+  it('answers with for=voice what it answers without, and refuses anything else', async () => {
+    expect((await fetch(`${t.base}/voices?for=voice`, { headers: t.auth })).status).toBe(200);
+    expect(methods()).toEqual(['listVoices']);
+    for (const query of ['for=', 'for=Avatar', 'for=lip-sync', 'for=avatar&for=voice']) {
+      const response = await fetch(`${t.base}/voices?${query}`, { headers: t.auth });
+      expect(response.status, query).toBe(400);
+      expect(await response.json()).toMatchObject({ error: { code: 'invalid_input' } });
+    }
   });
 });
 

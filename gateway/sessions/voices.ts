@@ -1,8 +1,13 @@
+import { GENDERS } from '@semblance/engine-api/speech';
+import type { Caller } from '@semblance/proto/semblance/control/v1/control';
 import { z } from 'zod';
 import { requireCaller } from '../auth/bearer.ts';
+import { checked } from '../auth/checked.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
-import type { Handler } from '../http/context.ts';
+import type { GatewayContext, Handler } from '../http/context.ts';
+import { queryOf } from '../http/query.ts';
 import type { Operation } from '../openapi/operation.ts';
+import { parseQuery } from '../usage/query.ts';
 
 const voiceSchema = z
   .object({
@@ -15,28 +20,68 @@ const voiceSchema = z
   })
   .meta({ id: 'Voice' });
 
+const avatarVoiceSchema = z
+  .object({
+    id: z.string().meta({ description: 'A `voice_id` of Avatar.' }),
+    name: z.string(),
+    description: z.string(),
+    language: z.string().meta({ description: 'BCP 47 tag, in lower case.' }),
+    gender: z
+      .enum(GENDERS)
+      .nullable()
+      .meta({ description: 'What it sounds like; null where that is not known.' }),
+    variants: z
+      .array(z.string())
+      .meta({ description: 'Further values of `voice_id`: variants of this voice, or its speakers.' }),
+  })
+  .meta({ id: 'AvatarVoice' });
+
+const voicesQuery = z.object({
+  for: z.enum(['voice', 'avatar'], 'must be voice or avatar').default('voice').meta({
+    description:
+      'Whose voices: those that a Voice Swap session may have (`voice`, when it is left out), or those that an Avatar may speak with (`avatar`).',
+  }),
+});
+
 /** Handles GET /voices: an array, which may be empty. */
 export function listVoices({ control }: { readonly control: ControlPlane }): Handler {
   return async (ctx) => {
-    const { voices } = await control.listVoices(ctx, { caller: requireCaller(ctx.headers.authorization) });
+    const caller = requireCaller(ctx.headers.authorization);
+    const query = await checked(ctx, control, () => parseQuery(voicesQuery, queryOf(ctx)));
     ctx.set('Cache-Control', 'no-store');
-    ctx.body = voices.map(({ id, name, description, previewUrl }): z.infer<typeof voiceSchema> => {
+    ctx.body = query.for === 'avatar' ? await ofAvatar(ctx, caller) : await ofSessions(ctx, caller);
+  };
+
+  async function ofSessions(ctx: GatewayContext, caller: Caller) {
+    const { voices } = await control.listVoices(ctx, { caller });
+    return voices.map(({ id, name, description, previewUrl }): z.infer<typeof voiceSchema> => {
       return { id, name, description, preview_url: previewUrl };
     });
-  };
+  }
+
+  async function ofAvatar(ctx: GatewayContext, caller: Caller) {
+    const { voices } = await control.listAvatarVoices(ctx, { caller });
+    return voices.map(({ id, language, gender: said, variants }): z.infer<typeof avatarVoiceSchema> => {
+      const gender = GENDERS.find((each) => each === said) ?? null;
+      const sounds = gender === null ? 'A voice' : `A ${gender} voice`;
+      return { id, name: id, description: `${sounds} that speaks ${language}.`, language, gender, variants };
+    });
+  }
 }
 
 export const listVoicesOperation: Operation = {
   id: 'listVoices',
   tag: 'Sessions',
   summary: 'List target voices',
-  description: 'The voices that a Voice Swap session may have.',
+  description:
+    'The voices that a Voice Swap session may have; with `for=avatar` those that agents announced for Avatar, also while none is up.',
   key: 'required',
+  query: voicesQuery,
   answers: [
     {
       status: 200,
       description: 'The voices.',
-      schema: z.array(voiceSchema),
+      schema: z.union([z.array(voiceSchema), z.array(avatarVoiceSchema)]),
       example: [
         {
           id: 'alto',
@@ -47,4 +92,5 @@ export const listVoicesOperation: Operation = {
       ],
     },
   ],
+  errors: ['invalid_input'],
 };

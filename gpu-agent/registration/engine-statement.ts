@@ -33,6 +33,7 @@ export function engineStatement(
               memoryMib: Math.max(0, Math.round(offer.memoryMib)),
               ...(offer.vramMib === undefined ? {} : { vramMib: Math.max(0, Math.round(offer.vramMib)) }),
               ...stated(offer, engines.ownerOf(offer.capability)),
+              ...spoken(offer),
             })),
           }
         : [],
@@ -51,5 +52,20 @@ function stated({ options = [] }: EngineCapability, owner: OwnerOptions) {
       ...(choices ? { choices: [...choices] } : {}),
       ...(owner.callers.includes(option.name) ? { callers: true } : {}),
     })),
+  };
+}
+
+/** Returns the voices of a capability as the resource lists them. */
+function spoken({ speech }: EngineCapability) {
+  if (!speech) return {};
+  const { voices, variants = [], languages } = speech;
+  return {
+    speech: {
+      voices: voices.map((voice) => ({ ...voice })),
+      ...(variants.length > 0 && {
+        variants: variants.map(({ name, endings }) => ({ name, endings: [...endings] })),
+      }),
+      languages: [...languages],
+    },
   };
 }

@@ -19,6 +19,11 @@ import { describe, expect, it } from 'vitest';
 import type { JobSnapshot } from './job-snapshot.ts';
 import { MAX_LOST_AGENTS } from './reconcile-active.ts';
 
+/** Facts of an attempt that ended with this message. */
+const reported = (state: AttemptState, message: string) => ({
+  report: report(state, { failure: { code: 'processing_failed', message } }),
+});
+
 describe('reconcile of a job that is bound', () => {
   const table: [string, RenderJob, Partial<JobSnapshot>, string[]][] = [
     ['bound, not begun', jobOf(bound('Assigned')), {}, ['start']],
@@ -252,9 +257,6 @@ describe('reconcile of a job that is bound', () => {
 });
 
 describe('what the owner of a failed job reads', () => {
-  const reported = (state: AttemptState, message: string) => ({
-    report: report(state, { failure: { code: 'processing_failed', message } }),
-  });
   const late = { startTime: ago(200) };
   it.each<[string, RenderJob, Partial<JobSnapshot>, string]>([
     [
@@ -295,5 +297,60 @@ describe('what the owner of a failed job reads', () => {
     // Operating staff are told more.
     const ready = status?.conditions?.find(({ type }) => type === 'Ready');
     if (reason !== 'WorkFailed') expect(ready?.message).not.toBe(message);
+  });
+});
+
+describe('the attempts of a job', () => {
+  const ended = (number: number) => ({
+    ...{ number, agent: 'zero', endTime: ago(20), reason: 'Interrupted', message: 'm' },
+  });
+
+  it.each<[string, RenderJob, Partial<JobSnapshot>, object]>([
+    [
+      'that was interrupted',
+      jobOf(bound('Running')),
+      { facts: reported(INTERRUPTED, 'the device ran out of memory') },
+      { startTime: ago(5), reason: 'Interrupted', message: expect.stringContaining('out of memory') },
+    ],
+    [
+      'that ended before it was written as running',
+      jobOf(bound('Assigned')),
+      { facts: { report: report(SUCCEEDED, { output }) } },
+      { startTime: ago(5), reason: 'Succeeded', message: expect.stringContaining('Rendered on one') },
+    ],
+    [
+      'whose agent is lost',
+      jobOf(bound('Assigned')),
+      { fate: 'lost' },
+      { reason: 'AgentLost', message: expect.stringContaining('stopped renewing its Lease') },
+    ],
+    [
+      'that failed for its input',
+      jobOf(bound('Running')),
+      { facts: reported(FAILED, 'There is no face.') },
+      { startTime: ago(5), reason: 'WorkFailed', message: 'There is no face.' },
+    ],
+  ])('one %s is listed with its agent, its times and its end', (_what, job, more, end) => {
+    expect(decide(job, more).status?.attempts).toEqual([
+      { number: 2, agent: 'one', endTime: ago(0), ...end },
+    ]);
+  });
+
+  it('those before stay, the last 16', () => {
+    const attempts = Array.from({ length: 16 }, (_, i) => ended(i + 1));
+    const job = jobOf(bound('Running', { attempt: 17, attempts }));
+    const after = decide(job, { fate: 'lost' }).status?.attempts;
+    expect(after?.map(({ number }) => number)).toEqual(Array.from({ length: 16 }, (_, i) => i + 2));
+  });
+
+  it('a bound one is not listed while it goes on', () => {
+    const stopped = decide(jobOf(bound('Running'), { spec: { suspend: true } }));
+    expect(stopped.short).toEqual(['Stopping/Suspending']);
+    expect(stopped.status?.attempts).toBeUndefined();
+  });
+
+  it('a message longer than the resource takes is cut', () => {
+    const { status } = decide(jobOf(bound('Running')), { facts: reported(FAILED, 'x'.repeat(2_000)) });
+    expect(status?.attempts?.[0]?.message).toHaveLength(512);
   });
 });

@@ -1,3 +1,4 @@
+import { clip } from '@semblance/common/plain-text';
 import type { RenderJob, RenderJobStatus } from '@semblance/crds/gen/renderjobs';
 import { type Condition, withCondition, withoutCondition } from '../conditions.ts';
 import { type Action, FINALIZER, type Phase } from './types.ts';
@@ -5,14 +6,16 @@ import { type Action, FINALIZER, type Phase } from './types.ts';
 /** Status fields that show the place of a waiting job. */
 export const PLACE = ['queuePosition', 'queueLength'] as const satisfies (keyof RenderJobStatus)[];
 
+/** Phases of a job that is bound to an agent. */
+const BOUND: readonly Phase[] = ['Assigned', 'Running', 'Stopping'];
+
 export function phaseOf(job: RenderJob): Phase {
   return job.status?.phase ?? 'Pending';
 }
 
 /** Returns whether it is bound to an agent that may be working on it. */
 export function isActive(job: RenderJob): boolean {
-  const phase = phaseOf(job);
-  return phase === 'Assigned' || phase === 'Running' || phase === 'Stopping';
+  return BOUND.includes(phaseOf(job));
 }
 
 export function isFinished(job: RenderJob): boolean {
@@ -69,7 +72,13 @@ export interface StatusChange {
 export function statusWith(job: RenderJob, now: number, change: StatusChange): RenderJobStatus {
   const { phase, reason, message } = change;
   const observedGeneration = job.metadata.generation;
-  const status: RenderJobStatus = { ...job.status, ...change.set, phase, observedGeneration };
+  const status: RenderJobStatus = {
+    ...job.status,
+    ...attemptsAfter(job, now, change),
+    ...change.set,
+    phase,
+    observedGeneration,
+  };
   for (const field of change.clear ?? []) delete status[field];
   let conditions: Condition[] = withCondition(
     job.status?.conditions,
@@ -92,6 +101,29 @@ export function statusWith(job: RenderJob, now: number, change: StatusChange): R
       : withoutCondition(conditions, type);
   }
   return { ...status, conditions };
+}
+
+/** Most ended attempts that the status lists, and the longest message of one. */
+const MAX_ATTEMPTS = 16;
+const MAX_MESSAGE = 512;
+
+/** Returns the list of ended attempts, if the change ends the present one. */
+function attemptsAfter(
+  job: RenderJob,
+  now: number,
+  { phase, reason, message, set }: StatusChange,
+): Pick<RenderJobStatus, 'attempts'> {
+  if (!isActive(job) || BOUND.includes(phase)) return {};
+  const startTime = set?.startTime ?? job.status?.startTime;
+  const ended = {
+    number: Math.max(1, attemptOf(job)),
+    agent: job.status?.agent ?? '',
+    ...(startTime === undefined ? {} : { startTime }),
+    endTime: new Date(now).toISOString(),
+    reason,
+    message: clip(message, MAX_MESSAGE),
+  };
+  return { attempts: [...(job.status?.attempts ?? []), ended].slice(-MAX_ATTEMPTS) };
 }
 
 /**

@@ -1,6 +1,7 @@
 import type { Capability } from './capabilities.ts';
 import type { Findings } from './findings.ts';
 import type { EngineOption, RenderOptions } from './option.ts';
+import type { Speech } from './speech.ts';
 
 /**
  * The contract of every engine. proto/semblance/engine/v1 has the same contract for engines that are separate
@@ -31,6 +32,8 @@ export interface EngineCapability {
   readonly severalFaces?: boolean;
   /** What a render may be told beyond its parameters; absent: nothing. */
   readonly options?: readonly EngineOption[];
+  /** Of `avatar`: its voices and languages; absent: nothing is known of them, and none is refused at the submit. */
+  readonly speech?: Speech;
 }
 
 /** A capability that the engine cannot offer because a program is missing on its machine. */

@@ -8,7 +8,9 @@ import {
   type UnavailableCapability,
 } from '@semblance/engine-api/engine';
 import type { FactoryOptions } from '@semblance/engine-api/factory-options';
+import type { Speech } from '@semblance/engine-api/speech';
 import { findMediaTools } from '@semblance/media/media';
+import { announcedSpeech } from '@semblance/speech/announce';
 import { findSpeechTools } from '@semblance/speech/tools';
 import { BUILTIN_CAPABILITIES, type BuiltinCapability } from './capabilities.ts';
 import { WorkerPool } from './pool/worker-pool.ts';
@@ -31,11 +33,12 @@ export function createBuiltinEngine({ threads, settings }: FactoryOptions): Engi
   // Until the media tools have been looked for, only capabilities without them are offered.
   let offered: readonly BuiltinCapability[] = BUILTIN_CAPABILITIES.filter(({ needsMedia }) => !needsMedia);
   let unavailable: readonly UnavailableCapability[] = [];
+  let voices: Speech | undefined;
   return {
     name: 'builtin',
     version: '1',
     get capabilities() {
-      return offered.map((one) => toEngineCapability(one, parsed));
+      return offered.map((one) => toEngineCapability(one, parsed, voices));
     },
     get unavailable() {
       return unavailable;
@@ -56,6 +59,7 @@ export function createBuiltinEngine({ threads, settings }: FactoryOptions): Engi
         if (needsMedia && !media.available) return media.reason;
         return needsSpeech && !speech.available ? speech.reason : undefined;
       };
+      voices = speech.available ? announcedSpeech(speech) : undefined;
       offered = BUILTIN_CAPABILITIES.filter((one) => missing(one) === undefined);
       unavailable = BUILTIN_CAPABILITIES.flatMap((one) => {
         const message = missing(one);
@@ -71,8 +75,9 @@ export function createBuiltinEngine({ threads, settings }: FactoryOptions): Engi
 }
 
 function toEngineCapability(
-  { capability, slots, memoryMib, limits, swaps }: BuiltinCapability,
+  { capability, slots, memoryMib, limits, swaps, needsSpeech }: BuiltinCapability,
   settings: BuiltinSettings,
+  voices: Speech | undefined,
 ): EngineCapability {
   return {
     capability,
@@ -81,6 +86,7 @@ function toEngineCapability(
     ...(limits && { limits }),
     ...(swaps && { options: swapOptions(settings) }),
     ...(takesFaces(capability) && { severalFaces: true }),
+    ...(needsSpeech && voices && { speech: voices }),
   };
 }
 

@@ -11,6 +11,7 @@ import type { FactoryOptions } from '@semblance/engine-api/factory-options';
 import type { Findings } from '@semblance/engine-api/findings';
 import { chooseFace, withChosen } from '@semblance/engine-builtin/swap/choose-face';
 import { createMedia, findMediaTools } from '@semblance/media/media';
+import { announcedSpeech } from '@semblance/speech/announce';
 import type { MissingSpeechTools, SpeechTools } from '@semblance/speech/speech-tools';
 import { findSpeechTools } from '@semblance/speech/tools';
 import { FaceFinder } from '@semblance/vision/face-finder';
@@ -90,13 +91,13 @@ async function openEngine(
   const spoken = stages.has('speech') ? await findSpeechTools() : undefined;
   const unread = spoken && whyUnread(spoken);
   if (unread !== undefined) console.warn(`not offered: avatar: ${unread}`);
-  const capabilities = offersOf(stages, tools.available)
+  const offered = offersOf(stages, tools.available)
     .filter(({ capability }) => capability !== 'avatar' || unread === undefined)
     .map(({ capability, memoryMib }): EngineCapability => {
       const options = optionsFor(capability, models);
       return { capability, slots: 1, memoryMib, options, severalFaces: takesFaces(capability) };
     });
-  if (capabilities.length === 0) {
+  if (offered.length === 0) {
     const present = [...stages].join(', ');
     const why = `${tools.available ? '' : `; no video: ${tools.reason}`}${unread === undefined ? '' : `; no speech: ${unread}`}`;
     throw new Error(`no capability can be made of the models in ${directory} (${present})${why}`);
@@ -117,9 +118,13 @@ async function openEngine(
   for (const note of notes) console.info(note);
   for (const { model, provider } of runs) console.info(`model ${model} runs on ${provider}`);
   const opened = new Models(pool, models);
-  const speech = await voicesOf(pool, models, capabilities, spoken, signal).catch(async (error: unknown) => {
+  const speech = await voicesOf(pool, models, offered, spoken, signal).catch(async (error: unknown) => {
     await pool.close();
     throw error;
+  });
+  const voices = speech && announcedSpeech(speech);
+  const capabilities = offered.map((one): EngineCapability => {
+    return one.capability === 'avatar' && voices ? { ...one, speech: voices } : one;
   });
   let loaded: Promise<FaceRecogniser> | undefined;
   const recogniser = (): Promise<FaceRecogniser> => {

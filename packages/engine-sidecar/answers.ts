@@ -8,7 +8,9 @@ import {
   type RenderResult,
 } from '@semblance/engine-api/engine';
 import { announcementsFault, type EngineOption } from '@semblance/engine-api/option';
+import { type Gender, type Speech, speechFault } from '@semblance/engine-api/speech';
 import type {
+  EngineSpeech,
   GetInfoResponse,
   EngineOption as OptionMessage,
   RenderFailure,
@@ -59,7 +61,7 @@ export function checkedInfo(info: GetInfoResponse): SidecarInfo {
   const seen = new Set<string>();
   if (info.vramMib < 0 || info.vramMib > MAX.memoryMib) broken(`it holds ${info.vramMib} MiB on the card`);
   const capabilities = info.capabilities.map((offered): EngineCapability => {
-    const { capability, slots, memoryMib, vramMib, limits, options, severalFaces } = offered;
+    const { capability, slots, memoryMib, vramMib, limits, options, severalFaces, speech } = offered;
     if (!isCapability(capability)) broken(`it offers ${quoted(capability)}, which is no capability`);
     // An offered capability is switched on for all accounts, and no sidecar carries live media.
     if (CAPABILITIES[capability].shape !== 'job')
@@ -77,6 +79,7 @@ export function checkedInfo(info: GetInfoResponse): SidecarInfo {
       ...checkedLimits(capability, limits),
       ...checkedOptions(capability, options),
       ...(severalFaces ? { severalFaces } : {}),
+      ...checkedSpeech(capability, speech),
     };
   });
   const vramMib = info.vramMib || undefined;
@@ -103,6 +106,24 @@ function checkedOptions(
   const fault = announcementsFault(options);
   if (fault !== undefined) broken(`${capability}: ${fault}`);
   return { options };
+}
+
+function checkedSpeech(capability: string, said: EngineSpeech | undefined): { speech?: Speech } {
+  if (!said) return {};
+  if (capability !== 'avatar') broken(`it announces voices for ${capability}, which speaks nothing`);
+  const speech: Speech = {
+    voices: said.voices.map(({ id, language, gender, variants }) => ({
+      id,
+      language,
+      ...(gender === '' ? {} : { gender: gender as Gender }),
+      ...(variants === '' ? {} : { variants }),
+    })),
+    variants: said.variants,
+    languages: said.languages,
+  };
+  const fault = speechFault(speech);
+  if (fault !== undefined) broken(`${capability}: ${fault}`);
+  return { speech };
 }
 
 function checkedLimits(

@@ -1,4 +1,5 @@
 import { RenderError } from '@semblance/engine-api/engine';
+import { languageFor } from '@semblance/engine-api/speech';
 import { toAscii } from './ascii.ts';
 import type { Passage } from './script-text.ts';
 import type { NeuralVoice, Sounding, SpeechTools } from './speech-tools.ts';
@@ -21,6 +22,11 @@ const ESPEAK_PREFIX = 'espeak-ng/';
 const MAX_NAMED = 12;
 /** espeak-ng's variants that sound like separate voices. */
 const VARIANTS = /^(.+?)(\+(?:f[1-5]|m[1-8]))?$/;
+/** The same, as endings of a `voice_id`. */
+export const ESPEAK_VARIANTS: readonly string[] = [
+  ...[1, 2, 3, 4, 5].map((n) => `+f${n}`),
+  ...[1, 2, 3, 4, 5, 6, 7, 8].map((n) => `+m${n}`),
+];
 
 /** Voices of flite by what they sound like. */
 const FLITE_SOUNDS: Readonly<Record<string, Sounding>> = { slt: 'woman', rms: 'man', awb: 'man', kal: 'man' };
@@ -160,7 +166,7 @@ export interface VoiceWish {
  */
 export function chooseVoice(tools: SpeechTools, passages: readonly Passage[], wish: VoiceWish): Choice {
   if (wish.voiceId !== undefined) return { voice: namedVoice(tools, wish.voiceId), languageUnknown: false };
-  const hint = wish.language?.trim().toLowerCase().replaceAll('_', '-');
+  const hint = wish.language;
   const language = hint === undefined ? undefined : languageNamed(tools, hint);
   if (language !== undefined)
     return { voice: voiceOf(tools, language, wish.sounding), languageUnknown: false };
@@ -283,16 +289,23 @@ function voiceOf(tools: SpeechTools, language: string, like: Sounding | undefine
   return sounding(espeak?.voices.has(language) ? language : 'en-us', like);
 }
 
-/** Returns the name of a language that can be spoken here, or of the wider one that it belongs to. */
-function languageNamed({ flite, espeak }: SpeechTools, hint: string): string | undefined {
-  if (!/^[a-z]{2,3}(-[a-z0-9]{1,8})*$/.test(hint)) return undefined;
+/** Returns espeak-ng's names of the languages that can be spoken here, by their tags in lower case. */
+function languagesOf({ flite, espeak }: SpeechTools): Map<string, string> {
   const names = new Map([...(espeak?.voices ?? [])].map((name) => [name.toLowerCase(), name]));
   if (flite) names.set('en-us', 'en-us');
-  const parts = hint.split('-').filter((part, i) => i === 0 || part.length !== 4);
-  for (let count = parts.length; count > 0; count--) {
-    const tag = parts.slice(0, count).join('-');
-    const name = names.get((OTHER_NAMES[tag] ?? tag).toLowerCase());
-    if (name !== undefined) return name;
-  }
-  return undefined;
+  const others = Object.entries(OTHER_NAMES).flatMap(([tag, other]): [string, string][] => {
+    const name = names.get(other);
+    return name === undefined ? [] : [[tag, name]];
+  });
+  return new Map([...names, ...others]);
+}
+
+/** Returns the tags of all languages that are understood here. */
+export const spokenLanguages = (tools: SpeechTools): string[] => [...languagesOf(tools).keys()].sort();
+
+/** Returns the name of a language that can be spoken here, or of the wider one that it belongs to. */
+function languageNamed(tools: SpeechTools, hint: string): string | undefined {
+  const languages = languagesOf(tools);
+  const tag = languageFor(languages, hint);
+  return tag === undefined ? undefined : languages.get(tag);
 }

@@ -49,6 +49,7 @@ const runMotionBench = section(() => import('./motion/motion-bench.ts'), 'runMot
 const runOnnxBench = section(() => import('./onnx/session-bench.ts'), 'runOnnxBench');
 const runDevicesBench = section(() => import('./onnx/devices-bench.ts'), 'runDevicesBench');
 const runSwapCpuBench = section(() => import('./onnx/swap-cpu-bench.ts'), 'runSwapCpuBench');
+const runAccountsMonthBench = section(() => import('./usage/accounts-month.ts'), 'runAccountsMonthBench');
 const runLongHistoryBench = section(() => import('./usage/long-history.ts'), 'runLongHistoryBench');
 const runRealismBench = section(() => import('./realism/realism-bench.ts'), 'runRealismBench');
 const runVideoSwapBench = section(() => import('./video-swap/video-swap-bench.ts'), 'runVideoSwapBench');
@@ -78,7 +79,7 @@ const SECTIONS: Record<string, readonly Run[]> = {
   'live-swap': [runLiveSwapBench],
   onnx: [runOnnxBench, runSwapCpuBench, runDevicesBench],
   agents: [runTwoAgentsBench],
-  usage: [runLongHistoryBench],
+  usage: [runLongHistoryBench, runAccountsMonthBench],
   ledger: [runLedgerBench],
   webhooks: [runWebhookBench],
   allocation: [runAllocationBench],
@@ -98,6 +99,7 @@ const PARTS: Record<string, readonly Run[]> = {
   'scale/dispatch': [runDispatchBench],
   'scale/memory': [runMemoryAtScale],
   'scale/throughput': [runThroughputBench],
+  'usage/accounts': [runAccountsMonthBench],
   'voice/hour': [runVoiceHourBench],
   'voice/words': [runWordsBench],
 };

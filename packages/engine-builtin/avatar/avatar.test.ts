@@ -173,6 +173,9 @@ describe('Avatar', () => {
     expect(await said({ language: 'de' })).toEqual(['espeak-ng/de+f2', false]);
     expect(await said({ voice_id: 'slt' })).toEqual(['slt', false]);
     expect(await said({ voice_id: 'espeak-ng/de' })).toEqual(['espeak-ng/de', true]);
+    // Whoever says what the voice is to sound like knows better than the picture.
+    expect(await said({ language: 'de', voice_gender: 'male' })).toEqual(['espeak-ng/de', false]);
+    expect(await said({ voice_gender: 'male' })).toEqual(['rms', false]);
   });
 
   it('tells of a default voice where the portrait does not say which would fit', async () => {

@@ -6,6 +6,7 @@ import type { Picture } from '@semblance/engine-api/picture';
 import type { InspectWork, RenderWork } from '@semblance/engine-api/render-work';
 import { outputSize } from '@semblance/media/size';
 import type { ColorTags, Media } from '@semblance/media/types';
+import { soundingOf } from '@semblance/speech/announce';
 import { type SpokenScript, speakScript } from '@semblance/speech/speech';
 import type { Sounding, SpeechTools } from '@semblance/speech/speech-tools';
 import { findSpeechTools } from '@semblance/speech/tools';
@@ -46,11 +47,11 @@ export function speakWork(
   { inputs: { image }, parameters, outputDir }: Pick<RenderWork, 'inputs' | 'parameters' | 'outputDir'>,
   tools: AvatarTools,
 ): Promise<RenderResult> {
-  const { script, voice_id: voiceId, language } = parameters;
+  const { script, voice_id: voiceId, language, voice_gender: gender } = parameters;
   if (!image) throw new RenderError('processing_failed', 'Avatar needs the input image.');
   if (script === undefined) throw new RenderError('processing_failed', 'Avatar needs the parameter script.');
   return speakPortrait(
-    { image, script, outputDir, voiceId, language, shorterSide: sideOf(parameters) },
+    { image, script, outputDir, voiceId, language, gender, shorterSide: sideOf(parameters) },
     tools,
   );
 }
@@ -82,6 +83,8 @@ export interface AvatarJob {
   readonly script: string;
   readonly voiceId?: string | undefined;
   readonly language?: string | undefined;
+  /** What a default voice is to sound like, whatever the portrait shows: `female` or `male`. */
+  readonly gender?: string | undefined;
   /** Shorter side of the output, which is never larger than the portrait. */
   readonly shorterSide?: number | undefined;
   readonly outputDir: string;
@@ -103,11 +106,10 @@ export async function speakPortrait(job: AvatarJob, tools: AvatarTools): Promise
   onProgress(0, 'portrait');
   const { portrait, still, sounding } = await timed('portrait', async () => {
     const { picture, face, around, still } = await lookAtPortrait(job, tools);
-    const recogniser = await tools.recogniser?.();
     return {
       portrait: preparePortrait(picture, face, around),
       still,
-      sounding: await recogniser?.takenFor(cropsOf(picture), face),
+      sounding: soundingOf(job.gender) ?? (await takenFor(picture, face, tools)),
     };
   });
   checkpoint();
@@ -173,6 +175,16 @@ export async function speakPortrait(job: AvatarJob, tools: AvatarTools): Promise
   } finally {
     await rm(sound, { force: true });
   }
+}
+
+/** Returns what a default voice is to sound like, where the portrait tells it for sure. */
+async function takenFor(
+  picture: Picture,
+  face: SeenStill['face'],
+  tools: Pick<AvatarTools, 'recogniser'>,
+): Promise<Sounding | undefined> {
+  const recogniser = await tools.recogniser?.();
+  return recogniser?.takenFor(cropsOf(picture), face);
 }
 
 function saidBy({ voice, otherVoices, leftOut, languageUnknown }: SpokenScript): Record<string, string> {

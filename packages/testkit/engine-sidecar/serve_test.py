@@ -17,7 +17,8 @@ import rough_engine
 from rough_engine import RoughEngine
 from semblance.engine.v1 import engine_pb2 as pb
 from semblance.engine.v1 import engine_pb2_grpc
-from semblance_sidecar import Capability, Limits, Option, serve
+from semblance_sidecar import Capability, Limits, Option, Speech, Voice, serve
+from semblance_sidecar.answers import speech_of
 
 LONG_S = 30
 
@@ -210,6 +211,13 @@ class Words(Served):
         self.assertEqual(caught.exception.code(), grpc.StatusCode.INTERNAL)
         self.assertEqual(self.end(engine), "render() returned None, not a Result\n")
 
+    def test_announce_voices_with_their_variants_as_the_contract_has_them(self):
+        told = speech_of(Speech([Voice("amy", "en-gb", "female", ["/1"]), Voice("old", "de")], ["en", "de"]))
+        self.assertEqual([(each.id, each.gender, each.variants) for each in told.voices], [("amy", "female", "amy"), ("old", "", "")])
+        self.assertEqual([(each.name, list(each.endings)) for each in told.variants], [("amy", ["/1"])])
+        self.assertEqual(list(told.languages), ["en", "de"])
+        self.assertIsNone(speech_of(None))
+
     def test_name_the_field_that_is_wrong_before_there_is_a_socket(self):
         good = Capability("avatar", memory_mib=1)
         for changes, fault in [
@@ -231,6 +239,8 @@ class Words(Served):
             ),
             ({"capabilities": [Capability("x", 1, options=3)]}, "Own.capabilities[0].options is 3, not a list"),
             ({"capabilities": [Capability("x", 1, options=["s"])]}, "Own.capabilities[0].options[0] is 's', not an Option("),
+            ({"capabilities": [Capability("x", 1, speech={})]}, "Own.capabilities[0].speech is {}, not Speech("),
+            ({"capabilities": [Capability("x", 1, speech=Speech(["amy"], ["en"]))]}, "speech is Speech(voices=['amy']"),
             ({"capabilities": [optioned(name="S")]}, "Own.capabilities[0].options[0].name is 'S', not lower-case"),
             ({"capabilities": [optioned(type="colour")]}, "options[0].type is 'colour', not one of integer,"),
             ({"capabilities": [optioned(description=" ")]}, "options[0].description is ' ', not a sentence"),

@@ -205,6 +205,7 @@ export class ControlDouble {
       changeSession: on('changeSession', (request: ChangeSessionRequest) => this.live.change(request)),
       reportSessions: on('reportSessions', (request: ReportSessionsRequest) => this.live.report(request)),
       listVoices: on('listVoices', () => ({ voices: this.live.voices })),
+      listAvatarVoices: on('listAvatarVoices', () => ({ voices: this.live.avatarVoices })),
       getBalance: on('getBalance', () => ({
         balanceMicros: 12_500_000n,
         totalSpentMicros: 1n,

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { ApiError } from '@semblance/common/errors';
 import { newId, newSecret } from '@semblance/common/ids';
 import type {
+  AvatarVoice,
   ChangeSessionRequest,
   ChangeSessionResponse,
   ConnectSessionRequest,
@@ -43,6 +44,7 @@ export class SessionDouble {
     () => ({
       outcome: { $case: 'changed', value: { note: '' } },
     });
+  avatarVoices: AvatarVoice[] = [];
   grant: DoubleGrant = {
     agentAddress: '127.0.0.1:1',
     agentIncarnation: 'agent-1',

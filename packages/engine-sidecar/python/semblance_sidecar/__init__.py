@@ -1,6 +1,20 @@
 """Makes a Python model an engine of Semblance: subclass Engine, then call serve(). See docs/guide/engine-author/engines.md."""
 
-from .contract import Capability, Engine, Findings, Hint, Job, Limits, Model, Option, RenderError, RenderInterrupted, Result
+from .contract import (
+    Capability,
+    Engine,
+    Findings,
+    Hint,
+    Job,
+    Limits,
+    Model,
+    Option,
+    RenderError,
+    RenderInterrupted,
+    Result,
+    Speech,
+    Voice,
+)
 from .server import serve
 
 __all__ = [
@@ -15,5 +29,7 @@ __all__ = [
     "RenderError",
     "RenderInterrupted",
     "Result",
+    "Speech",
+    "Voice",
     "serve",
 ]

@@ -6,7 +6,7 @@ import grpc
 from semblance.engine.v1 import engine_pb2 as pb
 from semblance.engine.v1 import findings_pb2
 
-from .contract import Option, text_of_value
+from .contract import Option, Speech, text_of_value
 
 
 def text_of(error: object) -> str:
@@ -37,6 +37,26 @@ def option_of(said: Option) -> pb.EngineOption:
         max_length=said.max_length if said.type == "text" else 0,
         default=default,
         description=said.description,
+    )
+
+
+def speech_of(said: Optional[Speech]) -> Optional[pb.EngineSpeech]:
+    if said is None:
+        return None
+    return pb.EngineSpeech(
+        voices=[
+            pb.EngineVoice(
+                id=voice.id,
+                language=voice.language,
+                gender=voice.gender,
+                variants=voice.id if voice.variants else "",
+            )
+            for voice in said.voices
+        ],
+        variants=[
+            pb.EngineVariants(name=voice.id, endings=voice.variants) for voice in said.voices if voice.variants
+        ],
+        languages=said.languages,
     )
 
 

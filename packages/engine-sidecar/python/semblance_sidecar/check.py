@@ -4,7 +4,7 @@ import re
 from numbers import Integral, Real
 from typing import Optional
 
-from .contract import OPTION_TYPES, Capability, Engine, Limits, Option
+from .contract import OPTION_TYPES, Capability, Engine, Limits, Option, Speech, Voice
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
@@ -50,6 +50,13 @@ def _fault_of_offer(offer: Capability) -> Optional[str]:
     fault = _fault_of_options(offer.options)
     if fault:
         return f"options{fault}"
+    speech = offer.speech
+    if speech is not None and not (
+        isinstance(speech, Speech)
+        and all(isinstance(each, Voice) for each in speech.voices)
+        and all(isinstance(each, str) for each in speech.languages)
+    ):
+        return f'speech is {speech!r}, not Speech([Voice("…", "…")], ["…"])'
     limits = offer.limits
     if not isinstance(limits, Limits):
         return f"limits is {limits!r}, not Limits(…)"

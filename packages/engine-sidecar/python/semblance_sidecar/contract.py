@@ -124,6 +124,28 @@ def text_of_value(value: Value) -> str:
 
 
 @dataclass(frozen=True)
+class Voice:
+    """
+    A voice of Avatar. `language` is a BCP 47 tag in lower case, `gender` is female, male or empty, and `variants` are endings
+    that its id may have, each a voice of its own.
+    """
+
+    id: str
+    language: str
+    gender: str = ""
+    variants: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Speech:
+    """Voices and languages of Avatar. A voice_id or language that none announces is refused at the submit."""
+
+    voices: Sequence[Voice]
+    # Tags of all languages that are understood, in lower case.
+    languages: Sequence[str]
+
+
+@dataclass(frozen=True)
 class Capability:
     name: str
     memory_mib: int = 0
@@ -134,6 +156,8 @@ class Capability:
     options: Sequence[Option] = ()
     # Whether a render may have several pictures of the person whose face is put in: face_2 to face_8 beside face.
     several_faces: bool = False
+    # Of avatar. None: nothing is known of its voices.
+    speech: Optional[Speech] = None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from semblance.engine.v1 import engine_pb2 as pb
 from semblance.engine.v1 import engine_pb2_grpc
 
 from . import listen, run
-from .answers import abort, failure, findings_of, option_of
+from .answers import abort, failure, findings_of, option_of, speech_of
 from .check import fault_of
 from .contract import Engine
 from .pool import Workers
@@ -44,6 +44,7 @@ class _Service(Workers, engine_pb2_grpc.EngineServiceServicer):
                 ),
                 options=[option_of(each) for each in offer.options],
                 several_faces=offer.several_faces,
+                speech=speech_of(offer.speech),
             )
             for offer in self._engine.capabilities
         ]
