@@ -195,7 +195,7 @@ describe('Motion Transfer through LivePortrait', () => {
     const fractions = seen.map(([fraction]) => fraction);
     expect(fractions).toEqual([...fractions].sort((a, b) => a - b));
     const stages = [...new Set(seen.map(([, stage]) => stage))];
-    expect(stages).toEqual(['portrait', 'track', 'animate', 'write', 'done']);
+    expect(stages).toEqual(['look', 'portrait', 'track', 'animate', 'write', 'done']);
     const { streams } = await media.ffprobe(result.outputPath, '-show_streams');
     expect(streams.map(({ codec_type }) => codec_type)).toEqual(['video', 'audio']);
     const [before, after] = [await media.frames(path), await media.frames(result.outputPath)];
