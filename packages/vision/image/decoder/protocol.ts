@@ -31,6 +31,8 @@ export interface PictureLook {
   readonly hasAlpha: boolean;
   /** Colour profile, in base64. */
   readonly icc?: string;
+  /** Why its colours cannot be shown as they are meant, as the end of a sentence. */
+  readonly fault?: string;
 }
 
 export interface Shape {
