@@ -43,7 +43,7 @@ import { listVoices, listVoicesOperation } from './sessions/voices.ts';
 import { answerNoUpgrade, connectStreamOperation } from './streams/connect-operation.ts';
 import { STREAMS_PATH, STREAMS_ROUTE } from './streams/paths.ts';
 import { tryPageRoutes } from './try-page/try-page.ts';
-import type { SizeLimits } from './uploads/receive-file.ts';
+import type { SizeLimits } from './uploads/recognise.ts';
 import type { UploadsUnderWay } from './uploads/under-way.ts';
 import { upload } from './uploads/upload.ts';
 import { uploadOperation } from './uploads/upload-operation.ts';

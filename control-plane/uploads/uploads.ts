@@ -43,7 +43,7 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
    * @throws ApiError not_found (never reserved, given up, or reserved too long ago), invalid_input
    */
   async function complete(request: CompleteUploadRequest, requestId?: string): Promise<string> {
-    const { fileKey, accountId, contentType, sizeBytes } = request;
+    const { fileKey, accountId, contentType, sizeBytes, animated } = request;
     const kind = KINDS[request.kind];
     const sha256 = Buffer.from(request.sha256);
     if (!kind || sizeBytes < 0n || sha256.length !== 32 || !/^[\x21-\x7e]{3,128}$/.test(contentType))
@@ -52,7 +52,7 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
     const rows = await sql<{ link_seconds: number }[]>`
         with done as (
           update uploads set completed_at = coalesce(completed_at, now()), kind = ${kind}, content_type = ${contentType},
-                             size_bytes = ${sizeBytes}, sha256 = ${sha256}
+                             size_bytes = ${sizeBytes}, sha256 = ${sha256}, animated = ${animated}
           where file_key = ${fileKey} and account_id = ${accountId} and abandoned_at is null
             and (completed_at is null or (kind = ${kind} and sha256 = ${sha256}))
           returning 1

@@ -12,7 +12,8 @@ import type { BodyLimits } from '../http/pace.ts';
 import { ClientGoneError, requestBytes } from '../http/request-body.ts';
 import type { GatewayMetrics } from '../metrics.ts';
 import { boundaryOf } from './multipart-header.ts';
-import { receiveFile, type SizeLimits } from './receive-file.ts';
+import { receiveFile } from './receive-file.ts';
+import type { SizeLimits } from './recognise.ts';
 import type { UploadsUnderWay } from './under-way.ts';
 
 /** Most bytes that are read ahead of the object store. */
@@ -97,7 +98,8 @@ async function store(
   }
   const { sizeBytes, sha256 } = file.result();
   if (stored.sizeBytes !== sizeBytes) throw new Error('the object store did not store every byte');
-  const description = { kind: KINDS[file.kind], contentType, sizeBytes: BigInt(sizeBytes), sha256 };
+  const { animated } = file;
+  const description = { kind: KINDS[file.kind], contentType, sizeBytes: BigInt(sizeBytes), sha256, animated };
   const { url } = await options.control
     .completeUpload(ctx, { fileKey, accountId, ...description })
     .catch((error: ApiError) => {

@@ -38,7 +38,7 @@ function send(answer: Answer, pixels: Uint8Array = new Uint8Array(0)): void {
 
 async function look(file: Buffer): Promise<PictureLook> {
   const heif = isHeif(file) ? await lookAtHeif(file) : undefined;
-  const { width, height, pages, space, depth, hasAlpha, icc } = await sharp(file, {
+  const { width, height, pages, delay, space, depth, hasAlpha, icc } = await sharp(file, {
     failOn: 'error',
     limitInputPixels: false,
   }).metadata();
@@ -48,6 +48,7 @@ async function look(file: Buffer): Promise<PictureLook> {
     height,
     // The other pictures of a HEIF file are no frames of the first.
     pages: heif ? 1 : (pages ?? 1),
+    ...(delay && { delays: delay }),
     space,
     depth,
     hasAlpha,
@@ -57,14 +58,16 @@ async function look(file: Buffer): Promise<PictureLook> {
 }
 
 async function decode(file: Buffer, how: DecodeRequest): Promise<void> {
-  const { limit, space, depth, alpha, ignoreIcc = false, sequential, size } = how;
+  const { limit, space, depth, alpha, ignoreIcc = false, sequential, size, frames } = how;
   const input = isHeif(file) ? await asPng(file, limit) : file;
   const picture = sharp(input, {
     failOn: 'error',
     limitInputPixels: limit,
     ignoreIcc,
     ...(sequential !== undefined && { sequentialRead: sequential }),
-  }).autoOrient();
+    ...(frames && { page: frames.from, pages: frames.count }),
+  });
+  if (!frames) picture.autoOrient();
   // sharp brings 16 bits with a profile into Display P3, and leaves them there. In 8 bits it converts to sRGB.
   if (
     !ignoreIcc &&

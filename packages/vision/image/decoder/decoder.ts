@@ -95,7 +95,7 @@ export class PictureDecoder {
   async look(file: Uint8Array): Promise<PictureLook> {
     const { answer } = await this.#ask({ type: 'look' }, file);
     if (answer.type !== 'seen') throw new Error('a decoder of pictures answered something else');
-    const { width, height, pages, space, depth, hasAlpha, icc, fault } = answer.look;
+    const { width, height, pages, delays, space, depth, hasAlpha, icc, fault } = answer.look;
     for (const side of [width, height, pages])
       if (!Number.isInteger(side) || side < 1) throw new Error(`a picture with a side of ${side}`);
     const seen = {
@@ -108,6 +108,7 @@ export class PictureDecoder {
     };
     return {
       ...seen,
+      ...(Array.isArray(delays) && { delays: delays.slice(0, pages).map(Number) }),
       ...(icc !== undefined && { icc: String(icc) }),
       ...(fault !== undefined && { fault: String(fault).slice(0, 200) }),
     };

@@ -1,4 +1,4 @@
-import sharp from 'sharp';
+import sharp, { type Sharp } from 'sharp';
 import { embedProfile } from '../container.ts';
 import { type Nclx, openHeif } from './heif.ts';
 
@@ -40,14 +40,14 @@ export async function asPng(file: Uint8Array, limit: number): Promise<Buffer> {
   }
 }
 
-function fromHevc(heif: ReturnType<typeof openHeif>): sharp.Sharp {
+function fromHevc(heif: ReturnType<typeof openHeif>): Sharp {
   const { width, height, channels, data, deep } = heif.decode();
   const pixels = deep ? new Uint16Array(data.buffer) : data;
   const picture = sharp(pixels, { raw: { width, height, channels }, limitInputPixels: false });
   return deep ? picture.toColourspace('rgb16') : picture;
 }
 
-function fromAv1(file: Uint8Array, limit: number): sharp.Sharp {
+function fromAv1(file: Uint8Array, limit: number): Sharp {
   return sharp(file, { failOn: 'error', limitInputPixels: limit, ignoreIcc: true }).keepIccProfile();
 }
 

@@ -180,9 +180,11 @@ describe('a GIF picture', () => {
   });
 
   it('that moves is a face by its first frame, and no picture to be changed', async () => {
-    const frames = ['#a00', '#0a0'].map((background) => ({
-      create: { width: 20, height: 20, channels: 3 as const, background },
-    }));
+    const frame = (background: string) =>
+      sharp({ create: { width: 20, height: 20, channels: 3, background } })
+        .png()
+        .toBuffer();
+    const frames = await Promise.all(['#a00', '#0a0'].map(frame));
     const path = join(dir, 'moving.gif');
     await sharp(frames, { join: { animated: true } })
       .gif()
