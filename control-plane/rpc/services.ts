@@ -14,6 +14,7 @@ import type { Metrics } from '../metrics.ts';
 import type { CertificateOf } from '../sessions/connect.ts';
 import type { createSessions } from '../sessions/sessions.ts';
 import type { Database } from '../storage/database.ts';
+import { createResumableUploads } from '../uploads/resumable-uploads.ts';
 import type { createUploads } from '../uploads/uploads.ts';
 import { createWatchStreams } from '../watch/watch-stream.ts';
 import { createAdminService } from './admin-service.ts';
@@ -77,6 +78,7 @@ export async function startServices({
     readJobs: readStreams.handle,
     submitJobs: submitStreams.handle,
     uploads,
+    resumable: createResumableUploads({ database, objects }),
     submit,
     view,
     jobCalls: createJobCalls({ database, gate, view, canceller, inspect, callbackCheck, webhooks: true }),

@@ -5,7 +5,8 @@ import { isObjectKey } from '@semblance/common/object-key';
 import type { ObjectStore } from '@semblance/objects/store';
 import { type CompleteUploadRequest, MediaKind } from '@semblance/proto/semblance/control/v1/control';
 import type { Database } from '../storage/database.ts';
-import { isStorable } from '../storage/sql.ts';
+import { isStorable, type Transaction } from '../storage/sql.ts';
+import { sweepParts } from './upload-parts.ts';
 
 const KINDS: Partial<Record<MediaKind, string>> = {
   [MediaKind.MEDIA_KIND_IMAGE]: 'image',
@@ -19,6 +20,16 @@ const MAX_FAILURES = 5;
 /** Prefix of the keys of uploads; no other object has it. */
 const KEY_PREFIX = 'api/up-';
 
+/**
+ * Registers an upload: every one begins here. The key is unguessable and does not reveal its owner.
+ * @returns the key, for bytes that are stored under it before the upload is completed
+ */
+export async function reserveUpload(tx: Transaction, accountId: string): Promise<string> {
+  const fileKey = newId(KEY_PREFIX);
+  await tx`insert into uploads (file_key, account_id) values (${fileKey}, ${accountId})`;
+  return fileKey;
+}
+
 export interface UploadsOptions {
   readonly database: Database;
   readonly objects: ObjectStore;
@@ -29,12 +40,7 @@ export interface UploadsOptions {
 export function createUploads({ database, objects, logger }: UploadsOptions) {
   const { sql } = database;
 
-  /** Reserves a key that is unguessable and does not reveal its owner. */
-  async function begin(accountId: string): Promise<string> {
-    const fileKey = newId(KEY_PREFIX);
-    await sql`insert into uploads (file_key, account_id) values (${fileKey}, ${accountId})`;
-    return fileKey;
-  }
+  const begin = (accountId: string): Promise<string> => sql.begin((tx) => reserveUpload(tx, accountId));
 
   /**
    * Makes the stored bytes usable. Completing again with the same facts gives the same answer. Bytes that come too
@@ -43,7 +49,7 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
    * @throws ApiError not_found (never reserved, given up, or reserved too long ago), invalid_input
    */
   async function complete(request: CompleteUploadRequest, requestId?: string): Promise<string> {
-    const { fileKey, accountId, contentType, sizeBytes, animated } = request;
+    const { fileKey, accountId, contentType, sizeBytes, animated, writer = null } = request;
     const kind = KINDS[request.kind];
     const sha256 = Buffer.from(request.sha256);
     if (!kind || sizeBytes < 0n || sha256.length !== 32 || !/^[\x21-\x7e]{3,128}$/.test(contentType))
@@ -55,6 +61,8 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
                              size_bytes = ${sizeBytes}, sha256 = ${sha256}, animated = ${animated}
           where file_key = ${fileKey} and account_id = ${accountId} and abandoned_at is null
             and (completed_at is null or (kind = ${kind} and sha256 = ${sha256}))
+            and (${writer}::bigint is null or completed_at is not null or exists (
+              select 1 from resumable_uploads r where r.file_key = uploads.file_key and r.writer = ${writer}::bigint))
           returning 1
         )
         select s.link_seconds from done cross join settings s`;
@@ -103,6 +111,8 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
         select file_key from uploads
         where completed_at is null and abandoned_at is null
           and reserved_at < now() - (select upload_reservation_seconds from settings) * interval '1 second'
+          and not exists (select 1 from resumable_uploads r
+                          where r.file_key = uploads.file_key and r.expires_at > now())
         order by reserved_at limit 500 for update skip locked
       ) returning file_key`;
     let failures = 0;
@@ -119,6 +129,7 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
       }
     };
     for (const { file_key } of late) await erased(file_key);
+    await sweepParts(database, erased, graceSeconds);
     // No reservation is abandoned before it is made, so the index on the age of reservations also finds old
     // abandonments.
     const expired = await sql<{ file_key: string }[]>`

@@ -7,6 +7,7 @@ import { inSpan } from '@semblance/common/tracing/tracing';
 import {
   type AbortUploadRequest,
   type AuthorizeRequest,
+  type BeginResumableUploadRequest,
   type BeginUploadRequest,
   type BeginUploadResponse,
   type Caller,
@@ -32,12 +33,16 @@ import {
   type Job,
   type ListSessionsRequest,
   type ListSessionsResponse,
+  type ListUploadPartsRequest,
+  type ListUploadPartsResponse,
   type ListUsageRequest,
   type ListUsageResponse,
   type ListVoicesRequest,
   type ListVoicesResponse,
   type OpenSessionRequest,
   type OpenSessionResponse,
+  type RecordUploadPartRequest,
+  type ResumableUpload,
   type SessionReport,
   type SessionVerdict,
   type SubmitJobRequest,
@@ -45,6 +50,7 @@ import {
   type SubmitJobResult,
   type SummarizeUsageRequest,
   type SummarizeUsageResponse,
+  type TakeResumableUploadRequest,
 } from '@semblance/proto/semblance/control/v1/control';
 import { RATE_LIMIT_KEY, setRateLimitHeaders } from '../auth/rate-limit.ts';
 import type { GatewayContext } from '../http/context.ts';
@@ -94,6 +100,10 @@ export interface ControlPlane {
   beginUpload(ctx: GatewayContext, request: BeginUploadRequest): Promise<BeginUploadResponse>;
   completeUpload(ctx: GatewayContext, request: CompleteUploadRequest): Promise<CompleteUploadResponse>;
   abortUpload(ctx: GatewayContext, request: AbortUploadRequest): Promise<unknown>;
+  beginResumableUpload(ctx: GatewayContext, request: BeginResumableUploadRequest): Promise<ResumableUpload>;
+  takeResumableUpload(ctx: GatewayContext, request: TakeResumableUploadRequest): Promise<ResumableUpload>;
+  recordUploadPart(ctx: GatewayContext, request: RecordUploadPartRequest): Promise<unknown>;
+  listUploadParts(ctx: GatewayContext, request: ListUploadPartsRequest): Promise<ListUploadPartsResponse>;
   submitJob(ctx: GatewayContext, request: SubmitJobRequest): Promise<SubmitJobResponse>;
   /** @param signal cancels the call, and with it an inspection */
   estimateJob(
@@ -264,6 +274,10 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     beginUpload: asker(client.beginUpload.bind(client)),
     completeUpload: asker(client.completeUpload.bind(client)),
     abortUpload: asker(client.abortUpload.bind(client)),
+    beginResumableUpload: asker(client.beginResumableUpload.bind(client)),
+    takeResumableUpload: asker(client.takeResumableUpload.bind(client)),
+    recordUploadPart: asker(client.recordUploadPart.bind(client)),
+    listUploadParts: asker(client.listUploadParts.bind(client)),
     submitJob,
     estimateJob: (ctx, request, signal) => (request.inspect ? inspectJob : estimateJob)(ctx, request, signal),
     cancelJob: asker(client.cancelJob.bind(client)),

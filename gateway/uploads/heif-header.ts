@@ -82,7 +82,7 @@ function itemTypes(iinf: Buffer): Map<number, string> {
   const types = new Map<number, string>();
   for (const { type, body } of boxesOf(iinf.subarray(iinf[0] === 0 ? 6 : 8))) {
     const version = body[0] ?? 0;
-    if (type !== 'infe' || version < 2 || body.length < 14) continue;
+    if (type !== 'infe' || version < 2 || body.length < (version > 2 ? 14 : 12)) continue;
     const wide = version > 2;
     const at = wide ? 10 : 8;
     types.set(wide ? body.readUInt32BE(4) : body.readUInt16BE(4), body.toString('latin1', at, at + 4));

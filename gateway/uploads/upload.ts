@@ -21,7 +21,7 @@ const READ_AHEAD_BYTES = 256 * 1024;
 /** Time that the object store may take after the last possible byte, in ms. */
 const STORE_LAST_MS = 10_000;
 
-const KINDS: Record<Kind, MediaKind> = {
+export const KINDS: Record<Kind, MediaKind> = {
   image: MediaKind.MEDIA_KIND_IMAGE,
   audio: MediaKind.MEDIA_KIND_AUDIO,
   video: MediaKind.MEDIA_KIND_VIDEO,

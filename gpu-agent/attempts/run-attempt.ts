@@ -7,7 +7,7 @@ import { type OnProgress, RenderError, type RenderResult } from '@semblance/engi
 import type { Provenance } from '@semblance/provenance/provenance';
 import type { Dispatcher } from 'undici';
 import { fetchInputs } from '../assets/fetch-inputs.ts';
-import { readyClips } from '../assets/ready-clips.ts';
+import { readyInputs } from '../assets/ready-inputs.ts';
 import { fileSha256, type Sink, storeOutput } from '../assets/store-output.ts';
 import type { TransferLimits } from '../assets/transfer.ts';
 import { checkedOutput, type WorkDir } from '../assets/work-dir.ts';
@@ -106,7 +106,7 @@ async function fetchRenderStore(
   );
   const fetchMs = performance.now() - fetchBegan;
 
-  const inputs = await readyClips(work.capability, fetched, signal);
+  const inputs = await readyInputs(work.capability, fetched, offer, signal);
   const checkMs = await timed(() => inSpan('check', step, () => checkInputs(options, inputs, fetched)));
 
   const result = await inSpan('render', step, () =>

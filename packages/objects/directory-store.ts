@@ -2,7 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { mkdirSync, type ReadStream } from 'node:fs';
 import { type FileHandle, mkdir, open, readdir, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { addAbortSignal, type Readable } from 'node:stream';
+import { addAbortSignal, Readable } from 'node:stream';
 import { DamagedObjectError, encodeFooter, type Footer, readFooter } from './footer.ts';
 import { LinkSigner } from './link-signer.ts';
 import { type LinkMethod, type LinkVerdict, verifyLink } from './links.ts';
@@ -110,6 +110,13 @@ export class DirectoryStore extends LinkSigner implements ObjectStore {
     const { sizeBytes, contentType, close } = await this.open(key);
     await close();
     return { sizeBytes, contentType };
+  }
+
+  async read(key: string): Promise<Readable> {
+    const object = await this.open(key);
+    if (object.sizeBytes > 0) return object.createReadStream();
+    await object.close();
+    return Readable.from([]);
   }
 
   /** @throws ObjectNotFoundError */

@@ -1,4 +1,5 @@
-import type { Readable, Writable } from 'node:stream';
+import { Readable, type Writable } from 'node:stream';
+import type { ReadableStream } from 'node:stream/web';
 import { z } from 'zod';
 import { DamagedObjectError } from './footer.ts';
 import { type Answer, HttpExchange } from './http-exchange.ts';
@@ -20,6 +21,8 @@ import {
  * by minutes.
  */
 const OWN_LINK_SECONDS = LONGEST_INTERNAL_SECONDS / 2;
+/** Longest time in which an object is read, in ms. */
+const READ_MS = 3_600_000;
 /** Largest object of an S3 API, in bytes; this interface has no limit of its own. */
 const MAX_BYTES = 5 * 2 ** 40;
 
@@ -86,6 +89,21 @@ export class GatewayStore extends LinkSigner implements ObjectStore {
     if (answer.status !== 200 || stateOf(answer) !== 'stored' || length === undefined || !contentType)
       throw this.#refusal('read', key, answer);
     return { sizeBytes: Number(length), contentType };
+  }
+
+  async read(key: string): Promise<Readable> {
+    checkKey(key);
+    const address = this.#options.url + this.#link({ method: 'GET', key });
+    const answer = await fetch(address, { signal: AbortSignal.timeout(READ_MS) }).catch((cause: unknown) => {
+      throw new ObjectStoreError(`the gateway at ${this.#options.url} does not answer`, { cause });
+    });
+    const headers = Object.fromEntries(answer.headers);
+    const body = answer.body
+      ? Readable.fromWeb(answer.body as ReadableStream<Uint8Array>)
+      : Readable.from([]);
+    if (answer.status === 200 && stateOf({ headers }) === 'stored') return body;
+    body.destroy();
+    throw this.#refusal('read', key, { status: answer.status, headers, body: '' });
   }
 
   async delete(key: string): Promise<void> {
@@ -166,6 +184,6 @@ function sendAll(
   source.pipe(request);
 }
 
-function stateOf(answer: Answer): string | undefined {
+function stateOf(answer: Pick<Answer, 'headers'>): string | undefined {
   return answer.headers[OBJECT_STATE.toLowerCase()] as string | undefined;
 }

@@ -54,13 +54,16 @@ create table resumable_uploads (
   declared_type text,
   filename text not null default '',
   length bigint check (length >= 0),
+  -- Most bytes of the largest kind of file; of its own kind, once that is known.
+  max_bytes bigint not null,
   -- Bytes in recorded parts. It never decreases.
   stored_bytes bigint not null default 0 check (stored_bytes >= 0),
   parts int not null default 0,
   -- Fence: each request that reads or continues the upload takes the next number, and only the latest may record.
   writer bigint not null default 0,
   expires_at timestamptz not null,
-  check (length is null or stored_bytes <= length)
+  check (length is null or stored_bytes <= length),
+  check (stored_bytes <= max_bytes)
 );
 create index resumable_uploads_by_expiry on resumable_uploads (expires_at);
 

@@ -38,11 +38,11 @@ interface Opened {
 /**
  * Decodes the picture to be changed: upright by its orientation tag, in its own colour space and depth. 16 bits,
  * grey and alpha are kept, so that untouched pixels stay unchanged. Only CMYK is converted, to sRGB.
+ * @param subject name of the picture in messages
  * @throws RenderError `unsupported_format` (of no format that is read; animated; damaged or truncated),
  * `input_too_large`
  */
-export async function readBase(path: string): Promise<BasePicture> {
-  const subject = 'The base image';
+export async function readBase(path: string, subject = 'The base image'): Promise<BasePicture> {
   return withDecoder(async () => {
     const { format: source, file, look } = await openPicture(path, subject);
     const head = file.subarray(0, HEAD_BYTES);

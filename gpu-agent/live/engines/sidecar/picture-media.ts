@@ -1,3 +1,4 @@
+import { RenderError } from '@semblance/engine-api/engine';
 import {
   BadMessageError,
   type LiveFormat,
@@ -9,6 +10,7 @@ import { readJpegHeader } from '@semblance/engine-builtin/live-swap/jpeg-header'
 import { LiveVideoError, PICTURE_LIMITS, RECOMMENDED } from '@semblance/engine-builtin/live-swap/types';
 import { LiveRefusal } from '@semblance/engine-sidecar/live/live-answers';
 import type { LiveSidecar } from '@semblance/engine-sidecar/live/live-sidecar';
+import { readyPictures } from '../../../assets/ready-inputs.ts';
 import { keptFor, lookOf } from '../swap/live-swap-engine.ts';
 import { createPictureFlow } from './picture-flow.ts';
 import type { SidecarMedia } from './sidecar-engine.ts';
@@ -37,11 +39,13 @@ export function createPictureMedia(characters: ReadonlyMap<string, Character>): 
       if (asked.own) return passing(sidecar, asked.note);
       try {
         const { settings, inputs } = asked;
-        const session = await sidecar.open({ settings, inputs, signal: options.signal });
+        const ready = await readyPictures(inputs);
+        const session = await sidecar.open({ settings, inputs: ready, signal: options.signal });
         const note = session.note || asked.note;
         return withFormat(createPictureFlow(session, options.onFailed), sidecar, note);
       } catch (error) {
-        if (error instanceof LiveRefusal) return passing(sidecar, keptFor(error.message));
+        if (error instanceof LiveRefusal || error instanceof RenderError)
+          return passing(sidecar, keptFor(error.message));
         throw error;
       }
     },
