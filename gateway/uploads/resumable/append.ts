@@ -54,6 +54,8 @@ export async function append(
   try {
     const kind = offset === 0 ? await kindOf(body, upload) : undefined;
     const largest = Math.min(Number(upload.maxBytes), kind ? options.limits[kind] : Number.POSITIVE_INFINITY);
+    if (upload.length !== undefined && Number(upload.length) > largest)
+      throw new SpoiltUploadError(tooLarge(largest, kind));
     for (let first = await body.next(); first; first = await body.next()) {
       if (first === 'late') continue;
       body.unread(first);

@@ -68,9 +68,11 @@ export class BodyReader {
     return head;
   }
 
+  /** Ends the source, without waiting for bytes that may never come. */
   async close(): Promise<void> {
-    await this.#pending?.catch(() => {});
-    await this.#source.return?.();
+    const ended = this.#source.return?.();
+    ended?.catch(() => {});
+    if (!this.#pending) await ended;
   }
 }
 

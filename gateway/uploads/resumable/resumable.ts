@@ -5,6 +5,7 @@ import type { GatewayContext, Handler } from '../../http/context.ts';
 import { StatusError } from '../../http/envelope.ts';
 import { ClientGoneError } from '../../http/request-body.ts';
 import { filenameIn } from '../multipart-header.ts';
+import { tooLarge } from '../recognise.ts';
 import type { UploadOptions } from '../upload.ts';
 import { append, SpoiltUploadError } from './append.ts';
 import type { Appends } from './appends.ts';
@@ -93,6 +94,7 @@ export function continueResumable(options: ResumableOptions): Handler {
       );
     }
     if (upload.url !== undefined) return repeat(ctx, upload, fields);
+    requireFitting(upload, fields);
     await goOn(ctx, caller, upload.length === undefined ? { ...upload, length } : upload, fields, options);
   };
 }
@@ -121,6 +123,17 @@ export function cancelResumable(options: ResumableOptions): Handler {
     ctx.set('Cache-Control', 'no-store');
     ctx.status = 204;
   };
+}
+
+/** Refuses a body that cannot be the end of the file, before any of it is stored. */
+function requireFitting({ length, maxBytes }: ResumableUpload, fields: UploadFields): void {
+  if (fields.length === undefined) return;
+  if (length !== undefined && Number(length) !== fields.length)
+    throw new ApiError(
+      'invalid_input',
+      `With this request the file has ${fields.length} bytes; ${length} were stated before.`,
+    );
+  if (fields.length > Number(maxBytes)) throw tooLarge(Number(maxBytes));
 }
 
 /** The key is checked before a fault is reported, and refused calls count as calls. */
@@ -181,6 +194,9 @@ async function goOn(
     const { offset, failure } = await options.appends.run(nameOf(caller, upload.fileKey), work);
     bytes = offset - Number(upload.storedBytes);
     setState(ctx, upload, offset);
+    // A body that came too slowly can be continued, as after a break; an answer would say that it cannot.
+    if (failure instanceof ApiError)
+      throw new ClientGoneError('the body came too slowly', { cause: failure });
     if (failure) throw failure;
     if (complete) {
       if (upload.length !== undefined && Number(upload.length) !== offset)
