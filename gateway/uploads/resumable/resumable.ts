@@ -58,7 +58,11 @@ export function beginResumable(options: ResumableOptions): Handler {
     const limit = uploadLimit(Number(upload.maxBytes), Number(upload.expiresInSeconds));
     inform(ctx, { Location: location, 'Upload-Limit': limit });
     await goOn(ctx, caller, upload, fields, options);
-    if (ctx.status === 204) ctx.status = 201;
+    if (ctx.status === 204) {
+      // Koa would write the name of the status.
+      ctx.body = null;
+      ctx.status = 201;
+    }
   };
 }
 

@@ -53,12 +53,11 @@ export function resumableClient(apiKey: string) {
         let text = '';
         try {
           for await (const chunk of response.setEncoding('utf8')) text += chunk;
+          const { statusCode: status = 0, headers: seen } = response;
+          resolve({ status, headers: seen, body: text ? JSON.parse(text) : {}, informed });
         } catch (cause) {
-          reject(new DroppedError('the connection broke in the answer', { cause }));
-          return;
+          reject(new DroppedError('the answer broke off, or is none', { cause }));
         }
-        const { statusCode: status = 0, headers: seen } = response;
-        resolve({ status, headers: seen, body: text ? JSON.parse(text) : {}, informed });
       });
       void (async () => {
         for (let at = 0; body && at < body.length; at += PIECE) {
