@@ -1,8 +1,10 @@
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { KubeConfig } from '@kubernetes/client-node';
+import { describeError } from '@semblance/common/errors';
 import { createGuard, type Guard } from '@semblance/common/process/guard';
 import { applyCrds } from '../crds.ts';
+import { collectGarbage } from '../garbage-collector.ts';
 import { kubeServices } from '../kube.ts';
 import { natsService, natsUrl } from '../nats.ts';
 import { createDatabase, postgresService, postgresUrl } from '../postgres.ts';
@@ -134,10 +136,14 @@ async function run(
       onEvent?.(event);
     },
   });
+  const ending = new AbortController();
+  let collecting: Promise<void> | undefined;
   let stopped: Promise<void> | undefined;
   const stop = () => {
     stopped ??= (async () => {
       handle = undefined;
+      ending.abort();
+      await collecting;
       await writing;
       await removeHandle(stateDir);
       await supervisor.stop();
@@ -150,6 +156,14 @@ async function run(
   signal.addEventListener('abort', abort, { once: true });
   try {
     await supervisor.start();
+    if (!settings.external.kubeconfig)
+      collecting = collectGarbage({
+        kubeconfig: addresses.kubeconfig,
+        namespace: settings.namespace,
+        signal: ending.signal,
+        onFault: (error) =>
+          options.say?.(`Cannot collect garbage in the Kubernetes API: ${describeError(error)}`),
+      });
     const controlAddress = reachable(settings.listen.control);
     const account = await localAccount({
       stateDir,

@@ -29,7 +29,8 @@ class IsolationError extends Error {
 }
 
 const HELPER = join(import.meta.dirname, 'wall', 'gen', 'semblance-wall');
-const PROBE_MS = 10_000;
+/** A program that is read from a cold, slow disk needs half a minute to start. */
+export const PROBE_MS = 120_000;
 /** A call of the helper that fails takes these walls with it. */
 const GROUPS = {
   files: ['files'],
@@ -184,7 +185,7 @@ export async function askTool(
   const [program = file, ...rest] = wall
     ? [...wall, '--now', ...paths(), '--', file, ...args]
     : [file, ...args];
-  return (await run(program, rest, { timeout: 20_000, maxBuffer: 4 << 20 })).stdout;
+  return (await run(program, rest, { timeout: PROBE_MS, maxBuffer: 4 << 20 })).stdout;
 }
 
 function realPath(file: string): string {

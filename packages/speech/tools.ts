@@ -3,7 +3,7 @@ import { isAbsolute, join } from 'node:path';
 import { promisify } from 'node:util';
 import { findOnPath } from '@semblance/common/process/find-on-path';
 import { exhausted } from '@semblance/engine-api/exhausted';
-import { askTool, findIsolation, type Isolation } from '@semblance/media/isolation';
+import { askTool, findIsolation, type Isolation, PROBE_MS } from '@semblance/media/isolation';
 import type { MissingSpeechTools, SpeechTools } from './speech-tools.ts';
 import { FLITE_VOICES, PROGRAM_NAMES } from './speech-tools.ts';
 
@@ -55,7 +55,7 @@ async function findEspeak(isolation: Isolation): Promise<NonNullable<SpeechTools
   try {
     // A name on PATH may be a script that starts the interpreter, which nothing can behind walls.
     const said = await run(named, ['-I', '-S', '-c', 'import sys; print(sys.executable)'], {
-      timeout: 20_000,
+      timeout: PROBE_MS,
     });
     const python = isAbsolute(said.stdout.trim()) ? said.stdout.trim() : named;
     const stdout = await askTool(isolation, python, [...ESPEAK_ARGS, '--voices'], [ESPEAK_SCRIPT]);

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { findOnPath } from '@semblance/common/process/find-on-path';
-import { findIsolation } from '@semblance/media/isolation';
+import { findIsolation, PROBE_MS } from '@semblance/media/isolation';
 import { findMediaTools } from '@semblance/media/tools';
 import { findSpeechTools } from '@semblance/speech/tools';
 import { hasPython } from '../engine-sidecar/python-env.ts';
@@ -102,11 +102,12 @@ async function lackOfBrowser(): Promise<string | undefined> {
     await writeFile(page, '<p>seen</p>');
     const args = ['--headless', '--no-sandbox', `--user-data-dir=${folder}`, '--dump-dom'];
     const { stdout } = await promisify(execFile)(program, [...args, pathToFileURL(page).href], {
-      timeout: 30_000,
+      timeout: PROBE_MS,
     });
     return stdout.includes('<p>seen</p>') ? undefined : `${program} does not see files in ${tmpdir()}`;
   } catch (error) {
-    return `${program} does not run: ${(error as Error).message.split('\n')[0]}`;
+    const { killed, message } = error as Error & { killed?: boolean };
+    return `${program} does not run: ${killed ? `nothing after ${PROBE_MS / 1000} s` : message.split('\n')[0]}`;
   } finally {
     await rm(folder, { recursive: true, force: true, maxRetries: 5 });
   }

@@ -10,7 +10,7 @@ namespaceSelector:
     kubernetes.io/metadata.name: {{ .Release.Namespace }}
 {{- end -}}
 
-{{/* Puts a policy into force: (dict "root" $ "part" "agents" "component" "agent"). */}}
+{{/* Puts a policy into force: (dict "root" $ "part" "agents" "component" "agent"), and "action" "Warn" to refuse nothing. */}}
 {{- define "semblance.admissionBinding" -}}
 ---
 apiVersion: admissionregistration.k8s.io/v1
@@ -21,7 +21,7 @@ metadata:
     {{- include "semblance.labels" (dict "root" .root "component" .component) | nindent 4 }}
 spec:
   policyName: {{ include "semblance.admissionName" . }}
-  validationActions: [Deny]
+  validationActions: [{{ .action | default "Deny" }}]
 {{- end -}}
 
 {{/* Names of the Secrets of the release: those that it makes, and those that the values name. */}}
