@@ -1,12 +1,18 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
+/** When the reading is ended from outside, what arrived already is read: until nothing comes for this time, in ms. */
+const QUIET_MS = 100;
+/** Longest time of that, in ms. */
+const LAST_MS = 1_000;
+
 /** Reads the chunks of a body, and keeps the end of it, whatever that is, until what came before is stored. */
 export class BodyReader {
   readonly #source: AsyncIterator<Buffer>;
   readonly #signal: AbortSignal;
-  readonly #stopped: Promise<IteratorResult<Buffer>>;
+  readonly #stopped: Promise<'stopped'>;
   #pending: Promise<IteratorResult<Buffer>> | undefined;
   #before: Buffer[] = [];
+  #until = Number.POSITIVE_INFINITY;
   /** Why the body ended early; undefined while it goes on, and after its proper end. */
   failure: unknown;
   #ended = false;
@@ -15,12 +21,14 @@ export class BodyReader {
   constructor(source: AsyncIterator<Buffer>, signal: AbortSignal) {
     this.#source = source;
     this.#signal = signal;
-    this.#stopped = new Promise((_resolve, reject) => {
-      const stop = () => reject(signal.reason as Error);
+    this.#stopped = new Promise((resolve) => {
+      const stop = () => {
+        this.#until = performance.now() + LAST_MS;
+        resolve('stopped');
+      };
       if (signal.aborted) stop();
       else signal.addEventListener('abort', stop, { once: true });
     });
-    this.#stopped.catch(() => {});
   }
 
   /** Puts a chunk back, to be read next. */
@@ -32,26 +40,38 @@ export class BodyReader {
   async next(withinMs = Number.POSITIVE_INFINITY): Promise<Buffer | 'late' | undefined> {
     const kept = this.#before.shift();
     if (kept) return kept;
-    if (this.#ended) return undefined;
+    while (!this.#ended) {
+      const stopping = this.#signal.aborted;
+      const wait = stopping ? Math.min(QUIET_MS, this.#until - performance.now()) : withinMs;
+      try {
+        const arrived = wait > 0 ? await this.#arrival(wait, stopping) : 'late';
+        if (arrived === 'stopped') continue;
+        if (arrived !== 'late') {
+          this.#pending = undefined;
+          if (!arrived.done) return arrived.value;
+        } else if (!stopping) return 'late';
+        else this.failure = this.#signal.reason;
+      } catch (error) {
+        this.failure = error;
+      }
+      this.#ended = true;
+    }
+    return undefined;
+  }
+
+  async #arrival(waitMs: number, stopping: boolean): Promise<IteratorResult<Buffer> | 'late' | 'stopped'> {
     this.#pending ??= this.#source.next();
     this.#pending.catch(() => {});
     const timer = new AbortController();
     try {
-      const arrived = await Promise.race([
+      return await Promise.race([
         this.#pending,
-        this.#stopped,
-        ...(Number.isFinite(withinMs) ? [late(withinMs, timer.signal)] : []),
+        ...(stopping ? [] : [this.#stopped]),
+        ...(Number.isFinite(waitMs) ? [late(waitMs, timer.signal)] : []),
       ]);
-      if (arrived === 'late') return 'late';
-      this.#pending = undefined;
-      if (!arrived.done) return arrived.value;
-    } catch (error) {
-      this.failure = this.#signal.aborted ? this.#signal.reason : error;
     } finally {
       timer.abort();
     }
-    this.#ended = true;
-    return undefined;
   }
 
   /** Returns the first bytes, as many as wanted or all there are, which are read again later. */

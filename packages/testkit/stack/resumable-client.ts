@@ -16,8 +16,8 @@ export interface Sent {
   readonly dropAfter?: number;
   /** Bytes a second. Default: as fast as the connection takes them. */
   readonly rate?: number;
-  /** Called after each piece, with the number of bytes sent so far. */
-  readonly onSent?: (bytes: number) => void;
+  /** Called with each offset that the service tells before its answer. */
+  readonly onOffset?: (offset: number) => void;
 }
 
 export class DroppedError extends Error {
@@ -32,7 +32,7 @@ export function resumableClient(apiKey: string) {
   async function send(
     method: string,
     url: string,
-    { headers = {}, body, dropAfter, rate, onSent }: Sent = {},
+    { headers = {}, body, dropAfter, rate, onOffset }: Sent = {},
   ) {
     const informed: { status: number; headers: IncomingHttpHeaders }[] = [];
     return new Promise<ResumableAnswer>((resolve, reject) => {
@@ -45,9 +45,10 @@ export function resumableClient(apiKey: string) {
           ...headers,
         },
       });
-      outgoing.on('information', ({ statusCode, headers: seen }) =>
-        informed.push({ status: statusCode, headers: seen as IncomingHttpHeaders }),
-      );
+      outgoing.on('information', ({ statusCode, headers: seen }) => {
+        informed.push({ status: statusCode, headers: seen as IncomingHttpHeaders });
+        if (seen['upload-offset']) onOffset?.(Number(seen['upload-offset']));
+      });
       outgoing.on('error', (cause) => reject(new DroppedError('the connection broke', { cause })));
       outgoing.on('response', async (response) => {
         let text = '';
@@ -65,7 +66,6 @@ export function resumableClient(apiKey: string) {
           const end = Math.min(at + PIECE, dropAfter ?? body.length, body.length);
           const piece = Buffer.from(body.subarray(at, end));
           await new Promise<void>((written) => outgoing.write(piece, () => written()));
-          onSent?.(end);
           if (dropAfter !== undefined && end >= dropAfter) {
             // What is on its way arrives first.
             await delay(20);
