@@ -217,6 +217,8 @@ async function goOn(
     outcome = 'stored';
   } catch (error) {
     if (!(error instanceof SpoiltUploadError)) {
+      // The offset is another request's now.
+      if (error instanceof StatusError) ctx.remove('Upload-Offset');
       const refused =
         error instanceof ClientGoneError || (error instanceof ApiError && error.httpStatus < 500);
       if (refused) outcome = 'refused';
