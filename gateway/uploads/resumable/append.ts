@@ -87,7 +87,7 @@ function overLimit(upload: ResumableUpload, largest: number, kind: MediaKind | u
 async function kindOf(body: BodyReader, upload: ResumableUpload): Promise<MediaKind | undefined> {
   const head = await body.peek(SNIFF_BYTES);
   const whole = upload.length !== undefined && Number(upload.length) === head.length;
-  if (head.length < SNIFF_BYTES && !whole) return undefined;
+  if (head.length === 0 || (head.length < SNIFF_BYTES && !whole)) return undefined;
   try {
     const declared = { filename: upload.filename, contentType: upload.declaredType };
     return recognise(head.subarray(0, SNIFF_BYTES), declared).kind;
