@@ -110,11 +110,11 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
     }),
     beginResumableUpload: timed('BeginResumableUpload', async (request, { trailers }) => {
       const { accountId } = await gate.admit(request.caller, trailers);
-      return resumable.begin(accountId, request);
+      return { upload: await resumable.begin(accountId, request) };
     }),
     takeResumableUpload: timed('TakeResumableUpload', async (request, { trailers }) => {
       const { accountId } = await gate.admit(request.caller, trailers);
-      return resumable.take(accountId, request);
+      return { upload: await resumable.take(accountId, request) };
     }),
     recordUploadPart: timed('RecordUploadPart', async (request) => {
       await resumable.record(request);

@@ -266,6 +266,8 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
   }
 
   const estimateJob = asker(client.estimateJob.bind(client));
+  const beginResumable = asker(client.beginResumableUpload.bind(client));
+  const takeResumable = asker(client.takeResumableUpload.bind(client));
   const inspectJob = asker(client.estimateJob.bind(client), timeoutMs + INSPECTION_MS);
 
   return {
@@ -274,8 +276,8 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     beginUpload: asker(client.beginUpload.bind(client)),
     completeUpload: asker(client.completeUpload.bind(client)),
     abortUpload: asker(client.abortUpload.bind(client)),
-    beginResumableUpload: asker(client.beginResumableUpload.bind(client)),
-    takeResumableUpload: asker(client.takeResumableUpload.bind(client)),
+    beginResumableUpload: async (ctx, request) => stateIn(await beginResumable(ctx, request)),
+    takeResumableUpload: async (ctx, request) => stateIn(await takeResumable(ctx, request)),
     recordUploadPart: asker(client.recordUploadPart.bind(client)),
     listUploadParts: asker(client.listUploadParts.bind(client)),
     submitJob,
@@ -309,4 +311,9 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
       client.close();
     },
   };
+}
+
+function stateIn({ upload }: { readonly upload?: ResumableUpload | undefined }): ResumableUpload {
+  if (!upload) throw new Error('the control plane told no state of an upload');
+  return upload;
 }

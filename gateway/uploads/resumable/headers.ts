@@ -8,7 +8,7 @@ import type { GatewayContext } from '../../http/context.ts';
  */
 
 /** Version of the draft's wire format. */
-export const INTEROP_VERSION = 8;
+const INTEROP_VERSION = 8;
 /** Type of the body of a request that continues an upload. */
 export const PARTIAL_UPLOAD = 'application/partial-upload';
 
