@@ -75,16 +75,17 @@ test('a file over a line that drops six times, through either gateway, is whole'
     const gateway = gateways[drop % 2] as GatewayProcess;
     const offset = offsets.at(-1) as number;
     const dropAfter = Math.round((SIZE * drop) / 7.3) - offset;
-    const sent = client.goOn(at(gateway, began.headers.location), offset, {
-      body: file.subarray(offset),
-      dropAfter,
-    });
-    await expect(sent).rejects.toBeInstanceOf(DroppedError);
+    const url = at(gateway, began.headers.location);
+    const sent = await client
+      .goOn(url, offset, { body: file.subarray(offset), dropAfter })
+      .catch((error: unknown) => error);
+    // A request before may have reached the database after the offset was told; then the right one is told now.
+    if (!(sent instanceof DroppedError)) expect(sent).toMatchObject({ status: 409 });
     // The other gateway knows nothing of the request; the same one first stores what it received.
     const asked = gateways[drop % 2 === 0 ? 0 : (drop + 1) % 2] as GatewayProcess;
     const next = await client.offset(at(asked, began.headers.location));
     expect(next).toBeGreaterThanOrEqual(offset);
-    expect(next).toBeLessThanOrEqual(offset + dropAfter);
+    expect(next).toBeLessThanOrEqual((SIZE * drop) / 7.3 + 1);
     offsets.push(next);
   }
   // What the same gateway received was kept.
@@ -107,9 +108,9 @@ test('a drop that the gateway sees loses not a byte of what it received', async 
   const file = video(3 * MIB);
   const { headers } = await client.begin(gateways[0].baseUrl, { headers: head });
   const url = at(gateways[0], headers.location);
-  await expect(client.goOn(url, 0, { body: file, dropAfter: 2 * MIB + 17 })).rejects.toBeInstanceOf(
-    DroppedError,
-  );
+  await expect(
+    client.goOn(url, 0, { body: file, dropAfter: 2 * MIB + 17, rate: MIB }),
+  ).rejects.toBeInstanceOf(DroppedError);
   await expect.poll(() => client.offset(url)).toBe(2 * MIB + 17);
   await expectStored(await client.goOn(url, 2 * MIB + 17, { body: file.subarray(2 * MIB + 17) }), file);
 });
