@@ -21,7 +21,7 @@ import type { Route } from './openapi/operation.ts';
 import { createRouter, routeTable, unknownRoute, withoutLastSlash } from './routes.ts';
 import { createLiveStreams, type LiveStreams, type LiveStreamsOptions } from './streams/live-streams.ts';
 import { createStreamMetrics } from './streams/stream-metrics.ts';
-import { SIZE_LIMITS, type SizeLimits } from './uploads/receive-file.ts';
+import { SIZE_LIMITS, type SizeLimits } from './uploads/recognise.ts';
 import { createUploadsUnderWay } from './uploads/under-way.ts';
 import { createVolumeRoom, freeBytesOf } from './uploads/volume-room.ts';
 

@@ -52,7 +52,22 @@ import { listVoices, listVoicesOperation } from './sessions/voices.ts';
 import { answerNoUpgrade, connectStreamOperation } from './streams/connect-operation.ts';
 import { STREAMS_PATH, STREAMS_ROUTE } from './streams/paths.ts';
 import { tryPageRoutes } from './try-page/try-page.ts';
-import type { SizeLimits } from './uploads/receive-file.ts';
+import { SIZE_LIMITS, type SizeLimits } from './uploads/recognise.ts';
+import { createAppends } from './uploads/resumable/appends.ts';
+import { uploadLimit } from './uploads/resumable/headers.ts';
+import {
+  beginResumableOperation,
+  cancelResumableOperation,
+  continueResumableOperation,
+  readResumableOperation,
+} from './uploads/resumable/operations.ts';
+import {
+  beginResumable,
+  cancelResumable,
+  continueResumable,
+  RESUMABLE_PATH,
+  readResumable,
+} from './uploads/resumable/resumable.ts';
 import type { UploadsUnderWay } from './uploads/under-way.ts';
 import { upload } from './uploads/upload.ts';
 import { uploadOperation } from './uploads/upload-operation.ts';
@@ -94,13 +109,10 @@ export interface RoutesOptions {
 export function routeTable(options: RoutesOptions): Route[] {
   const { callerOf, control, store, logger, metrics, limits, underWay, volume, streams } = options;
   const { bodyLimits, bodyTimeoutMs, readIdleMs, sendLimits, pricingKeptMs, signal, publicUrl } = options;
+  const uploads = { control, store, logger, metrics, limits, underWay, volume, bodyLimits, signal };
   const routes: Route[] = [
-    {
-      method: 'post',
-      path: '/uploads',
-      handler: upload({ control, store, logger, metrics, limits, underWay, volume, bodyLimits, signal }),
-      operation: uploadOperation,
-    },
+    { method: 'post', path: '/uploads', handler: upload(uploads), operation: uploadOperation },
+    ...resumableRoutes({ ...uploads, appends: createAppends() }),
     ...JOB_CAPABILITIES.map(
       (capability): Route => ({
         method: 'post',
@@ -216,6 +228,21 @@ export function routeTable(options: RoutesOptions): Route[] {
   return [...routes, ...serviceRoutes({ routes, prefix: API_PREFIX, publicUrl, schemas: eventSchemas })];
 }
 
+function resumableRoutes(options: Parameters<typeof beginResumable>[0]): Route[] {
+  const path = `${RESUMABLE_PATH}/{upload_id}`;
+  return [
+    {
+      method: 'post',
+      path: RESUMABLE_PATH,
+      handler: beginResumable(options),
+      operation: beginResumableOperation,
+    },
+    { method: 'get', path, handler: readResumable(options), operation: readResumableOperation },
+    { method: 'patch', path, handler: continueResumable(options), operation: continueResumableOperation },
+    { method: 'delete', path, handler: cancelResumable(options), operation: cancelResumableOperation },
+  ];
+}
+
 export function createRouter(routes: readonly Route[]): Router {
   const router = new Router({ sensitive: true, strict: true });
   for (const { method, path, handler } of routes) router[method](pattern(path), asMiddleware(handler));
@@ -241,6 +268,9 @@ export async function unknownRoute(ctx: GatewayContext): Promise<void> {
   if (allowed.length === 0) throw new ApiError('not_found', 'There is no such resource.');
   ctx.set('Allow', [...allowed, 'OPTIONS'].join(', '));
   if (ctx.method === 'OPTIONS') {
+    // Clients learn here that uploads to this path can be resumed.
+    if (ctx.path === API_PREFIX + RESUMABLE_PATH)
+      ctx.set('Upload-Limit', uploadLimit(Math.max(...Object.values(SIZE_LIMITS))));
     ctx.status = 204;
     return;
   }

@@ -9,13 +9,13 @@ set -eu
 
 # Names as in ffmpeg's configure. The programs use the same ones, except `mpeg` for mpegps, `f32le` for pcm_f32le and
 # the decoder `msmpeg4` for msmpeg4v3.
-DEMUXERS='mov matroska avi mpegts mpegps mpegvideo ogg mp3 wav flac aac aiff amr amrnb amrwb nut'
+DEMUXERS='mov matroska avi mpegts mpegps mpegvideo ogg mp3 wav flac aac aiff amr amrnb amrwb gif apng nut'
 # With these demuxers ffmpeg probes the codec of a stream that a transport stream does not declare (fmt_id_type in
 # libavformat/demux.c); the agent opens no file with them. The list includes codecs that are not accepted, so that none
 # is mistaken for another.
 PROBES='aac ac3 aptx dts dvbsub dvbtxt eac3 h264 hevc loas m4v mjpeg_2000 mp3 mpegvideo truehd'
 DECODERS='h264 hevc mpeg4 mpeg1video mpeg2video mpegvideo msmpeg4v2 msmpeg4v3 h263 h263p
-  vp8 vp9 libdav1d theora mjpeg prores dnxhd dvvideo rawvideo ffv1 huffyuv ffvhuff utvideo qtrle
+  vp8 vp9 libdav1d theora mjpeg prores dnxhd dvvideo rawvideo ffv1 huffyuv ffvhuff utvideo qtrle gif apng
   aac aac_latm mp3 mp3float mp2 mp2float mp1 mp1float ac3 eac3 dca truehd opus vorbis flac alac amrnb amrwb speex wmav2
   adpcm_ms adpcm_ima_wav adpcm_ima_qt pcm_u8 pcm_s8 pcm_s16le pcm_s16be pcm_s24le pcm_s24be pcm_s32le pcm_s32be
   pcm_f32le pcm_f32be pcm_f64le pcm_f64be pcm_alaw pcm_mulaw pcm_bluray pcm_dvd'
@@ -26,7 +26,7 @@ ENCODERS='libx264 aac rawvideo pcm_f32le'
 MUXERS='mp4 nut pcm_f32le'
 # extract_extradata finds the headers of streams that carry them among their frames, before decoding.
 BSFS='setts extract_extradata'
-FILTERS='aformat aresample asetpts bwdif format hflip scale setparams setpts setsar settb tonemap transpose vflip zscale'
+FILTERS='aformat aresample asetpts bwdif drawbox format hflip overlay scale setparams setpts setsar settb split tonemap transpose vflip zscale'
 PROTOCOLS='file pipe'
 # x264 encodes, dav1d decodes AV1, and zimg converts colours; headers of MOV and MKV use zlib and bzip2.
 LIBRARIES='libx264 libdav1d libzimg zlib bzlib'

@@ -117,6 +117,7 @@ const PLAIN: VideoDetails = {
   coded: { width: 64, height: 48 },
   storedColor: COLOR,
   pixelFormat: 'yuv420p',
+  seeThrough: false,
 };
 /** One video for each way in which frames are changed during decoding. */
 const VIDEOS: readonly VideoDetails[] = [
@@ -126,6 +127,7 @@ const VIDEOS: readonly VideoDetails[] = [
   { ...PLAIN, quarterTurns: 2 },
   { ...PLAIN, quarterTurns: 3 },
   { ...PLAIN, pixelFormat: 'gbrp', storedColor: { ...COLOR, space: 'gbr' } },
+  { ...PLAIN, pixelFormat: 'rgba', seeThrough: true },
   { ...PLAIN, storedColor: { ...COLOR, space: 'ycgco' } },
   { ...PLAIN, hdr: true, storedColor: { ...COLOR, space: 'bt2020nc', transfer: 'smpte2084' } },
 ];
@@ -187,8 +189,12 @@ function* asked(args: readonly string[]): Generator<readonly [Kind, string]> {
   }
 }
 
-/** Returns the names in a comma-separated chain. A comma inside a value is escaped with a backslash. */
-const parts = (chain: string) => chain.split(/(?<!\\),/).map((part) => part.split('=')[0] as string);
+/**
+ * Returns the names in a graph of comma-separated chains, between labels. A comma inside a value is escaped with a
+ * backslash.
+ */
+const parts = (graph: string) =>
+  graph.split(/(?<!\\)[,;]/).map((part) => part.replaceAll(/\[\w+\]/g, '').split('=')[0] as string);
 
 it('is built with all that the agent asks of it, and no more', async () => {
   const wanted = new Map<Kind, Set<string>>();

@@ -12,6 +12,8 @@ find . -type f \( -name '*.map' -o -name '*.ts' -o -name '*.cts' -o -name '*.mts
 find . -type d \( -name test -o -name tests -o -name __tests__ -o -name docs -o -name benchmark -o -name benchmarks \
   -o -name example -o -name examples \) \
   -regex '\(.*/node_modules\|\.\)/\(@[^/]*/\)?[^@/][^/]*/[^/]*' -prune -exec rm -rf {} +
+# The same decoder three times more: in JavaScript, and as bundles.
+rm -rf libheif-js/libheif libheif-js/libheif-wasm/*-bundle.*
 if [ -d onnxruntime-node ]; then
   find onnxruntime-node/bin/*/* -maxdepth 0 ! -name linux -exec rm -rf {} +
   find onnxruntime-node/bin/*/linux/* -maxdepth 0 ! -name "$cpu" -exec rm -rf {} +

@@ -303,5 +303,9 @@ function tooMuchFailed(detail: string): ApiError {
 }
 
 function article(kind: string | undefined): string {
-  return kind === 'video' ? 'a video' : kind === 'audio' ? 'an audio file' : 'an image';
+  return kind === 'video'
+    ? 'a video or an animated picture'
+    : kind === 'audio'
+      ? 'an audio file'
+      : 'an image';
 }

@@ -31,6 +31,7 @@ function overheard() {
     put: (...of) => objects.put(...of),
     delete: (...of) => objects.delete(...of),
     list: (...of) => objects.list(...of),
+    read: (...of) => objects.read(...of),
     signGet: (...of) => objects.signGet(...of),
     signPut: (...of) => objects.signPut(...of),
     info(key) {

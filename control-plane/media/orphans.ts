@@ -3,11 +3,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from '@semblance/common/logging';
 import type { ObjectStore, StoredObject } from '@semblance/objects/store';
 import type { Sql } from '../storage/sql.ts';
+import { PARTS_PREFIX } from '../uploads/resumable-uploads.ts';
 import { PREVIEWS_PREFIX } from '../voices/previews.ts';
 import type { Removals } from './removals.ts';
 
 /**
- * Prefixes under which this service stores: uploads, outputs by the uid of their RenderJob, previews of voices.
+ * Prefixes under which this service stores: uploads and their parts, outputs by the uid of their RenderJob, previews of
+ * voices.
  * Nothing else is examined.
  */
 const UPLOADS = 'api/up-';
@@ -64,6 +66,7 @@ export function createOrphans({ sql, objects, removals, logger, renderJobs }: Or
       from unnest(${candidates.map(({ key }) => key)}::text[],
                   ${candidates.map(({ sizeBytes }) => sizeBytes)}::bigint[]) as q(key, size_bytes)
       where not exists (select 1 from uploads u where u.file_key = q.key)
+        and not exists (select 1 from upload_parts p where p.object_key = q.key)
         and not exists (select 1 from jobs j where j.output_key = q.key)
         and not exists (select 1 from output_previews o where o.object_key = q.key)
         and not exists (select 1 from voice_previews v where v.object_key = q.key)
@@ -95,7 +98,7 @@ export function createOrphans({ sql, objects, removals, logger, renderJobs }: Or
         orphans += orphaned.length;
         await removals.payNow(orphaned);
       };
-      for (const prefix of [UPLOADS, OUTPUTS, PREVIEWS_PREFIX]) {
+      for (const prefix of [UPLOADS, PARTS_PREFIX, OUTPUTS, PREVIEWS_PREFIX]) {
         for await (const object of objects.list(prefix)) {
           signal.throwIfAborted();
           listed++;

@@ -18,6 +18,7 @@ import type { Submission } from '../jobs/submission.ts';
 import type { Submitted } from '../jobs/submit.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Database } from '../storage/database.ts';
+import type { ResumableUploads } from '../uploads/resumable-uploads.ts';
 import type { Uploads } from '../uploads/uploads.ts';
 import type { JobCalls } from './job-calls.ts';
 import type { MediaCalls } from './media-calls.ts';
@@ -29,6 +30,7 @@ export interface ControlServiceOptions {
   readonly database: Database;
   readonly gate: Gate;
   readonly uploads: Uploads;
+  readonly resumable: ResumableUploads;
   readonly submit: (submission: Submission) => Promise<Submitted>;
   readonly view: JobView;
   readonly jobCalls: JobCalls;
@@ -47,8 +49,20 @@ export interface ControlServiceOptions {
  * at the gate.
  */
 export function createControlService(options: ControlServiceOptions): GrpcService {
-  const { logger, database, gate, uploads, submit, view, jobCalls, mediaCalls, sessionCalls, metrics, now } =
-    options;
+  const {
+    logger,
+    database,
+    gate,
+    uploads,
+    resumable,
+    submit,
+    view,
+    jobCalls,
+    mediaCalls,
+    sessionCalls,
+    metrics,
+    now,
+  } = options;
 
   async function submitJob(request: SubmitJobRequest, { trailers, traceparent }: CallContext) {
     const { accountId } = await gate.admit(request.caller, trailers);
@@ -104,6 +118,21 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
     findUsableKeys: timed('FindUsableKeys', async ({ keyIds }) => ({
       keyIds: [...(await usableKeys(database, keyIds))],
     })),
+    beginResumableUpload: timed('BeginResumableUpload', async (request, { trailers }) => {
+      const admitted = await gate.admit(request.caller, trailers);
+      return { upload: await resumable.begin(admitted, request) };
+    }),
+    takeResumableUpload: timed('TakeResumableUpload', async (request, { trailers }) => {
+      const admitted = await gate.admit(request.caller, trailers);
+      return { upload: await resumable.take(admitted, request) };
+    }),
+    recordUploadPart: timed('RecordUploadPart', async (request) => {
+      await resumable.record(request);
+      return {};
+    }),
+    listUploadParts: timed('ListUploadParts', ({ fileKey, accountId }) =>
+      resumable.parts(fileKey, accountId),
+    ),
     submitJob: timed('SubmitJob', submitJob),
     submitJobs: options.submitJobs,
     estimateJob: timed('EstimateJob', jobCalls.estimateJob),

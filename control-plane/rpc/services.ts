@@ -16,6 +16,7 @@ import { createSessionChanger } from '../sessions/change.ts';
 import type { CertificateOf } from '../sessions/connect.ts';
 import type { createSessions } from '../sessions/sessions.ts';
 import type { Database } from '../storage/database.ts';
+import { createResumableUploads } from '../uploads/resumable-uploads.ts';
 import type { createUploads } from '../uploads/uploads.ts';
 import { createWatchStreams } from '../watch/watch-stream.ts';
 import { createAdminService } from './admin-service.ts';
@@ -82,6 +83,7 @@ export async function startServices({
     readJobs: readStreams.handle,
     submitJobs: submitStreams.handle,
     uploads,
+    resumable: createResumableUploads({ database, objects }),
     submit,
     view,
     jobCalls: createJobCalls({ database, gate, view, canceller, inspect, callbackCheck, webhooks: true }),

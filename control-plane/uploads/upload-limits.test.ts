@@ -61,6 +61,7 @@ const complete = (accountId: string, fileKey: string, bytes: number) =>
     contentType: 'video/mp4',
     sizeBytes: BigInt(bytes),
     sha256: createHash('sha256').update(fileKey).digest(),
+    animated: false,
   });
 
 /** Uploads a file, giving it up when it is refused. Returns its key, or the error. */

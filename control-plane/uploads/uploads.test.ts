@@ -38,6 +38,7 @@ const description = (fileKey: string, accountId: string, more: Partial<CompleteU
   contentType: 'image/png',
   sizeBytes: 5n,
   sha256: createHash('sha256').update('bytes').digest(),
+  animated: false,
   ...more,
 });
 const store = (key: string) =>

@@ -5,8 +5,9 @@ import { isObjectKey } from '@semblance/common/object-key';
 import type { ObjectStore } from '@semblance/objects/store';
 import { type CompleteUploadRequest, MediaKind } from '@semblance/proto/semblance/control/v1/control';
 import type { Database } from '../storage/database.ts';
-import { isStorable } from '../storage/sql.ts';
+import { isStorable, type Statements } from '../storage/sql.ts';
 import { refusalOf, UNKNOWN_BYTES, type UploadOutcome } from './upload-limits.ts';
+import { sweepParts } from './upload-parts.ts';
 
 const KINDS: Partial<Record<MediaKind, string>> = {
   [MediaKind.MEDIA_KIND_IMAGE]: 'image',
@@ -27,6 +28,27 @@ export interface FileSize {
   readonly reserveBytes?: bigint | undefined;
 }
 
+/**
+ * Registers an upload: every one begins here. Reserves a key that is unguessable and does not reveal its owner, and room
+ * for the file.
+ * @returns the key, for bytes that are stored under it before the upload is completed, and the bytes that room was set
+ * aside for
+ * @throws ApiError at_capacity, invalid_input
+ */
+export async function reserveUpload(
+  sql: Statements,
+  accountId: string,
+  { leastBytes = 0n, reserveBytes = UNKNOWN_BYTES }: FileSize = {},
+): Promise<{ fileKey: string; reservedBytes: bigint }> {
+  if (leastBytes < 0n || reserveBytes < leastBytes)
+    throw new ApiError('invalid_input', 'The size of the upload is not described.');
+  const fileKey = newId(KEY_PREFIX);
+  const [row] = await sql<UploadOutcome[]>`
+    select * from begin_upload(${fileKey}, ${accountId}, ${leastBytes}, ${reserveBytes})`;
+  if (row?.outcome !== 'begun' || row.reserved_bytes === null) throw refusalOf(row);
+  return { fileKey, reservedBytes: row.reserved_bytes };
+}
+
 export interface UploadsOptions {
   readonly database: Database;
   readonly objects: ObjectStore;
@@ -37,20 +59,7 @@ export interface UploadsOptions {
 export function createUploads({ database, objects, logger }: UploadsOptions) {
   const { sql } = database;
 
-  /**
-   * Reserves a key that is unguessable and does not reveal its owner, and room for the file.
-   * @returns the key, and the bytes that room was set aside for
-   * @throws ApiError at_capacity, invalid_input
-   */
-  async function begin(accountId: string, { leastBytes = 0n, reserveBytes = UNKNOWN_BYTES }: FileSize = {}) {
-    if (leastBytes < 0n || reserveBytes < leastBytes)
-      throw new ApiError('invalid_input', 'The size of the upload is not described.');
-    const fileKey = newId(KEY_PREFIX);
-    const [row] = await sql<UploadOutcome[]>`
-      select * from begin_upload(${fileKey}, ${accountId}, ${leastBytes}, ${reserveBytes})`;
-    if (row?.outcome !== 'begun' || row.reserved_bytes === null) throw refusalOf(row);
-    return { fileKey, reservedBytes: row.reserved_bytes };
-  }
+  const begin = (accountId: string, size?: FileSize) => reserveUpload(sql, accountId, size);
 
   /**
    * Sets more room aside for an upload under way, as much as there is.
@@ -74,14 +83,15 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
    * @throws ApiError not_found (never reserved, given up, or reserved too long ago), invalid_input, at_capacity
    */
   async function complete(request: CompleteUploadRequest, requestId?: string): Promise<string> {
-    const { fileKey, accountId, keyId, contentType, sizeBytes } = request;
+    const { fileKey, accountId, keyId, contentType, sizeBytes, animated, writer = null } = request;
     const kind = KINDS[request.kind];
     const sha256 = Buffer.from(request.sha256);
     if (!kind || sizeBytes < 0n || sha256.length !== 32 || !/^[\x21-\x7e]{3,128}$/.test(contentType))
       throw new ApiError('invalid_input', 'The upload is not described: kind, type, size and SHA-256.');
     requireStorable(fileKey, accountId);
     const [row] = await sql<UploadOutcome[]>`
-      select * from complete_upload(${fileKey}, ${accountId}, ${kind}, ${contentType}, ${sizeBytes}, ${sha256})`;
+      select * from complete_upload(${fileKey}, ${accountId}, ${kind}, ${contentType}, ${sizeBytes}, ${sha256},
+                                    ${animated}, ${writer}::bigint)`;
     if (row?.outcome === 'complete' && row.link_seconds !== null)
       return objects.signGet(fileKey, {
         expiresInSeconds: row.link_seconds,
@@ -134,6 +144,8 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
         select file_key from uploads
         where completed_at is null and abandoned_at is null
           and reserved_at < now() - (select upload_reservation_seconds from settings) * interval '1 second'
+          and not exists (select 1 from resumable_uploads r
+                          where r.file_key = uploads.file_key and r.expires_at > now())
         order by reserved_at limit 500 for update skip locked
       ) returning file_key`;
     let failures = 0;
@@ -150,6 +162,7 @@ export function createUploads({ database, objects, logger }: UploadsOptions) {
       }
     };
     for (const { file_key } of late) await erased(file_key);
+    await sweepParts(database, erased, graceSeconds);
     // No reservation is abandoned before it is made, so the index on the age of reservations also finds old
     // abandonments.
     const expired = await sql<{ file_key: string }[]>`

@@ -7,6 +7,7 @@ import { inSpan } from '@semblance/common/tracing/tracing';
 import {
   type AbortUploadRequest,
   type AuthorizeRequest,
+  type BeginResumableUploadRequest,
   type BeginUploadRequest,
   type BeginUploadResponse,
   type Caller,
@@ -45,6 +46,8 @@ import {
   type ListReceiptsResponse,
   type ListSessionsRequest,
   type ListSessionsResponse,
+  type ListUploadPartsRequest,
+  type ListUploadPartsResponse,
   type ListUsageRequest,
   type ListUsageResponse,
   type ListVoicesRequest,
@@ -53,6 +56,8 @@ import {
   type OpenSessionResponse,
   type ReadReceiptKeysRequest,
   type ReadReceiptKeysResponse,
+  type RecordUploadPartRequest,
+  type ResumableUpload,
   type SessionReport,
   type SessionVerdict,
   type SubmitJobRequest,
@@ -60,6 +65,7 @@ import {
   type SubmitJobResult,
   type SummarizeUsageRequest,
   type SummarizeUsageResponse,
+  type TakeResumableUploadRequest,
 } from '@semblance/proto/semblance/control/v1/control';
 import { RATE_LIMIT_KEY, setRateLimitHeaders } from '../auth/rate-limit.ts';
 import type { GatewayContext } from '../http/context.ts';
@@ -117,6 +123,10 @@ export interface ControlPlane {
   extendUpload(ctx: GatewayContext, request: ExtendUploadRequest): Promise<ExtendUploadResponse>;
   completeUpload(ctx: GatewayContext, request: CompleteUploadRequest): Promise<CompleteUploadResponse>;
   abortUpload(ctx: GatewayContext, request: AbortUploadRequest): Promise<unknown>;
+  beginResumableUpload(ctx: GatewayContext, request: BeginResumableUploadRequest): Promise<ResumableUpload>;
+  takeResumableUpload(ctx: GatewayContext, request: TakeResumableUploadRequest): Promise<ResumableUpload>;
+  recordUploadPart(ctx: GatewayContext, request: RecordUploadPartRequest): Promise<unknown>;
+  listUploadParts(ctx: GatewayContext, request: ListUploadPartsRequest): Promise<ListUploadPartsResponse>;
   submitJob(ctx: GatewayContext, request: SubmitJobRequest): Promise<SubmitJobResponse>;
   /** @param signal cancels the call, and with it an inspection */
   estimateJob(
@@ -291,6 +301,8 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
   }
 
   const estimateJob = asker(client.estimateJob.bind(client));
+  const beginResumable = asker(client.beginResumableUpload.bind(client));
+  const takeResumable = asker(client.takeResumableUpload.bind(client));
   const inspectJob = asker(client.estimateJob.bind(client), timeoutMs + INSPECTION_MS);
 
   const check = asker(client.checkCaller.bind(client));
@@ -308,6 +320,10 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     extendUpload: asker(client.extendUpload.bind(client)),
     completeUpload: asker(client.completeUpload.bind(client)),
     abortUpload: asker(client.abortUpload.bind(client)),
+    beginResumableUpload: async (ctx, request) => stateIn(await beginResumable(ctx, request)),
+    takeResumableUpload: async (ctx, request) => stateIn(await takeResumable(ctx, request)),
+    recordUploadPart: asker(client.recordUploadPart.bind(client)),
+    listUploadParts: asker(client.listUploadParts.bind(client)),
     submitJob,
     estimateJob: (ctx, request, signal) => (request.inspect ? inspectJob : estimateJob)(ctx, request, signal),
     cancelJob: asker(client.cancelJob.bind(client)),
@@ -345,4 +361,9 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
       client.close();
     },
   };
+}
+
+function stateIn({ upload }: { readonly upload?: ResumableUpload | undefined }): ResumableUpload {
+  if (!upload) throw new Error('the control plane told no state of an upload');
+  return upload;
 }

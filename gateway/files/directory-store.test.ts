@@ -11,6 +11,7 @@ objectStoreConformance('A directory behind the gateway', async () => {
       info: store.info.bind(store),
       delete: store.delete.bind(store),
       list: store.list.bind(store),
+      read: store.read.bind(store),
       signGet: async (key, options) => t.local(await store.signGet(key, options)),
       async signPut(key, options) {
         const signed = await store.signPut(key, options);

@@ -54,7 +54,7 @@ export interface Operation {
 
 /** One row of the table from which both the router and the document are made. */
 export interface Route {
-  readonly method: 'get' | 'post' | 'put' | 'delete';
+  readonly method: 'get' | 'post' | 'put' | 'patch' | 'delete';
   /** In OpenAPI notation, such as `/jobs/{job_id}`; relative to the base address unless under `/files`. */
   readonly path: string;
   readonly handler: Handler;

@@ -73,6 +73,27 @@ export const RESPONSE_HEADERS: Readonly<Record<string, HeaderPart>> = {
     description: 'There, and true, when this answers a repeat of an earlier submit.',
     schema: { type: 'string', enum: ['true'] },
   },
+  Location: {
+    description: 'Address of the upload, for the requests that continue it.',
+    schema: { type: 'string', format: 'uri-reference' },
+  },
+  'Upload-Offset': {
+    description: 'Bytes of the file that are stored; the upload goes on here.',
+    schema: { type: 'integer', minimum: 0 },
+  },
+  'Upload-Complete': {
+    description: '`?1` when this answers for the whole file, `?0` when the upload goes on.',
+    schema: { type: 'string', pattern: '^\\?[01]$' },
+  },
+  'Upload-Length': {
+    description: 'Bytes of the whole file, once they were stated.',
+    schema: { type: 'integer', minimum: 0 },
+  },
+  'Upload-Limit': {
+    description:
+      '`max-size`: most bytes of the file; `max-age`: seconds for which the upload is kept from now on.',
+    schema: { type: 'string' },
+  },
   'Cache-Control': {
     description: 'Whether and how long the answer may be kept.',
     schema: { type: 'string' },

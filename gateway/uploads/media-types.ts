@@ -19,6 +19,9 @@ const MEDIA_TYPES: readonly MediaType[] = [
   media('image', 'image/jpeg', ['image/jpg', 'image/pjpeg'], ['jpg', 'jpeg', 'jpe', 'jfif']),
   media('image', 'image/png', ['image/x-png', 'image/apng'], ['png', 'apng']),
   media('image', 'image/webp', [], ['webp']),
+  media('image', 'image/heic', ['image/heif'], ['heic', 'heif', 'hif']),
+  media('image', 'image/avif', [], ['avif']),
+  media('image', 'image/gif', [], ['gif']),
   media(
     'audio',
     'audio/mpeg',

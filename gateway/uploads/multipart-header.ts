@@ -51,6 +51,12 @@ export function parsePartHeader(block: string): PartHeader {
   };
 }
 
+/** Returns the filename in a Content-Disposition header of a request (RFC 6266). */
+export function filenameIn(disposition: string | undefined): string | undefined {
+  const parameters = parametersOf(disposition?.slice(disposition.indexOf(';')) ?? '');
+  return extendedValue(parameters.get('filename*')) ?? parameters.get('filename');
+}
+
 const PARAMETER = /;\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]*))/gs;
 
 /**

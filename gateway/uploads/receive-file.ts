@@ -1,24 +1,20 @@
 import { createHash } from 'node:crypto';
 import { ApiError } from '@semblance/common/errors';
 import type { MediaKind } from '@semblance/engine-api/capabilities';
-import { declaredKind } from './media-types.ts';
 import { MultipartReader } from './multipart.ts';
 import { MultipartError } from './multipart-header.ts';
-import { SNIFF_BYTES, type Sniffed, sniff } from './sniff.ts';
-
-/** Most bytes of a file, by kind. */
-export type SizeLimits = Readonly<Record<MediaKind, number>>;
-
-const MIB = 1024 * 1024;
-export const SIZE_LIMITS: SizeLimits = { image: 45 * MIB, audio: 45 * MIB, video: 500 * MIB };
+import { examine, headerBytes, recognise, type SizeLimits, tooLarge } from './recognise.ts';
+import { SNIFF_BYTES } from './sniff.ts';
 
 /** Most bytes of a form beside its file. A declared length beyond it proves that the file itself is too large. */
-const FORM_OVERHEAD_BYTES = MIB;
+const FORM_OVERHEAD_BYTES = 1024 * 1024;
 
 export interface IncomingFile {
   readonly kind: MediaKind;
   /** The type found in the bytes. */
   readonly contentType: string;
+  /** Whether it is a picture that moves. */
+  readonly animated: boolean;
   /**
    * The bytes of the file. They end only when the whole form is valid, so their end is the permission to keep them;
    * before that every fault is thrown.
@@ -37,7 +33,7 @@ export interface ReceiveOptions {
 }
 
 /** Room for a file whose size is not known, in bytes. */
-export const UNKNOWN_BYTES = 64 * MIB;
+export const UNKNOWN_BYTES = 64 * 1024 * 1024;
 
 /** What is known of the size of the file in a form, in bytes. */
 export interface ExpectedSize {
@@ -72,9 +68,12 @@ export async function receiveFile(options: ReceiveOptions): Promise<IncomingFile
     const part = await nextFile(reader, fields);
     if (!part) throw new ApiError('invalid_input', 'The form has no file: send one in the field "file".');
     const chunks = reader.body();
-    const head = await readHead(chunks);
-    if (head.length === 0) throw new ApiError('invalid_input', 'The file is empty.');
-    const { kind, contentType } = recognise(sniff(head.subarray(0, SNIFF_BYTES)), part);
+    const first = await readHead(chunks, [], SNIFF_BYTES);
+    if (first.length === 0) throw new ApiError('invalid_input', 'The file is empty.');
+    const { kind, contentType } = recognise(first.subarray(0, SNIFF_BYTES), part);
+    const headLength = headerBytes(contentType);
+    const head = await readHead(chunks, [first], headLength);
+    const { animated } = examine(head.subarray(0, headLength), contentType);
     const limit = limits[kind];
     if (contentLength !== undefined && contentLength > limit + FORM_OVERHEAD_BYTES)
       throw tooLarge(limit, kind);
@@ -102,7 +101,8 @@ export async function receiveFile(options: ReceiveOptions): Promise<IncomingFile
         await reader.close();
       }
     }
-    return { kind, contentType, bytes: bytes(), result: () => ({ sizeBytes, sha256: hash.digest() }) };
+    const result = () => ({ sizeBytes, sha256: hash.digest() });
+    return { kind, contentType, animated, bytes: bytes(), result };
   } catch (error) {
     await reader.close();
     throw refusalFor(error);
@@ -128,49 +128,17 @@ async function nextFile(reader: MultipartReader, fields: { bytes: number }) {
   }
 }
 
-async function readHead(chunks: AsyncGenerator<Buffer>): Promise<Buffer> {
-  const head: Buffer[] = [];
-  let length = 0;
-  while (length < SNIFF_BYTES) {
+/** Returns what was read before, and more until there are this many bytes or the file ends. */
+async function readHead(chunks: AsyncGenerator<Buffer>, before: Buffer[], bytes: number): Promise<Buffer> {
+  const head = [...before];
+  let length = head.reduce((sum, chunk) => sum + chunk.length, 0);
+  while (length < bytes) {
     const { done, value } = await chunks.next();
     if (done) break;
     head.push(value);
     length += value.length;
   }
   return head.length === 1 && head[0] ? head[0] : Buffer.concat(head);
-}
-
-/** Declaration and bytes must agree on the kind; the bytes decide the type within it. */
-function recognise(
-  found: Sniffed | undefined,
-  part: { filename: string; contentType: string | undefined },
-): { kind: MediaKind; contentType: string } {
-  const declared = declaredKind(part.contentType, part.filename);
-  if (declared === 'refused')
-    throw new ApiError('unsupported_format', `This file type is not accepted. ${ACCEPTED}`);
-  if (!found)
-    throw new ApiError('unsupported_format', `The file's bytes are of no accepted type. ${ACCEPTED}`);
-  // Of the kinds that the bytes allow, the first is the most likely.
-  const kind = declared ?? (Object.keys(found)[0] as MediaKind);
-  const contentType = found[kind];
-  if (!contentType) {
-    const actual = Object.values(found)[0];
-    throw new ApiError(
-      'unsupported_format',
-      `The file is declared to be ${kind}, but its bytes are ${actual}.`,
-    );
-  }
-  return { kind, contentType };
-}
-
-const ACCEPTED =
-  'Accepted: JPEG, PNG and WebP images; MP3, WAV, FLAC, Ogg, M4A, AAC, AIFF and AMR audio; MP4, MOV, WebM, Matroska, AVI, MPEG, Ogg and 3GP video.';
-
-function tooLarge(limit: number, kind?: MediaKind): ApiError {
-  const kindName = kind
-    ? `${kind === 'image' ? 'An image' : kind === 'audio' ? 'An audio file' : 'A video'}`
-    : 'A file';
-  return new ApiError('input_too_large', `${kindName} may have at most ${limit / MIB} MiB.`);
 }
 
 function refusalFor(error: unknown): unknown {

@@ -23,6 +23,9 @@ describe('sniff', () => {
     ['PNG', bytes('\x89PNG\r\n\x1a\n', [0, 0, 0, 13]), { image: 'image/png' }],
     ['JPEG', bytes([0xff, 0xd8, 0xff, 0xe0, 0, 16], 'JFIF'), { image: 'image/jpeg' }],
     ['WebP', bytes('RIFF', [1, 0, 0, 0], 'WEBPVP8 '), { image: 'image/webp' }],
+    ['GIF', bytes('GIF89a', [1, 0, 1, 0]), { image: 'image/gif' }],
+    ['HEIC', ftyp('heic'), { image: 'image/heic' }],
+    ['AVIF', ftyp('avif'), { image: 'image/avif' }],
     ['WAV', bytes('RIFF', [1, 0, 0, 0], 'WAVEfmt '), { audio: 'audio/wav' }],
     ['RF64', bytes('RF64', [255, 255, 255, 255], 'WAVEds64'), { audio: 'audio/wav' }],
     ['AVI', bytes('RIFF', [1, 0, 0, 0], 'AVI LIST'), { video: 'video/x-msvideo' }],
@@ -56,11 +59,10 @@ describe('sniff', () => {
     ['text', bytes('Hello, this is only text. '.repeat(40))],
     ['HTML', bytes('<!doctype html><script>alert(1)</script>')],
     ['SVG', bytes('<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg"/>')],
-    ['GIF', bytes('GIF89a', [1, 0, 1, 0])],
     ['BMP', bytes('BM', [70, 0, 0, 0])],
     ['TIFF', bytes('II*\0', [8, 0, 0, 0])],
-    ['HEIC', ftyp('heic')],
-    ['AVIF', ftyp('avif')],
+    ['a HEIF file of VVC', ftyp('vvic')],
+    ['JPEG 2000', ftyp('jp2 ')],
     ['a brand cut off', bytes([0, 0, 0, 24], 'ftypis')],
     ['PDF', bytes('%PDF-1.7')],
     ['ZIP', bytes('PK\x03\x04')],
@@ -76,13 +78,13 @@ describe('sniff', () => {
     expect(sniff(await picture.clone().jpeg().toBuffer())).toEqual({ image: 'image/jpeg' });
     expect(sniff(await picture.clone().png().toBuffer())).toEqual({ image: 'image/png' });
     expect(sniff(await picture.clone().webp().toBuffer())).toEqual({ image: 'image/webp' });
-    expect(sniff(await picture.clone().avif().toBuffer())).toBeUndefined();
+    expect(sniff(await picture.clone().avif().toBuffer())).toEqual({ image: 'image/avif' });
     expect(sniff(await picture.clone().tiff().toBuffer())).toBeUndefined();
   });
 
   it('knows the shipped portraits', () => {
     const pictures = readdirSync('media', { recursive: true, encoding: 'utf8' }).filter((name) =>
-      /\.(jpe?g|png|webp)$/.test(name),
+      /\.(jpe?g|png|webp|heic)$/.test(name),
     );
     expect(pictures.length).toBeGreaterThan(0);
     for (const name of pictures)

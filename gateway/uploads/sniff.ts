@@ -24,6 +24,7 @@ export function sniff(head: Buffer): Sniffed | undefined {
     if (at(8, 'AVI ')) return { video: 'video/x-msvideo' };
     return undefined;
   }
+  if (/^GIF8[79]a$/.test(head.toString('latin1', 0, 6))) return { image: 'image/gif' };
   if (at(4, 'ftyp')) return isoMedia(head);
   if (isOldQuickTime(head)) return { video: 'video/quicktime' };
   if (at(0, '\x1a\x45\xdf\xa3')) return matroska(head);
@@ -37,17 +38,56 @@ export function sniff(head: Buffer): Sniffed | undefined {
   return mpegAudioFrame(head);
 }
 
-/** Brands of still pictures in the same container as video; none of them is accepted. */
-const PICTURE_BRANDS = /^(hei[cxms]|hev[cxms]|mif1|msf1|miaf|avif|avis|avio|jp2 |jpx |jpm |mjp2|crx |jxl )$/;
+/** Brands of still pictures in the same container as video that are not accepted. */
+const REFUSED_BRANDS =
+  /^(hev[cxms]|vvi[cs]|evi[cs]|j2k[is]|jpe[gs]|msf1|miaf|avio|jp2 |jpx |jpm |mjp2|crx |jxl )$/;
 
 /** ISO base media: the major brand of `ftyp` separates pictures and sound-only files from the rest. */
 function isoMedia(head: Buffer): Sniffed | undefined {
   const brand = head.toString('latin1', 8, 12);
-  if (brand.length < 4 || PICTURE_BRANDS.test(brand)) return undefined;
+  const picture = heifType(head);
+  if (picture) return { image: picture };
+  if (brand.length < 4 || REFUSED_BRANDS.test(brand)) return undefined;
   if (/^(M4A |M4B |M4P |F4A |F4B )$/.test(brand)) return { audio: 'audio/mp4' };
   if (brand === 'qt  ') return { video: 'video/quicktime', audio: 'audio/mp4' };
   if (brand.startsWith('3g')) return { video: 'video/3gpp', audio: 'audio/mp4' };
   return { video: 'video/mp4', audio: 'audio/mp4' };
+}
+
+/**
+ * Returns the type of a HEIF file by its brands, the major one first. Files of phones have the brand of their codec;
+ * that of the container alone says nothing, so a file with it counts as HEIC.
+ */
+function heifType(head: Buffer): string | undefined {
+  const major = head.toString('latin1', 8, 12);
+  if (!/^(hei[cxms]|avi[fs]|mif[12]|msf1|miaf)$/.test(major)) return undefined;
+  const end = Math.min(head.readUInt32BE(0), head.length, 256);
+  const brands = [major];
+  for (let at = 16; at + 4 <= end; at += 4) brands.push(head.toString('latin1', at, at + 4));
+  if (brands.some((brand) => /^avi[fs]$/.test(brand))) return 'image/avif';
+  return brands.some((brand) => /^(hei[cxms]|mif[12])$/.test(brand)) ? 'image/heic' : undefined;
+}
+
+/**
+ * Whether a picture moves, so that it can stand in the place of a video: every GIF (its frames come one by one), and
+ * WebP and PNG whose headers say so.
+ */
+export function isAnimated(head: Buffer, type: string): boolean {
+  if (type === 'image/gif') return true;
+  // The flags of the extended header (WebP container specification, 2.7).
+  if (type === 'image/webp') return head.toString('latin1', 12, 16) === 'VP8X' && ((head[20] ?? 0) & 2) !== 0;
+  return type === 'image/png' && hasAnimationChunk(head);
+}
+
+/** PNG, third edition, 11.3.6: `acTL` comes before the pixels. */
+function hasAnimationChunk(head: Buffer): boolean {
+  for (let at = 8; at + 8 <= head.length; ) {
+    const type = head.toString('latin1', at + 4, at + 8);
+    if (type === 'acTL') return true;
+    if (type === 'IDAT') return false;
+    at += 12 + head.readUInt32BE(at);
+  }
+  return false;
 }
 
 /** QuickTime files from before `ftyp` begin with one of these atoms. */

@@ -29,6 +29,7 @@ describe('POST /uploads', () => {
     expect(Object.keys(record)).toEqual(['file_key', 'url']);
     expect(record.file_key).toMatch(/^api\//);
     expect(t.control.completed.get(record.file_key)).toEqual({
+      animated: false,
       fileKey: record.file_key,
       accountId: 'acct',
       kind: MediaKind.MEDIA_KIND_IMAGE,
@@ -72,7 +73,7 @@ describe('POST /uploads', () => {
   });
 
   it.each<[string, FormPart]>([
-    ['a type not accepted', { type: 'image/gif', filename: 'x.png', content: pngBytes() }],
+    ['a type not accepted', { type: 'image/tiff', filename: 'x.png', content: pngBytes() }],
     [
       'text declared as such, whatever its name and bytes',
       { type: 'text/plain', filename: 'x.png', content: pngBytes() },
@@ -173,7 +174,7 @@ describe('a refusal while the client is still sending', () => {
     ['a connection that is to be closed', 'close'],
     ['a connection that is to be kept', 'keep-alive'],
   ])('is read by it on %s', async (_name, connection) => {
-    const form = formBytes([{ name: 'file', filename: 'x.gif', content: Buffer.alloc(20 * 1024 * 1024) }]);
+    const form = formBytes([{ name: 'file', filename: 'x.tiff', content: Buffer.alloc(20 * 1024 * 1024) }]);
     const socket = open(t.port, true);
     socket.write(requestHead(`Content-Length: ${form.length}`, `Connection: ${connection}`));
     socket.write(form.subarray(0, 1000));
@@ -206,7 +207,7 @@ describe('a refusal while the client is still sending', () => {
       const socket = open(own.port);
       const closed = once(socket, 'close');
       socket.write(requestHead('Content-Length: 1000000', `Connection: ${connection}`));
-      socket.write(formBytes([{ name: 'file', filename: 'x.gif', content: 'GIF89a' }]).subarray(0, 150));
+      socket.write(formBytes([{ name: 'file', filename: 'x.tiff', content: 'II*\0' }]).subarray(0, 150));
       await closed;
       expect(socket.received).toContain('unsupported_format');
     }

@@ -17,7 +17,8 @@ import type { BodyLimits } from '../http/pace.ts';
 import { ClientGoneError, requestBytes } from '../http/request-body.ts';
 import type { GatewayMetrics } from '../metrics.ts';
 import { boundaryOf } from './multipart-header.ts';
-import { expectedSize, receiveFile, type SizeLimits, UNKNOWN_BYTES } from './receive-file.ts';
+import { expectedSize, receiveFile, UNKNOWN_BYTES } from './receive-file.ts';
+import type { SizeLimits } from './recognise.ts';
 import type { UploadsUnderWay } from './under-way.ts';
 import type { TakenRoom, VolumeRoom } from './volume-room.ts';
 
@@ -26,7 +27,7 @@ const READ_AHEAD_BYTES = 256 * 1024;
 /** Time that the object store may take after the last possible byte, in ms. */
 const STORE_LAST_MS = 10_000;
 
-const KINDS: Record<Kind, MediaKind> = {
+export const KINDS: Record<Kind, MediaKind> = {
   image: MediaKind.MEDIA_KIND_IMAGE,
   audio: MediaKind.MEDIA_KIND_AUDIO,
   video: MediaKind.MEDIA_KIND_VIDEO,
@@ -150,7 +151,8 @@ async function store(
   }
   const { sizeBytes, sha256 } = file.result();
   if (stored.sizeBytes !== sizeBytes) throw new Error('the object store did not store every byte');
-  const description = { kind: KINDS[file.kind], contentType, sizeBytes: BigInt(sizeBytes), sha256 };
+  const { animated } = file;
+  const description = { kind: KINDS[file.kind], contentType, sizeBytes: BigInt(sizeBytes), sha256, animated };
   const { url } = await options.control
     .completeUpload(ctx, { fileKey, accountId, keyId, ...description })
     .catch(lateAsTooLate);

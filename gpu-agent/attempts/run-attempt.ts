@@ -7,6 +7,7 @@ import { type OnProgress, RenderError, type RenderResult } from '@semblance/engi
 import type { Provenance } from '@semblance/provenance/provenance';
 import type { Dispatcher } from 'undici';
 import { fetchInputs } from '../assets/fetch-inputs.ts';
+import { readyInputs } from '../assets/ready-inputs.ts';
 import { fileSha256, type Sink, storeOutput } from '../assets/store-output.ts';
 import type { TransferLimits } from '../assets/transfer.ts';
 import { checkedOutput, type WorkDir } from '../assets/work-dir.ts';
@@ -103,12 +104,13 @@ async function fetchRenderStore(
 
   progress.fetching();
   const fetchBegan = performance.now();
-  const inputs = await inSpan('fetch', step, () =>
+  const fetched = await inSpan('fetch', step, () =>
     fetchInputs({ ...transfer, inputs: inputsFor(work, offer), dir: dir.inputs, offer, metrics }),
   );
   const fetchMs = performance.now() - fetchBegan;
 
-  const checkMs = await timed(() => inSpan('check', step, () => checkInputs(options, inputs)));
+  const inputs = await readyInputs(work.capability, fetched, offer, signal);
+  const checkMs = await timed(() => inSpan('check', step, () => checkInputs(options, inputs, fetched)));
 
   const result = await inSpan('render', step, () =>
     pool.render(
@@ -146,7 +148,7 @@ async function fetchRenderStore(
         contentType: result.contentType,
         capability: work.capability,
         engine: by,
-        inputs,
+        inputs: fetched,
         models: result.findings?.models ?? [],
         options: statedOptions(offer.options, used.texts),
         signal,
@@ -220,9 +222,18 @@ function spokenParameters({
   return { ...parameters, script: plain.text };
 }
 
-function checkInputs(options: RunAttemptOptions, inputs: Readonly<Record<string, string>>): Promise<void> {
+/** Checks what engines get, and a file that was rewritten for them also as it was sent. */
+function checkInputs(
+  options: RunAttemptOptions,
+  inputs: Readonly<Record<string, string>>,
+  fetched: Readonly<Record<string, string>>,
+): Promise<void> {
   const { work, contentChecks, signal, logger } = options;
-  return contentChecks.assertAllowed(inputSubject(checkedWork(work), inputs), { signal, logger });
+  const subject = inputSubject(checkedWork(work), inputs);
+  const sent = Object.entries(fetched).flatMap(([role, path]) =>
+    inputs[role] === path ? [] : [{ role, path, kind: 'image' as const }],
+  );
+  return contentChecks.assertAllowed({ ...subject, files: [...subject.files, ...sent] }, { signal, logger });
 }
 
 function checkOutput(options: RunAttemptOptions, { outputPath, contentType }: RenderResult): Promise<void> {

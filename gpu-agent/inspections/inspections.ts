@@ -5,6 +5,7 @@ import type { Findings } from '@semblance/engine-api/findings';
 import type { Dispatcher } from 'undici';
 import { AssetError } from '../assets/errors.ts';
 import { fetchInputs } from '../assets/fetch-inputs.ts';
+import { readyInputs } from '../assets/ready-inputs.ts';
 import type { TransferLimits } from '../assets/transfer.ts';
 import type { WorkDir } from '../assets/work-dir.ts';
 import { inputsFor } from '../attempts/attempt-faces.ts';
@@ -169,7 +170,8 @@ async function lookIn(
     const inputs = await fetchInputs({ ...transfer, inputs: wanted, dir: dir.inputs, offer, metrics });
     const subject = inputSubject({ jobName: `inspection-${work.id}`, capability, parameters }, inputs);
     await contentChecks.assertAllowed(subject, { signal, logger });
-    return await pool.inspect({ capability, inputs, parameters }, signal);
+    const ready = await readyInputs(capability, inputs, offer, signal);
+    return await pool.inspect({ capability, inputs: ready, parameters }, signal);
   } finally {
     await dir.remove();
   }

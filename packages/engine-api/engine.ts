@@ -30,6 +30,8 @@ export interface EngineCapability {
   readonly limits?: EngineLimits;
   /** Whether it takes several pictures of the person whose face is put in; otherwise it gets the first. */
   readonly severalFaces?: boolean;
+  /** Whether it reads pictures as JPEG, PNG and WebP alone; otherwise it gets them as they were sent. */
+  readonly plainPictures?: boolean;
   /** What a render may be told beyond its parameters; absent: nothing. */
   readonly options?: readonly EngineOption[];
   /** Of `avatar`: its voices and languages; absent: nothing is known of them, and none is refused at the submit. */

@@ -77,6 +77,8 @@ export function checkedInfo(info: GetInfoResponse): SidecarInfo {
       memoryMib,
       ...(vramMib > 0 ? { vramMib } : {}),
       ...checkedLimits(capability, limits),
+      // Programs in other languages seldom decode what phones write.
+      plainPictures: true,
       ...checkedOptions(capability, options),
       ...(severalFaces ? { severalFaces } : {}),
       ...checkedSpeech(capability, speech),

@@ -110,6 +110,7 @@ function filters(kit: Kit, video: VideoDetails, info: VideoInfo, size: Size): st
   const stored = video.quarterTurns % 2 ? { width: size.height, height: size.width } : size;
   const scaleTo = `w=${stored.width}:h=${stored.height}`;
   const chain: string[] = [];
+  if (video.seeThrough) chain.push(...overWhite());
   if (video.interlaced) chain.push('bwdif=mode=send_frame:deint=interlaced');
   if (video.hdr && kit.tools.toneMapping) chain.push(...toneMap(video, scaleTo));
   else if (
@@ -154,6 +155,13 @@ function toneMap(video: VideoDetails, scaleTo: string): string[] {
     'format=yuv420p',
   ];
 }
+
+/** Shows white behind transparent pixels, which may still have the colours that the owner erased. */
+const overWhite = () => [
+  'format=rgba',
+  'split[picture][behind];[behind]format=rgb24,drawbox=color=white:thickness=fill[white];' +
+    '[white][picture]overlay=format=rgb',
+];
 
 const isRgb = ({ pixelFormat, storedColor }: VideoDetails) =>
   storedColor.space === 'gbr' || /^(gbr|rgb|bgr|argb|abgr|0rgb|pal8)/.test(pixelFormat);

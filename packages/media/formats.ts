@@ -6,7 +6,7 @@ const words = (...lines: string[]): string[] => lines.join(' ').split(' ');
 /** Demuxers by ffmpeg's names. None of them opens another file: no playlists, lists of pictures or scripts. */
 export const DEMUXERS: readonly string[] = words(
   'mov mp4 m4a 3gp 3g2 mj2 matroska webm avi mpegts mpeg mpegvideo ogg',
-  'mp3 wav flac aac aiff amr amrnb amrwb',
+  'mp3 wav flac aac aiff amr amrnb amrwb gif apng',
 );
 
 const SOUND_DECODERS = words(
@@ -19,7 +19,7 @@ const SOUND_DECODERS = words(
 const PICTURE_DECODERS = words(
   'h264 hevc mpeg4 mpeg1video mpeg2video mpegvideo msmpeg4 msmpeg4v2 h263 h263p',
   'vp8 vp9 libvpx libvpx-vp9 libdav1d libaom-av1 av1 theora mjpeg prores dnxhd',
-  'dvvideo rawvideo ffv1 huffyuv ffvhuff utvideo qtrle',
+  'dvvideo rawvideo ffv1 huffyuv ffvhuff utvideo qtrle gif apng',
 );
 
 export const DECODERS: readonly string[] = [...PICTURE_DECODERS, ...SOUND_DECODERS];
@@ -44,7 +44,7 @@ const SUBTITLES = words(
  * and selecting a track of theirs is refused.
  */
 const SPARE = words(
-  'png bmp gif tiff webp apng jpeg2000 libopenjpeg jpegls',
+  'png bmp tiff webp jpeg2000 libopenjpeg jpegls',
   'flv h261 msmpeg4v1 wmv1 wmv2 wmv3 vc1 svq1 svq3 cinepak rpza vp6 vp6f vp6a vp7 dirac cfhd hap snow',
   'wmav1 wmapro wmavoice wmalossless mlp gsm gsm_ms libgsm libgsm_ms qdm2 tta wavpack ape atrac3 atrac3p ilbc g726',
 );

@@ -8,6 +8,8 @@ import { type PacketTimes, tooLong } from './packets.ts';
 import { uprightSize } from './size.ts';
 import type { AudioInfo, ColorTags, MediaInfo, Size } from './types.ts';
 
+const ANIMATED_PICTURES: ReadonlySet<string> = new Set(['gif', 'apng']);
+
 /** Information that decoding needs beyond what engines receive. */
 export interface VideoDetails {
   readonly stream: number;
@@ -22,6 +24,8 @@ export interface VideoDetails {
   readonly interlaced: boolean;
   readonly storedColor: ColorTags;
   readonly pixelFormat: string;
+  /** Whether it is an animated picture, which may have transparent pixels. */
+  readonly seeThrough: boolean;
   /** High dynamic range: PQ or HLG. */
   readonly hdr: boolean;
 }
@@ -154,6 +158,7 @@ function describeVideo(
   const { quarterTurns, mirrored } = orientation(
     stream.side_data_list?.find(({ displaymatrix }) => displaymatrix)?.displaymatrix,
   );
+  const seeThrough = ANIMATED_PICTURES.has(stream.codec_name ?? '');
   const storedColor: ColorTags = {
     range: stream.color_range === 'pc' || stream.pix_fmt?.startsWith('yuvj') ? 'pc' : 'tv',
     space: stream.color_space ?? 'unknown',
@@ -178,7 +183,9 @@ function describeVideo(
     coded: { width: stream.width ?? 0, height: stream.height ?? 0 },
     interlaced: !['progressive', 'unknown', undefined].includes(stream.field_order),
     storedColor,
-    pixelFormat: stream.pix_fmt ?? 'unknown',
+    // Decoding lays them over white, as RGB.
+    pixelFormat: seeThrough ? 'rgba' : (stream.pix_fmt ?? 'unknown'),
+    seeThrough,
     hdr: storedColor.transfer === 'smpte2084' || storedColor.transfer === 'arib-std-b67',
   };
 }

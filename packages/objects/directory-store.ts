@@ -2,7 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { type FileHandle, mkdir, open, readdir, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { addAbortSignal, type Readable } from 'node:stream';
+import { addAbortSignal, Readable } from 'node:stream';
 import { DamagedObjectError, encodeFooter, type Footer, readFooter } from './footer.ts';
 import { LinkSigner } from './link-signer.ts';
 import { type LinkMethod, type LinkVerdict, verifyLink } from './links.ts';
@@ -116,6 +116,14 @@ export class DirectoryStore extends LinkSigner implements ObjectStore {
     const { sizeBytes, contentType, close } = await this.open(key);
     await close();
     return { sizeBytes, contentType };
+  }
+
+  async read(key: string): Promise<Readable> {
+    const object = await this.open(key);
+    const stream = Readable.from(copiesOf(object.pieces()), { objectMode: false });
+    // A stream that is destroyed before it is read never begins its generator.
+    stream.once('close', () => void object.close());
+    return stream;
   }
 
   /** @throws ObjectNotFoundError */
@@ -239,6 +247,11 @@ async function syncFolder(path: string): Promise<void> {
 
 function notFound(key: string, cause: unknown): ObjectNotFoundError {
   return new ObjectNotFoundError(`nothing is stored under ${key}`, { cause });
+}
+
+/** Yields pieces that stay valid. */
+async function* copiesOf(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  for await (const piece of pieces) yield Buffer.from(piece);
 }
 
 async function* piecesOf(handle: FileHandle, { start, end }: { start: number; end: number }) {

@@ -1,4 +1,5 @@
-import type { Readable, Writable } from 'node:stream';
+import { Readable, type Writable } from 'node:stream';
+import type { ReadableStream } from 'node:stream/web';
 import { z } from 'zod';
 import { DamagedObjectError } from './footer.ts';
 import { type Answer, HttpExchange } from './http-exchange.ts';
@@ -20,6 +21,8 @@ import {
  * by minutes.
  */
 const OWN_LINK_SECONDS = LONGEST_INTERNAL_SECONDS / 2;
+/** Longest time in which an object is read, in ms. */
+const READ_MS = 3_600_000;
 /** Largest object of an S3 API, in bytes; this interface has no limit of its own. */
 const MAX_BYTES = 5 * 2 ** 40;
 
@@ -86,6 +89,22 @@ export class GatewayStore extends LinkSigner implements ObjectStore {
     if (answer.status !== 200 || stateOf(answer) !== 'stored' || length === undefined || !contentType)
       throw this.#refusal('read', key, answer);
     return { sizeBytes: Number(length), contentType };
+  }
+
+  async read(key: string): Promise<Readable> {
+    // Only an answer without the bytes says what is under a key.
+    await this.info(key);
+    const address = this.#options.url + this.#link({ method: 'GET', key });
+    const answer = await fetch(address, { signal: AbortSignal.timeout(READ_MS) }).catch((cause: unknown) => {
+      throw new ObjectStoreError(`the gateway at ${this.#options.url} does not answer`, { cause });
+    });
+    if (answer.status !== 200) {
+      await answer.body?.cancel();
+      throw new ObjectStoreError(
+        `the gateway at ${this.#options.url} did not give ${key}: HTTP ${answer.status}`,
+      );
+    }
+    return answer.body ? Readable.fromWeb(answer.body as ReadableStream<Uint8Array>) : Readable.from([]);
   }
 
   async delete(key: string): Promise<void> {

@@ -125,6 +125,20 @@ export class S3Store implements ObjectStore {
     }
   }
 
+  async read(key: string): Promise<Readable> {
+    const place = this.#place(key);
+    const { sdk, client } = await this.#open();
+    try {
+      const { Body } = await client.send(new sdk.GetObjectCommand(place));
+      // In Node.js the SDK gives the stream of the answer.
+      return Body as Readable;
+    } catch (error) {
+      if (error instanceof sdk.S3ServiceException && error.$metadata.httpStatusCode === 404)
+        throw new ObjectNotFoundError(`nothing is stored under ${key}`, { cause: error });
+      throw error;
+    }
+  }
+
   async delete(key: string): Promise<void> {
     const place = this.#place(key);
     const { sdk, client } = await this.#open();

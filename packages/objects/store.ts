@@ -57,6 +57,8 @@ export interface ObjectStore {
   ): Promise<{ sizeBytes: number }>;
   /** @throws ObjectNotFoundError */
   info(key: string): Promise<ObjectInfo>;
+  /** Returns the bytes of an object, to be read to their end or destroyed. @throws ObjectNotFoundError */
+  read(key: string): Promise<Readable>;
   /** Idempotent: deleting a missing object succeeds. */
   delete(key: string): Promise<void>;
   /**

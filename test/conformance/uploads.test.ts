@@ -105,13 +105,13 @@ describe('Response: upload record', () => {
 
 describe('`unsupported_format` (400): the file type is not accepted', () => {
   const html = Buffer.from('<!doctype html><script>alert(1)</script>'.repeat(20));
-  const gif = Buffer.from('4749463839610100010080000000000000ffffff2c00000000010001000002024401003b', 'hex');
+  const tiff = Buffer.from('49492a0008000000', 'hex');
   const svg = Buffer.from('<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>');
   test.each([
     ['a type that is none of the three kinds', 'application/pdf', 'a.pdf', Buffer.from('%PDF-1.7\n%%EOF')],
     ['text', 'text/plain', 'a.txt', Buffer.from('hello')],
     ['a page', 'text/html', 'a.html', html],
-    ['an image type that is not accepted', 'image/gif', 'a.gif', gif],
+    ['an image type that is not accepted', 'image/tiff', 'a.tiff', tiff],
     ['a drawing', 'image/svg+xml', 'a.svg', svg],
     ['a type that wins over a good extension', 'application/pdf', 'a.png', ASTRONAUT.bytes],
     ['no type and an unknown extension', undefined, 'a.xyz', ASTRONAUT.bytes],

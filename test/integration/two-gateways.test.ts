@@ -2,61 +2,32 @@
  * Two gateway processes, each before its own control plane, on one database. The tests check promises that hold
  * across both.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { join } from 'node:path';
-import { freePort } from '@semblance/local/process/ports';
 import {
   makeAccount,
   startTestSystem,
   type TestSystem,
 } from '@semblance/testkit/control-plane/control-plane';
+import { type GatewayProcess, startGatewayProcess } from '@semblance/testkit/gateway/gateway-process';
 import { type Api, apiOf } from '@semblance/testkit/stack/api';
-import { eventually } from '@semblance/testkit/stack/eventually';
 import { expectError } from '@semblance/testkit/stack/expect-error';
 import { ADMIRAL } from '@semblance/testkit/stack/media';
-import { root } from '@semblance/testkit/stack/stack-process';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 let system: TestSystem;
-const gateways: { child: ChildProcess; baseUrl: string }[] = [];
-
-async function startGatewayProcess(controlPort: number) {
-  const port = await freePort();
-  const child = spawn(process.execPath, [join(root, 'gateway/main.ts')], {
-    stdio: 'ignore',
-    env: {
-      PATH: process.env.PATH,
-      SEMBLANCE_LOG_LEVEL: 'silent',
-      SEMBLANCE_GATEWAY_LISTEN: `127.0.0.1:${port}`,
-      SEMBLANCE_CONTROL_ADDRESS: `127.0.0.1:${controlPort}`,
-      SEMBLANCE_OBJECTS_URL: `file://${system.folder}`,
-      SEMBLANCE_OBJECTS_SIGNING_KEY: '00'.repeat(32),
-      SEMBLANCE_PUBLIC_URL: `http://127.0.0.1:${port}`,
-    },
-  });
-  const baseUrl = `http://127.0.0.1:${port}/api/v1`;
-  gateways.push({ child, baseUrl });
-  await eventually('a gateway to serve', async () =>
-    (await fetch(`${baseUrl}/pricing`)).ok ? true : undefined,
-  );
-}
+let gateways: GatewayProcess[] = [];
 
 beforeAll(async () => {
   system = await startTestSystem();
   const second = await system.startPlane();
-  await Promise.all([system.plane.port, second.port].map(startGatewayProcess));
+  gateways = await Promise.all(
+    [system.plane.port, second.port].map((controlPort) =>
+      startGatewayProcess({ controlPort, folder: system.folder }),
+    ),
+  );
 }, 120_000);
 
 afterAll(async () => {
-  await Promise.all(
-    gateways.map(async ({ child }) => {
-      if (child.signalCode !== null) return;
-      const ended = once(child, 'exit');
-      child.kill('SIGTERM');
-      await ended;
-    }),
-  );
+  await Promise.all(gateways.map((gateway) => gateway.end('SIGTERM')));
   await system.close();
 });
 

@@ -8,7 +8,7 @@ create table job_histories (
   job_id text primary key references jobs,
   history jsonb not null
 );
-create index jobs_failed on jobs (id) where status = 'failed';
+create index jobs_failed_by_id on jobs (id) where status = 'failed';
 create index deliveries_abandoned on deliveries (id) where state = 'abandoned';
 
 alter table api_keys

@@ -80,7 +80,7 @@ describe('refusals', () => {
     });
   });
 
-  it('refuses what is not a whole JPEG, PNG or WebP', async () => {
+  it('refuses what is not a whole picture of a format that is read', async () => {
     const jpeg = await readFile(ADMIRAL);
     const png = await readFile(ASTRONAUT);
     const webp = await sharp(ADMIRAL).webp().toBuffer();
@@ -97,7 +97,7 @@ describe('refusals', () => {
         Buffer.concat([png.subarray(0, 30_000), Buffer.alloc(5000, 7), png.subarray(35_000)]),
       ],
       ['vector.svg', Buffer.from('<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>')],
-      ['picture.gif', await sharp(ADMIRAL).gif().toBuffer()],
+      ['cut.gif', (await sharp(ADMIRAL).gif().toBuffer()).subarray(0, 20_000)],
       ['picture.tiff', await sharp(ADMIRAL).tiff().toBuffer()],
     ];
     for (const [name, bytes] of bad) {

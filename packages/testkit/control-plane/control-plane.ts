@@ -179,6 +179,7 @@ export async function upload(
     kind,
     contentType: 'image/png',
     sizeBytes: BigInt(bytes.length),
+    animated: false,
     sha256: createHash('sha256').update(bytes).digest(),
   });
   return { fileKey, url };

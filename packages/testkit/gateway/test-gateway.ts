@@ -6,7 +6,7 @@ import { Writable } from 'node:stream';
 import { createLogger } from '@semblance/common/logging';
 import type { EventStreamsOptions } from '@semblance/gateway/events/event-streams';
 import { type GatewayOptions, type GatewayTiming, startGateway } from '@semblance/gateway/gateway';
-import type { SizeLimits } from '@semblance/gateway/uploads/receive-file';
+import type { SizeLimits } from '@semblance/gateway/uploads/recognise';
 import { DirectoryStore } from '@semblance/objects/directory-store';
 import { Registry } from 'prom-client';
 import { ControlDouble, TEST_KEY } from './control-double.ts';

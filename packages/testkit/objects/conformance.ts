@@ -43,6 +43,13 @@ export function objectStoreConformance(
       expect(got.status).toBe(200);
       expect(got.response.headers.get('content-type')).toBe('video/mp4');
       expect(got.bytes.equals(bytes)).toBe(true);
+      const parts: Buffer[] = [];
+      for await (const part of await store.read('api/some/key')) parts.push(part as Buffer);
+      expect(Buffer.concat(parts).equals(bytes)).toBe(true);
+    });
+
+    it('reads nothing of an object that is not there', async () => {
+      await expect(store.read('api/never')).rejects.toBeInstanceOf(ObjectNotFoundError);
     });
 
     it('replaces what was under a key, type included', async () => {

@@ -15,6 +15,7 @@ export function recordingObjects(): ObjectStore & { readonly deleted: string[] }
     deleted,
     put: unused,
     info: unused,
+    read: unused,
     delete: async (key) => void deleted.push(key),
     list() {
       throw new Error('not used by the operator');

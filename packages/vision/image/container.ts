@@ -1,14 +1,34 @@
 import { crc32, deflateSync } from 'node:zlib';
 
+/** Formats in which pictures are written. */
 export type ImageFormat = 'jpeg' | 'png' | 'webp';
+/** Formats that are read: these, GIF, and HEIF with HEVC (HEIC) or AV1 (AVIF) in it. */
+type SourceFormat = ImageFormat | 'gif' | 'heif';
+
+/** In words, for refusals. */
+export const READ_FORMATS = 'JPEG, PNG, WebP, HEIC, AVIF or GIF';
 
 /** Returns the format of a file by its first bytes; undefined for unsupported formats. */
-export function sniffFormat(head: Uint8Array): ImageFormat | undefined {
+export function sniffFormat(head: Uint8Array): SourceFormat | undefined {
   const ascii = (from: number, to: number): string => Buffer.from(head.subarray(from, to)).toString('latin1');
   if (head[0] === 0xff && head[1] === 0xd8 && head[2] === 0xff) return 'jpeg';
   if (ascii(0, 8) === '\x89PNG\r\n\x1a\n') return 'png';
   if (ascii(0, 4) === 'RIFF' && ascii(8, 12) === 'WEBP') return 'webp';
-  return undefined;
+  if (/^GIF8[79]a$/.test(ascii(0, 6))) return 'gif';
+  return isHeif(head) ? 'heif' : undefined;
+}
+
+/** Brands of files with a coded still picture that a decoder here knows: HEVC, AV1, or either. */
+const HEIF_BRAND = /^(hei[cxms]|avif|mif1|mif2)$/;
+
+/** Whether the first box of a file (ISO/IEC 14496-12, 4.3) says that it has a HEIC or AVIF picture. */
+export function isHeif(head: Uint8Array): boolean {
+  const bytes = Buffer.from(head.buffer, head.byteOffset, head.byteLength);
+  if (bytes.length < 16 || bytes.toString('latin1', 4, 8) !== 'ftyp') return false;
+  const end = Math.min(bytes.readUInt32BE(0), bytes.length, 256);
+  for (let at = 8; at + 4 <= end; at += at === 8 ? 8 : 4)
+    if (HEIF_BRAND.test(bytes.toString('latin1', at, at + 4))) return true;
+  return false;
 }
 
 /** Whether a PNG is animated (has an acTL chunk before the pixels); decoders ignore the animation. */

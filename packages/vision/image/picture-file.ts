@@ -2,7 +2,14 @@ import { readFile } from 'node:fs/promises';
 import { EngineInterruptedError, RenderError } from '@semblance/engine-api/engine';
 import type { Picture } from '@semblance/engine-api/picture';
 import sharp from 'sharp';
-import { embedProfile, type ImageFormat, isAnimatedPng, isLosslessWebp, sniffFormat } from './container.ts';
+import {
+  embedProfile,
+  type ImageFormat,
+  isAnimatedPng,
+  isLosslessWebp,
+  READ_FORMATS,
+  sniffFormat,
+} from './container.ts';
 import { withDecoder } from './decoder/attempt-decoder.ts';
 import type { Pixels } from './decoder/decoder.ts';
 import type { DecodeRequest, PictureLook } from './decoder/protocol.ts';
@@ -14,6 +21,7 @@ const HEAD_BYTES = 256 * 1024;
 /** Decoded base image with everything needed to encode it in its original form. */
 export interface BasePicture {
   readonly picture: Picture;
+  /** Format to encode it in: its own, if it is written here, otherwise one that keeps all that it has. */
   readonly format: ImageFormat;
   /** Whether to encode losslessly: always for PNG, and for WebP that was lossless. */
   readonly lossless: boolean;
@@ -22,7 +30,7 @@ export interface BasePicture {
 }
 
 interface Opened {
-  readonly format: ImageFormat;
+  readonly format: NonNullable<ReturnType<typeof sniffFormat>>;
   readonly file: Buffer;
   readonly look: PictureLook;
 }
@@ -30,15 +38,15 @@ interface Opened {
 /**
  * Decodes the picture to be changed: upright by its orientation tag, in its own colour space and depth. 16 bits,
  * grey and alpha are kept, so that untouched pixels stay unchanged. Only CMYK is converted, to sRGB.
- * @throws RenderError `unsupported_format` (not JPEG, PNG or WebP; animated; damaged or truncated),
+ * @param subject name of the picture in messages
+ * @throws RenderError `unsupported_format` (of no format that is read; animated; damaged or truncated),
  * `input_too_large`
  */
-export async function readBase(path: string): Promise<BasePicture> {
-  const subject = 'The base image';
+export async function readBase(path: string, subject = 'The base image'): Promise<BasePicture> {
   return withDecoder(async () => {
-    const { format, file, look } = await openPicture(path, subject);
+    const { format: source, file, look } = await openPicture(path, subject);
     const head = file.subarray(0, HEAD_BYTES);
-    if (look.pages > 1 || (format === 'png' && isAnimatedPng(head))) {
+    if (look.pages > 1 || (source === 'png' && isAnimatedPng(head))) {
       throw new RenderError(
         'unsupported_format',
         `${subject} is animated: send a still picture, or a video to Video Swap.`,
@@ -54,6 +62,7 @@ export async function readBase(path: string): Promise<BasePicture> {
       limit: MAX_PIXELS,
       ignoreIcc: !convert,
     });
+    const format = writtenFormat(source, deep || look.hasAlpha);
     return {
       picture,
       format,
@@ -61,6 +70,13 @@ export async function readBase(path: string): Promise<BasePicture> {
       profile: convert || look.icc === undefined ? undefined : Buffer.from(look.icc, 'base64'),
     };
   });
+}
+
+/** @param more whether the picture has what JPEG cannot hold: opacity, or more than 8 bits */
+function writtenFormat(source: Opened['format'], more: boolean): ImageFormat {
+  if (source === 'gif') return 'png';
+  if (source === 'heif') return more ? 'png' : 'jpeg';
+  return source;
 }
 
 /**
@@ -134,18 +150,22 @@ export const EXTENSIONS: Readonly<Record<ImageFormat, string>> = { jpeg: 'jpg', 
 /**
  * Reads the properties of a picture without decoding it.
  * @param what name of the picture in messages
- * @throws RenderError `unsupported_format` (not JPEG, PNG or WebP; damaged), `input_too_large`
+ * @throws RenderError `unsupported_format` (of no format that is read; damaged; colours that cannot be shown),
+ * `input_too_large`
  */
 export async function openPicture(path: string, what: string): Promise<Opened> {
   const file = await readFile(path);
   const format = sniffFormat(file.subarray(0, HEAD_BYTES));
   if (!format) {
-    throw new RenderError('unsupported_format', `${what} is not a JPEG, PNG or WebP file.`);
+    throw new RenderError('unsupported_format', `${what} is not a ${READ_FORMATS} file.`);
   }
   const look = await orDamaged(`${what} cannot be read: the file is damaged.`, () =>
     withDecoder((decoder) => decoder.look(file)),
   );
-  const { width, height } = look;
+  const { width, height, fault } = look;
+  if (fault) {
+    throw new RenderError('unsupported_format', `${what} ${fault}: send it in sRGB or Display P3.`);
+  }
   if (width * height > MAX_PIXELS) {
     const size = `${width} × ${height}`;
     throw new RenderError(

@@ -1,3 +1,4 @@
+import { RenderError } from '@semblance/engine-api/engine';
 import {
   ChangeRefusedError,
   type LiveChange,
@@ -10,6 +11,7 @@ import { type LiveLook, PICTURE_LIMITS, RECOMMENDED } from '@semblance/engine-bu
 import { LiveRefusal } from '@semblance/engine-sidecar/live/live-answers';
 import type { LiveSidecar } from '@semblance/engine-sidecar/live/live-sidecar';
 import type { SidecarSession } from '@semblance/engine-sidecar/live/open-session';
+import { readyPictures } from '../../../assets/ready-inputs.ts';
 import { keptFor, lookAskedFor, lookOf } from '../swap/live-swap-engine.ts';
 import { createPictureFlow } from './picture-flow.ts';
 import type { SidecarMedia } from './sidecar-engine.ts';
@@ -40,7 +42,8 @@ export function createPictureMedia(characters: ReadonlyMap<string, Character>): 
       const pictures = createSwitchedPictures();
       let session: SidecarSession | undefined;
       const begin = async ({ settings, inputs }: Work) => {
-        session = await sidecar.open({ settings, inputs, signal: options.signal });
+        const ready = await readyPictures(inputs);
+        session = await sidecar.open({ settings, inputs: ready, signal: options.signal });
         pictures.through(createPictureFlow(session, options.onFailed));
         return session.note;
       };
@@ -53,7 +56,8 @@ export function createPictureMedia(characters: ReadonlyMap<string, Character>): 
         }
         if (!session) return { note: (await begin(work).catch(refused)) || undefined };
         if (!session.change) throw new Error('the sidecar takes no changes');
-        const changed = await changedBy(session.change)(work);
+        const inputs = await readyPictures(work.inputs).catch(refused);
+        const changed = await changedBy(session.change)({ ...work, inputs });
         pictures.through();
         return changed;
       }
@@ -62,7 +66,7 @@ export function createPictureMedia(characters: ReadonlyMap<string, Character>): 
       try {
         if (!asked.own) note = (await begin(asked)) || note;
       } catch (error) {
-        if (!(error instanceof LiveRefusal)) throw error;
+        if (!(error instanceof LiveRefusal || error instanceof RenderError)) throw error;
         note = keptFor(error.message);
       }
       const can = sidecar.info?.takesChanges ? { change } : {};
@@ -74,6 +78,8 @@ export function createPictureMedia(characters: ReadonlyMap<string, Character>): 
 type Work = Pick<LiveChange, 'settings' | 'inputs'>;
 
 function refused(error: unknown): never {
+  if (error instanceof RenderError)
+    throw new ChangeRefusedError('unsupported_format', error.message, { cause: error });
   if (!(error instanceof LiveRefusal)) throw error;
   throw new ChangeRefusedError('invalid_input', error.message, { cause: error });
 }

@@ -1,4 +1,5 @@
 import { readSync, writeSync } from 'node:fs';
+import { isHeif } from '../container.ts';
 import type { Answer, DecodeRequest, PictureLook, Request } from './protocol.ts';
 
 /** Entry file of the process that decodes pictures of strangers. It has no file, and nothing but its two pipes. */
@@ -6,6 +7,7 @@ import type { Answer, DecodeRequest, PictureLook, Request } from './protocol.ts'
 // libvips would put large pictures into files, which it cannot make here; the process has a limit of memory.
 process.env.VIPS_DISC_THRESHOLD = '64g';
 const { default: sharp } = await import('sharp');
+const { asPng, lookAtHeif } = await import('./heif-to-png.ts');
 
 const INPUT = 0;
 const OUTPUT = 1;
@@ -35,29 +37,44 @@ function send(answer: Answer, pixels: Uint8Array = new Uint8Array(0)): void {
 }
 
 async function look(file: Buffer): Promise<PictureLook> {
-  const { width, height, pages, space, depth, hasAlpha, icc } = await sharp(file, {
+  const heif = isHeif(file) ? await lookAtHeif(file) : undefined;
+  const { width, height, pages, delay, space, depth, hasAlpha, icc } = await sharp(file, {
     failOn: 'error',
     limitInputPixels: false,
   }).metadata();
+  const profile = heif ? heif.profile : icc;
   return {
     width,
     height,
-    pages: pages ?? 1,
+    // The other pictures of a HEIF file are no frames of the first.
+    pages: heif ? 1 : (pages ?? 1),
+    ...(delay && { delays: delay }),
     space,
     depth,
     hasAlpha,
-    ...(icc && { icc: icc.toString('base64') }),
+    ...(profile && { icc: profile.toString('base64') }),
+    ...(heif?.fault && { fault: heif.fault }),
   };
 }
 
 async function decode(file: Buffer, how: DecodeRequest): Promise<void> {
-  const { limit, space, depth, alpha, ignoreIcc = false, sequential, size } = how;
-  const picture = sharp(file, {
+  const { limit, space, depth, alpha, ignoreIcc = false, sequential, size, frames } = how;
+  const input = isHeif(file) ? await asPng(file, limit) : file;
+  const picture = sharp(input, {
     failOn: 'error',
     limitInputPixels: limit,
     ignoreIcc,
     ...(sequential !== undefined && { sequentialRead: sequential }),
-  }).autoOrient();
+    ...(frames && { page: frames.from, pages: frames.count }),
+  });
+  if (!frames) picture.autoOrient();
+  // sharp brings 16 bits with a profile into Display P3, and leaves them there. In 8 bits it converts to sRGB.
+  if (
+    !ignoreIcc &&
+    depth === 'uchar' &&
+    (await sharp(input, { limitInputPixels: limit }).metadata()).space === 'rgb16'
+  )
+    picture.pipelineColourspace('srgb');
   if (size)
     picture.resize(size.width, size.height, { fit: size.fit, withoutEnlargement: size.fit === 'inside' });
   if (alpha === 'white') picture.flatten({ background: '#ffffff' });

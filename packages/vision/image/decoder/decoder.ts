@@ -37,7 +37,9 @@ const modules = sharpFile.slice(0, sharpFile.lastIndexOf(join(sep, 'sharp', sep)
 /** What the process is made of, beside Node.js. */
 const READ = [
   join(import.meta.dirname, '../../package.json'),
-  ...['sharp', '@img', 'detect-libc', 'semver'].map((name) => join(modules, name)),
+  join(import.meta.dirname, '../container.ts'),
+  ...['heif.ts', 'heif-to-png.ts'].map((name) => join(import.meta.dirname, name)),
+  ...['sharp', '@img', 'detect-libc', 'semver', 'libheif-js'].map((name) => join(modules, name)),
 ];
 /** OpenSSL would end Node.js where its configuration cannot be read. */
 const FLAGS = ['--openssl-config=/dev/null'];
@@ -93,7 +95,7 @@ export class PictureDecoder {
   async look(file: Uint8Array): Promise<PictureLook> {
     const { answer } = await this.#ask({ type: 'look' }, file);
     if (answer.type !== 'seen') throw new Error('a decoder of pictures answered something else');
-    const { width, height, pages, space, depth, hasAlpha, icc } = answer.look;
+    const { width, height, pages, delays, space, depth, hasAlpha, icc, fault } = answer.look;
     for (const side of [width, height, pages])
       if (!Number.isInteger(side) || side < 1) throw new Error(`a picture with a side of ${side}`);
     const seen = {
@@ -104,7 +106,12 @@ export class PictureDecoder {
       depth: String(depth),
       hasAlpha: hasAlpha === true,
     };
-    return icc === undefined ? seen : { ...seen, icc: String(icc) };
+    return {
+      ...seen,
+      ...(Array.isArray(delays) && { delays: delays.slice(0, pages).map(Number) }),
+      ...(icc !== undefined && { icc: String(icc) }),
+      ...(fault !== undefined && { fault: String(fault).slice(0, 200) }),
+    };
   }
 
   /**

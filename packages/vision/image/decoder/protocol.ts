@@ -14,6 +14,8 @@ export interface DecodeRequest {
   readonly alpha: 'keep' | 'remove' | 'white' | 'only';
   /** Whether colours stay as they are stored, in the space of the file's own profile. */
   readonly ignoreIcc?: boolean;
+  /** Frames of an animation to decode instead, from the first, 0, on: they come below each other, not turned. */
+  readonly frames?: { readonly from: number; readonly count: number };
   /** Whether rows are decoded in order, which is faster and needs less memory. */
   readonly sequential?: boolean;
   readonly size?: { readonly width: number; readonly height: number; readonly fit: 'inside' | 'fill' };
@@ -26,11 +28,15 @@ export interface PictureLook {
   readonly width: number;
   readonly height: number;
   readonly pages: number;
+  /** How long each frame of an animation is shown, in ms. */
+  readonly delays?: readonly number[];
   readonly space: string;
   readonly depth: string;
   readonly hasAlpha: boolean;
   /** Colour profile, in base64. */
   readonly icc?: string;
+  /** Why its colours cannot be shown as they are meant, as the end of a sentence. */
+  readonly fault?: string;
 }
 
 export interface Shape {
