@@ -22,7 +22,9 @@ afterAll(() => rig?.close());
 
 const KEY = 'api/up-01k9x3v7m2q8r5t1w4y6z0abcd';
 /** Fields of a submit that are no parameters of the work. */
-const OTHERS = ['engine_options', 'callback_url', FACE_KEYS];
+const OTHERS = ['engine_options', 'callback_url', 'metadata', 'expires_in', FACE_KEYS];
+/** Fields of a submit with another name as parameters. */
+const RENAMED = ['voice'];
 
 const inputsOf = (capability: JobCapability) =>
   Object.entries(CAPABILITIES[capability].inputs as Record<string, { field: string }>);
@@ -31,7 +33,7 @@ const inputsOf = (capability: JobCapability) =>
 function parametersOf(capability: JobCapability): string[] {
   const keys = inputsOf(capability).map(([, { field }]) => field);
   return Object.keys(submitSchema(capability).shape).filter(
-    (name) => !keys.includes(name) && !OTHERS.includes(name),
+    (name) => !keys.includes(name) && !OTHERS.includes(name) && !RENAMED.includes(name),
   );
 }
 
@@ -215,6 +217,24 @@ it('a script may be named by its digest, as the service does, and by nothing els
     { script_sha256: digest, script: 'x' },
   ])
     expect(await avatar(parameters), JSON.stringify(parameters)).toBe(false);
+});
+
+it('what the voice sounds like: the values that the API takes, and not beside a voice', async () => {
+  const inputs = [{ name: 'image', key: KEY }];
+  for (const [gender, voice_id] of [['female'], ['male'], ['Male'], ['other'], [''], ['male', 'slt']]) {
+    const api = apiTakes('avatar', {
+      ...goodBody('avatar'),
+      voice: { gender },
+      ...(voice_id && { voice_id }),
+    });
+    const parameters = { script: 'x', voice_gender: gender, ...(voice_id && { voice_id }) };
+    expect([gender, voice_id, await admissionTakes({ capability: 'avatar', inputs, parameters })]).toEqual([
+      gender,
+      voice_id,
+      api,
+    ]);
+    expect(api).toBe(voice_id === undefined && (gender === 'female' || gender === 'male'));
+  }
 });
 
 it.each(['', 'Urgent', 'a b', '-a', 'a-', 'a..b', 'a_b', 'x'.repeat(254)])(
