@@ -129,7 +129,7 @@ export const metadata = z
     if (fault) context.addIssue(fault);
   })
   .meta({
-    description: `Texts by name, which the record of the job shows again and \`GET /jobs\` finds it by: at most ${MAX_METADATA_ENTRIES} entries and ${MAX_METADATA_BYTES.toLocaleString('en')} bytes together. A name has 1 to 40 letters, digits, \`.\`, \`_\` and \`-\`, and begins with a letter or a digit.`,
+    description: `Texts by name, which the record of the job shows again and \`GET /jobs\` finds it by: at most ${MAX_METADATA_ENTRIES} entries and ${MAX_METADATA_BYTES.toLocaleString('en')} bytes together. A name has 1 to 40 letters, digits, \`.\`, \`_\` and \`-\`, and begins with a letter or a digit. Left out: none.`,
     propertyNames: { pattern: METADATA_NAME.source },
     maxProperties: MAX_METADATA_ENTRIES,
     example: { order: '4711' },

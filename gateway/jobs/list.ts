@@ -22,12 +22,14 @@ const oneOf = <T extends string>(values: readonly T[]) =>
 const METADATA = new RegExp(`^${METADATA_NAME.source.slice(1, -1)}:`);
 
 const jobsQuery = z.object({
-  status: oneOf(JOB_STATUSES).meta({ description: 'Jobs that have this status now.' }),
-  capability: oneOf(JOB_CAPABILITIES).meta({ description: 'Jobs of this capability.' }),
+  status: oneOf(JOB_STATUSES).meta({
+    description: 'Jobs that have this status now. Left out: of every status.',
+  }),
+  capability: oneOf(JOB_CAPABILITIES).meta({ description: 'Jobs of this capability. Left out: of all.' }),
   from: moment(
-    'Jobs submitted at this moment or later: an ISO 8601 time with its zone, or a date, which begins at midnight UTC.',
+    'Jobs submitted at this moment or later: an ISO 8601 time with its zone, or a date, which begins at midnight UTC. Left out: from the first one on.',
   ),
-  to: moment('Jobs submitted before this moment, not at it.'),
+  to: moment('Jobs submitted before this moment, not at it. Left out: up to now.'),
   metadata: once()
     .regex(METADATA, 'must be a name of the metadata, a colon and its whole value')
     .transform((text) => {
@@ -37,7 +39,8 @@ const jobsQuery = z.object({
     .refine(({ value }) => value.isWellFormed() && !value.includes('\0'), 'must be well-formed Unicode text')
     .optional()
     .meta({
-      description: 'Jobs whose submit gave this entry of `metadata`: its name, a colon and its whole value.',
+      description:
+        'Jobs whose submit gave this entry of `metadata`: its name, a colon and its whole value. Left out: jobs with any and with none.',
       pattern: METADATA.source,
       maxLength: 41 + MAX_METADATA_VALUE,
       example: 'order:4711',
@@ -46,7 +49,9 @@ const jobsQuery = z.object({
   cursor: once()
     .regex(/^[A-Za-z0-9_-]{1,128}$/, 'must be the next_cursor of an earlier answer')
     .optional()
-    .meta({ description: '`next_cursor` of an earlier answer: the jobs after its last one.' }),
+    .meta({
+      description: '`next_cursor` of an earlier answer: the jobs after its last one. Left out: the newest.',
+    }),
 });
 
 /** Handles GET /jobs. */
@@ -71,8 +76,10 @@ function listedRecord({ job, capability, createdAt, endedAt }: ListedJob) {
 
 const listedSchema = jobSchema
   .extend({
-    capability: z.enum(JOB_CAPABILITIES),
-    feature: z.enum(JOB_CAPABILITIES.map((name) => CAPABILITIES[name].feature)),
+    capability: z.enum(JOB_CAPABILITIES).meta({ description: 'The capability, as its path segment.' }),
+    feature: z
+      .enum(JOB_CAPABILITIES.map((name) => CAPABILITIES[name].feature))
+      .meta({ description: 'The capability, as usage and rates name it.' }),
     created_at: isoTime('When it was submitted, to the microsecond.'),
     ended_at: isoTime('When it ended; null until then.').nullable(),
   })

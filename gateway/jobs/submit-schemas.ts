@@ -69,7 +69,16 @@ const PARAMETERS: Record<JobCapability, z.ZodRawShape> = {
         'The voice that speaks, 1 to 128 characters: an `id` of `GET /voices?for=avatar`, or one of its `variants`. Left out: the default voice of the language that fits the portrait or `voice`.',
     }),
     voice: optional(
-      z.object({ gender: z.enum(GENDERS, 'must be "female" or "male"') }, 'must be an object with a gender'),
+      z
+        .object(
+          {
+            gender: z
+              .enum(GENDERS, 'must be "female" or "male"')
+              .meta({ description: 'What the voice is to sound like.' }),
+          },
+          'must be an object with a gender',
+        )
+        .meta({ id: 'VoiceWish', description: 'What a voice is to sound like.' }),
     )
       .transform((voice) => voice?.gender)
       .meta({

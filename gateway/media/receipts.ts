@@ -17,14 +17,14 @@ const once = () => z.string('must be given once');
 const receiptsQuery = z.object({
   job_id: once().refine(isJobIdShaped, 'must be the id of a job').optional().meta({
     description:
-      'Only files of this job: its output, the thumbnail of it, and the uploads that it was made from.',
+      'Only files of this job: its output, the thumbnail of it, and the uploads that it was made from. Left out: of all jobs.',
     pattern: '^[A-Za-z0-9_-]{1,64}$',
   }),
   file_key: once()
     .refine((key) => key.startsWith('api/') && isObjectKey(key), 'must be a file_key')
     .optional()
     .meta({
-      description: 'Only this upload.',
+      description: 'Only this upload. Left out: all files.',
       pattern: '^api(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$',
       maxLength: 512,
     }),
@@ -32,7 +32,10 @@ const receiptsQuery = z.object({
   cursor: once()
     .regex(/^[A-Za-z0-9_-]{1,64}$/, 'must be the next_cursor of an earlier answer')
     .optional()
-    .meta({ description: '`next_cursor` of an earlier answer: the receipts after its last one.' }),
+    .meta({
+      description:
+        '`next_cursor` of an earlier answer: the receipts after its last one. Left out: the newest.',
+    }),
 });
 
 /** Handles GET /receipts. */
@@ -86,11 +89,13 @@ export function readReceiptKeys({ control, keepMs }: ReceiptKeysOptions): Handle
 
 const statementSchema = z
   .object({
-    statement: z.literal('deleted'),
-    kind: z.enum(['upload', 'output', 'preview']),
+    statement: z.literal('deleted').meta({ description: 'What the receipt states: the file is deleted.' }),
+    kind: z
+      .enum(['upload', 'output', 'preview'])
+      .meta({ description: 'What the file was; a preview is the thumbnail of an output.' }),
     object_key: z.string().meta({ description: 'Key of the file; of an upload its `file_key`.' }),
     job_id: z.string().nullable().meta({ description: 'Job that made the file; null for an upload.' }),
-    size_bytes: z.int().min(0),
+    size_bytes: z.int().min(0).meta({ description: 'Number of bytes of the file.' }),
     sha256: z
       .string()
       .nullable()
@@ -101,7 +106,7 @@ const statementSchema = z
     }),
     removed_at: isoTime('From then on nobody could use the file.'),
     deleted_at: isoTime('When the object store confirmed that the file is gone.'),
-    account_id: z.string(),
+    account_id: z.string().meta({ description: 'Account that the file belonged to.' }),
     service: z.string().meta({ description: 'Id of the installation that signs.' }),
   })
   .meta({ id: 'DeletionStatement' });
@@ -112,7 +117,7 @@ const pageSchema = z
       .array(
         z
           .object({
-            statement: statementSchema,
+            statement: statementSchema.meta({ description: 'What is signed.' }),
             jws: z.string().meta({
               description:
                 'JSON Web Signature (RFC 7515, compact, EdDSA) over the statement by a key of `GET /receipts/keys`.',
@@ -123,7 +128,7 @@ const pageSchema = z
       .meta({ description: 'The newest first.' }),
     pending: z.int().min(0).meta({
       description:
-        'Files among those asked for that nobody can use any more, and that the object store has not confirmed to be gone yet.',
+        'Number of files among those asked for that nobody can use any more, and that the object store has not confirmed to be gone yet.',
     }),
     next_cursor: z.string().nullable().meta({ description: 'For the next page. Null: there are no more.' }),
   })
@@ -169,6 +174,17 @@ export const listReceiptsOperation: Operation = {
   errors: ['invalid_input', 'not_found'],
 };
 
+const keySchema = z
+  .object({
+    kty: z.literal('OKP').meta({ description: 'Type of the key (RFC 8037).' }),
+    crv: z.literal('Ed25519').meta({ description: 'Curve of the key (RFC 8037).' }),
+    x: z.string().meta({ description: 'The public key, 32 bytes in base64url.' }),
+    kid: z.string().meta({ description: 'Name of the key, which signatures carry.' }),
+    use: z.literal('sig').meta({ description: 'What the key is for: signatures.' }),
+    alg: z.literal('EdDSA').meta({ description: 'Algorithm of the signatures (RFC 8037).' }),
+  })
+  .meta({ id: 'ReceiptKey' });
+
 export const readReceiptKeysOperation: Operation = {
   id: 'readReceiptKeys',
   tag: 'Account',
@@ -182,16 +198,7 @@ export const readReceiptKeysOperation: Operation = {
       description: 'The keys, the newest first.',
       schema: z
         .object({
-          keys: z.array(
-            z.object({
-              kty: z.literal('OKP'),
-              crv: z.literal('Ed25519'),
-              x: z.string().meta({ description: 'The public key, 32 bytes in base64url.' }),
-              kid: z.string().meta({ description: 'Name of the key, which signatures carry.' }),
-              use: z.literal('sig'),
-              alg: z.literal('EdDSA'),
-            }),
-          ),
+          keys: z.array(keySchema).meta({ description: 'The keys, the newest first.' }),
         })
         .meta({ id: 'ReceiptKeys' }),
       example: {

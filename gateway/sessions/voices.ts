@@ -9,37 +9,37 @@ import { queryOf } from '../http/query.ts';
 import type { Operation } from '../openapi/operation.ts';
 import { parseQuery } from '../usage/query.ts';
 
+/** One schema for both lists, because few generators of clients can tell two apart. */
 const voiceSchema = z
   .object({
-    id: z.string().meta({ description: 'The `voice_profile_id` of a Voice Swap session.' }),
+    id: z.string().meta({
+      description: 'The `voice_profile_id` of a Voice Swap session, or the `voice_id` of Avatar.',
+    }),
     name: z.string().meta({ description: 'Name of the voice, for people.' }),
     description: z.string().meta({ description: 'How the voice sounds, for people.' }),
-    preview_url: z
-      .string()
-      .meta({ format: 'uri', description: 'Synthesised speech in this voice: a signed, expiring link.' }),
-  })
-  .meta({ id: 'Voice' });
-
-const avatarVoiceSchema = z
-  .object({
-    id: z.string().meta({ description: 'A `voice_id` of Avatar.' }),
-    name: z.string(),
-    description: z.string(),
-    language: z.string().meta({ description: 'BCP 47 tag, in lower case.' }),
+    preview_url: z.string().optional().meta({
+      format: 'uri',
+      description: 'Synthesised speech in this voice: a signed, expiring link. Voices of Avatar have none.',
+    }),
+    language: z.string().optional().meta({ description: 'BCP 47 tag, in lower case, of a voice of Avatar.' }),
     gender: z
       .enum(GENDERS)
       .nullable()
-      .meta({ description: 'What it sounds like; null where that is not known.' }),
+      .optional()
+      .meta({ description: 'What a voice of Avatar sounds like; null where that is not known.' }),
     variants: z
       .array(z.string())
-      .meta({ description: 'Further values of `voice_id`: variants of this voice, or its speakers.' }),
+      .optional()
+      .meta({
+        description: 'Further values of `voice_id` of Avatar: variants of this voice, or its speakers.',
+      }),
   })
-  .meta({ id: 'AvatarVoice' });
+  .meta({ id: 'Voice' });
 
 const voicesQuery = z.object({
   for: z.enum(['voice', 'avatar'], 'must be voice or avatar').default('voice').meta({
     description:
-      'Whose voices: those that a Voice Swap session may have (`voice`, when it is left out), or those that an Avatar may speak with (`avatar`).',
+      'Whose voices: those that a Voice Swap session may have (`voice`, also when left out), or those that an Avatar may speak with (`avatar`).',
   }),
 });
 
@@ -61,7 +61,7 @@ export function listVoices({ control }: { readonly control: ControlPlane }): Han
 
   async function ofAvatar(ctx: GatewayContext, caller: Caller) {
     const { voices } = await control.listAvatarVoices(ctx, { caller });
-    return voices.map(({ id, language, gender: said, variants }): z.infer<typeof avatarVoiceSchema> => {
+    return voices.map(({ id, language, gender: said, variants }): z.infer<typeof voiceSchema> => {
       const gender = GENDERS.find((each) => each === said) ?? null;
       const sounds = gender === null ? 'A voice' : `A ${gender} voice`;
       return { id, name: id, description: `${sounds} that speaks ${language}.`, language, gender, variants };
@@ -81,7 +81,7 @@ export const listVoicesOperation: Operation = {
     {
       status: 200,
       description: 'The voices.',
-      schema: z.union([z.array(voiceSchema), z.array(avatarVoiceSchema)]),
+      schema: z.array(voiceSchema),
       example: [
         {
           id: 'alto',

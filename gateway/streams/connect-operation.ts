@@ -35,7 +35,7 @@ export const connectStreamOperation: Operation = {
       .enum(['on'])
       .optional()
       .meta({
-        description: `\`on\`: the client may change its session by JSON text frames, \`{type: "change", id?, prompt}\` for Live Swap Pro and \`{type: "change", id?, voice_profile_id}\` for Voice Swap. The second frame of the service is \`{type: "changeable", fields}\` with the fields that can be changed. Each change is answered by \`{type: "changed", id?, note?}\` or \`{type: "change_refused", id?, code, message}\`, after which nothing has changed. At most one in 2 seconds, with a burst of five, and frames of at most ${MAX_TEXT_BYTES} bytes.`,
+        description: `\`on\`: the client may change its session by JSON text frames, \`{type: "change", id?, prompt}\` for Live Swap Pro and \`{type: "change", id?, voice_profile_id}\` for Voice Swap. The second frame of the service is \`{type: "changeable", fields}\` with the fields that can be changed. Each change is answered by \`{type: "changed", id?, note?}\` or \`{type: "change_refused", id?, code, message}\`, after which nothing has changed. At most one in 2 seconds, with a burst of five, and frames of at most ${MAX_TEXT_BYTES} bytes. Left out: text frames of the client close the socket.`,
       }),
   }),
   answers: [

@@ -21,12 +21,12 @@ const fields = {
   'Upload-Draft-Interop-Version': z.string().optional().meta({
     pattern: '^[0-9]+$',
     description:
-      '`8`: the client takes interim responses (104) with the address of the upload, its limits and its progress.',
+      '`8`: the client takes interim responses (104) with the address of the upload, its limits and its progress. Left out: it takes none.',
   }),
   'Content-Disposition': z.string().optional().meta({
     maxLength: 2_000,
     description:
-      '`inline; filename="…"`: the name of the file. Its extension says what it is if its type does not.',
+      '`inline; filename="…"`: the name of the file. Its extension says what it is if its type does not. Left out: the file has no name.',
   }),
 };
 
