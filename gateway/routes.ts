@@ -1,4 +1,5 @@
 import Router from '@koa/router';
+import { createClientLog } from '@semblance/common/client-log';
 import { ApiError } from '@semblance/common/errors';
 import type { Logger } from '@semblance/common/logging';
 import { DirectoryStore } from '@semblance/objects/directory-store';
@@ -112,7 +113,7 @@ export function routeTable(options: RoutesOptions): Route[] {
   const uploads = { control, store, logger, metrics, limits, underWay, volume, bodyLimits, signal };
   const routes: Route[] = [
     { method: 'post', path: '/uploads', handler: upload(uploads), operation: uploadOperation },
-    ...resumableRoutes({ ...uploads, appends: createAppends() }),
+    ...resumableRoutes({ ...uploads, appends: createAppends(), clientLog: createClientLog(logger) }),
     ...JOB_CAPABILITIES.map(
       (capability): Route => ({
         method: 'post',

@@ -49,6 +49,7 @@ test('the same link comes back within a window, is signed once, and is good for 
     metadata: null,
     outputExpiresAt: null,
     previewKey: null,
+    keyId: null,
   };
   const links = new Set<string | undefined>();
   for (let seconds = 0; seconds <= DAY; seconds += DAY / 8) {
@@ -102,6 +103,7 @@ const FAILED: JobRow = {
   metadata: null,
   outputExpiresAt: null,
   previewKey: null,
+  keyId: null,
 };
 
 test("the record names the owner's models, and has no empty list of them", async () => {

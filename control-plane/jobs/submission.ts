@@ -1,6 +1,8 @@
 /** A submit after its check, as the books take it. */
 export interface Submission {
   readonly accountId: string;
+  /** API key of the submit; links in a webhook end with it. Default: none. */
+  readonly keyId?: string | undefined;
   readonly capability: string;
   /** Input role → file key. */
   readonly inputs: Readonly<Record<string, string>>;

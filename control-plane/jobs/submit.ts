@@ -211,6 +211,7 @@ function prepare(submission: Submission, webhooks: boolean): Prepared {
       body_sha256: bodyDigest(submission),
       metadata: Object.keys(metadata).length > 0 ? metadata : null,
       expires_in_seconds: submission.expiresInSeconds ?? null,
+      key_id: submission.keyId ?? null,
     },
   };
 }

@@ -65,8 +65,8 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
   } = options;
 
   async function submitJob(request: SubmitJobRequest, { trailers, traceparent }: CallContext) {
-    const { accountId } = await gate.admit(request.caller, trailers);
-    return answerTo(await submit({ ...submissionOf(request, accountId), traceparent }));
+    const admission = await gate.admit(request.caller, trailers);
+    return answerTo(await submit({ ...submissionOf(request, admission), traceparent }));
   }
 
   async function getJob(request: GetJobRequest, { trailers }: CallContext) {

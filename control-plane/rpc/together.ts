@@ -9,7 +9,7 @@ import type {
   SubmitJobResponse,
   SubmitJobResult,
 } from '@semblance/proto/semblance/control/v1/control';
-import type { Gate } from '../accounts/gate.ts';
+import type { Admission, Gate } from '../accounts/gate.ts';
 import { isJobId } from '../jobs/job-row.ts';
 import type { JobView } from '../jobs/job-view.ts';
 import type { Submission } from '../jobs/submission.ts';
@@ -58,7 +58,7 @@ export function submitTogether({ gate, submit, logger }: SubmitTogetherOptions) 
         const span = { kind: 'server', parent: request.traceparent, attributes: SPAN, startedAt } as const;
         try {
           const submitted = await inSpan(`${SPAN['rpc.service']}/SubmitJob`, span, (traceparent) =>
-            submit({ ...submissionOf(request, admission.accountId), traceparent }),
+            submit({ ...submissionOf(request, admission), traceparent }),
           );
           return { outcome: { $case: 'submitted', value: answerTo(submitted) }, rateLimit };
         } catch (error) {
@@ -76,10 +76,13 @@ export function submitTogether({ gate, submit, logger }: SubmitTogetherOptions) 
   };
 }
 
-export function submissionOf(request: SubmitJobRequest, accountId: string): Submission {
+export function submissionOf(
+  request: SubmitJobRequest,
+  { accountId, keyId }: Pick<Admission, 'accountId' | 'keyId'>,
+): Submission {
   const { capability, inputs, parameters, engineOptions, callbackUrl, idempotencyKey } = request;
   return {
-    ...{ accountId, capability, inputs, parameters, engineOptions, callbackUrl, idempotencyKey },
+    ...{ accountId, keyId, capability, inputs, parameters, engineOptions, callbackUrl, idempotencyKey },
     metadata: request.metadata?.entries,
     expiresInSeconds: secondsIn(request.expiresInSeconds),
   };

@@ -61,7 +61,10 @@ export function createWebhookWorker(options: WebhookWorkerOptions) {
     const { event, id } = delivery;
     try {
       const at = new Date();
-      const { body, headers } = messageOf(delivery, await view.show(delivery.job, delivery.linkSeconds), at);
+      const { job, linkSeconds } = delivery;
+      // The key that submitted the job reads the same record, to the byte.
+      const shown = await view.show(job, linkSeconds, job.keyId ?? undefined);
+      const { body, headers } = messageOf(delivery, shown, at);
       stay.begin();
       const answer = await sender.send(delivery.url, body, headers);
       leave(stay);

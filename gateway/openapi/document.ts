@@ -137,7 +137,7 @@ function success(
 }
 
 /** Returns the errors of an operation by status, with each code of a status. */
-function failures({ key, errors = [], otherErrors = [] }: Operation): Json {
+function failures({ key, errors = [], otherErrors = [], errorHeaders = [] }: Operation): Json {
   const codes = new Map<number, Set<ApiErrorCode>>();
   const add = (status: number, code: ApiErrorCode) =>
     codes.set(status, (codes.get(status) ?? new Set()).add(code));
@@ -159,6 +159,7 @@ function failures({ key, errors = [], otherErrors = [] }: Operation): Json {
         ...(key === 'none' || status === 401 ? [] : RATE_LIMIT_HEADERS),
         ...(status === 429 ? ['Retry-After'] : []),
         ...(status === 401 ? ['WWW-Authenticate'] : []),
+        ...errorHeaders,
       ];
       const examples = list.map((code) => [
         code,

@@ -50,6 +50,8 @@ export interface Operation {
   readonly errors?: readonly ApiErrorCode[];
   /** Codes with another status than their own. */
   readonly otherErrors?: readonly { readonly status: number; readonly code: ApiErrorCode }[];
+  /** Headers that answers with an error may have, beside those of all. */
+  readonly errorHeaders?: readonly string[];
 }
 
 /** One row of the table from which both the router and the document are made. */

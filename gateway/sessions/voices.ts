@@ -27,12 +27,9 @@ const voiceSchema = z
       .nullable()
       .optional()
       .meta({ description: 'What a voice of Avatar sounds like; null where that is not known.' }),
-    variants: z
-      .array(z.string())
-      .optional()
-      .meta({
-        description: 'Further values of `voice_id` of Avatar: variants of this voice, or its speakers.',
-      }),
+    variants: z.array(z.string()).optional().meta({
+      description: 'Further values of `voice_id` of Avatar: variants of this voice, or its speakers.',
+    }),
   })
   .meta({ id: 'Voice' });
 

@@ -4,6 +4,8 @@
 alter table jobs
   -- {name: text}. Null: none was given.
   add column metadata jsonb,
+  -- API key that submitted a job with a callback: links in the webhook end with it.
+  add column key_id text,
   -- Seconds from the end of the job after which its output is deleted. Null: the setting alone counts.
   add column expires_in_seconds bigint check (expires_in_seconds > 0),
   -- Set with the end of the job, where it has `expires_in_seconds`.
@@ -38,7 +40,7 @@ create trigger jobs_output_expiry before update on jobs
   execute function set_output_expiry();
 
 -- Admits a batch, as in 0014, with metadata and the time after which outputs are deleted.
--- p_requests: as in 0014, and `metadata` and `expires_in_seconds`, which may be null or absent
+-- p_requests: as in 0014, and `metadata`, `expires_in_seconds` and `key_id`, which may be null or absent
 create or replace function submit_jobs(p_requests jsonb) returns table (place bigint, result submit_outcome) language plpgsql as $$
 declare
   v_room int := platform_room();
@@ -50,9 +52,9 @@ begin
     select q.* from rows from (
       jsonb_to_recordset(p_requests) as (job text, account text, capability text, inputs jsonb, parameters jsonb,
                                          engine_options jsonb, callback text, idempotency_key text, body_sha256 text,
-                                         metadata jsonb, expires_in_seconds bigint)
+                                         metadata jsonb, expires_in_seconds bigint, key_id text)
     ) with ordinality as q(job, account, capability, inputs, parameters, engine_options, callback, idempotency_key,
-                           body_sha256, metadata, expires_in_seconds, place)
+                           body_sha256, metadata, expires_in_seconds, key_id, place)
     order by q.account, q.place
   loop
     place := v_request.place;
@@ -62,8 +64,10 @@ begin
       v_room := v_room - 1;
       v_options := case jsonb_typeof(v_request.engine_options) when 'object' then v_request.engine_options end;
       v_metadata := case jsonb_typeof(v_request.metadata) when 'object' then v_request.metadata end;
-      if v_options is not null or v_metadata is not null or v_request.expires_in_seconds is not null then
-        update jobs set engine_options = v_options, metadata = v_metadata, expires_in_seconds = v_request.expires_in_seconds
+      if v_options is not null or v_metadata is not null or v_request.expires_in_seconds is not null
+         or (v_request.key_id is not null and v_request.callback is not null) then
+        update jobs set engine_options = v_options, metadata = v_metadata, expires_in_seconds = v_request.expires_in_seconds,
+                        key_id = v_request.key_id
           where id = v_request.job;
       end if;
       if v_metadata is not null then

@@ -71,6 +71,7 @@ export const beginResumableOperation: Operation = {
   ],
   errors: ['invalid_input', 'unsupported_format', 'input_too_large', 'at_capacity'],
   otherErrors: [{ status: 409, code: 'invalid_input' }],
+  errorHeaders: state,
 };
 
 export const continueResumableOperation: Operation = {
@@ -93,6 +94,7 @@ export const continueResumableOperation: Operation = {
   ],
   errors: ['invalid_input', 'unsupported_format', 'input_too_large', 'not_found', 'at_capacity'],
   otherErrors: [{ status: 409, code: 'invalid_input' }],
+  errorHeaders: state,
 };
 
 export const readResumableOperation: Operation = {

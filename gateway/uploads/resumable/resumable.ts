@@ -1,3 +1,4 @@
+import type { ClientLog } from '@semblance/common/client-log';
 import { ApiError, describeError } from '@semblance/common/errors';
 import type { Caller, ResumableUpload } from '@semblance/proto/semblance/control/v1/control';
 import { requireCaller } from '../../auth/bearer.ts';
@@ -14,6 +15,7 @@ import { join } from './join.ts';
 
 export interface ResumableOptions extends UploadOptions {
   readonly appends: Appends;
+  readonly clientLog: ClientLog;
 }
 
 /** Path of the resources, below the base address. */
@@ -244,7 +246,8 @@ async function giveUp(
   try {
     await options.control.abortUpload(ctx, { fileKey, accountId });
   } catch (error) {
-    options.logger.warn(
+    options.clientLog.warn(
+      'give up a resumable upload',
       { requestId: ctx.state.requestId, reason: describeError(error) },
       'cannot give up a resumable upload, the sweep will',
     );
