@@ -231,7 +231,7 @@ describe('uploads that come to nothing', () => {
       ).length;
     const before = [await count(), await files()];
     await upload({ filename: 'x.png', bytes: Buffer.from('no picture') });
-    await upload({ filename: 'x.gif', bytes: Buffer.from('GIF89a') });
+    await upload({ filename: 'x.tif', bytes: Buffer.from('II*\0') });
     const cut = await fetch(`${base}/uploads`, {
       method: 'POST',
       headers: { ...bearer(), 'content-type': 'multipart/form-data; boundary=b' },
