@@ -188,8 +188,7 @@ describe('the sidecar ort', () => {
     expect(theirs.details).toMatchObject({ faces: 1, width: 512, height: 512 });
     expect(ours.details).toMatchObject({ faces: '1', width: '512', height: '512' });
     const names = ({ findings }: RenderResult) => findings?.models?.map(({ name }) => name).toSorted();
-    // The engine onnx names no converter.
-    expect(names(ours)?.filter((name) => !name.startsWith('crossface'))).toEqual(names(theirs));
+    expect(names(ours)).toEqual(names(theirs));
     const off = difference(await rgb(inputs.image), await rgb(ours.outputPath), await rgb(theirs.outputPath));
     expect(off.changed).toBeGreaterThan(1);
     expect(off.mean).toBeLessThan(TOLERANCE.mean);

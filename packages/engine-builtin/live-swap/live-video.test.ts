@@ -95,8 +95,9 @@ describe('a stream', () => {
       await describeFace(await pixelsOf(before)),
       await describeFace(await pixelsOf(after)),
     ];
-    // Features are the source's, and skin stays the person's, so a swap comes nearer but not close.
-    expect(sameness(result, wanted) - sameness(own, wanted)).toBeGreaterThan(0.08);
+    // Features are the source's, and skin stays the person's, as do her dark brows beside the source's faint ones, without
+    // which she looks shaven: so a swap comes nearer but not close.
+    expect(sameness(result, wanted) - sameness(own, wanted)).toBeGreaterThan(0.04);
     expect(sameness(result, own)).toBeLessThan(0.75);
   });
 
