@@ -126,14 +126,14 @@ describe('a hash list', () => {
       code: 'input_too_large',
       message: 'The input file_0 has 8000 × 5001 pixels; at most 40 megapixels are taken.',
     });
-    const moving = join(dir, 'moving.gif');
-    await sharp(FORBIDDEN).gif().toFile(moving);
-    await expect(check.check(subject([moving]), idle)).rejects.toMatchObject({
+    const foreign = join(dir, 'foreign.tif');
+    await sharp(FORBIDDEN).tiff().toFile(foreign);
+    await expect(check.check(subject([foreign]), idle)).rejects.toMatchObject({
       name: 'RenderError',
       code: 'unsupported_format',
     });
     // An output is compared, whatever its type.
-    expect(await check.check(subject([moving], 'image', 'output'), idle)).toMatchObject({ allowed: false });
+    expect(await check.check(subject([foreign], 'image', 'output'), idle)).toMatchObject({ allowed: false });
   });
 
   it('ends with its job, answers the next, and survives the end of its process', async () => {
