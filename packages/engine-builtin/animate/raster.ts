@@ -10,7 +10,6 @@ export interface BytePlane {
 
 /** Number of fractions of a pixel; integers are faster than floats here. */
 const ONE = 65_536;
-const MOST = 255 * ONE;
 /** Shared by all calls, so that its lists grow once. */
 const spans = new Spans();
 
@@ -85,7 +84,7 @@ function paintSpans(
     const [first, last] = [Math.min(fromX, toX), Math.max(fromX, toX)];
     const [top, bottom] = [Math.min(fromY, toY), Math.max(fromY, toY)];
     if (sharp && first >= 1 && top >= 1 && last < width - 2 && bottom < height - 2) {
-      sharpSpan(out, texture, opacity, { from: row + x0, end, px, py, stepX, stepY });
+      innerSpan(out, texture, opacity, { from: row + x0, end, px, py, stepX, stepY });
       continue;
     }
     if (opacity === undefined) {
@@ -131,7 +130,7 @@ interface WholeSpan {
 }
 
 /** Draws a row inside the texture. */
-function sharpSpan(
+function innerSpan(
   out: Uint8Array,
   { width, data }: BytePlane,
   opacity: Uint8Array | undefined,
@@ -142,8 +141,12 @@ function sharpSpan(
     const i = (py >> 16) * width + (px >> 16);
     const share = opacity === undefined ? 255 : (opacity[i] as number);
     if (share === 0) continue;
-    const bent = betweenBytes(data, width, i, (px >> 8) & 255, (py >> 8) & 255);
-    const value = bent <= 0 ? 0 : bent >= MOST ? 255 : (bent + 32_768) >> 16;
+    const fx = (px >> 8) & 255;
+    const a = data[i] as number;
+    const c = data[i + width] as number;
+    const upper = (a << 8) + ((data[i + 1] as number) - a) * fx;
+    const lower = (c << 8) + ((data[i + width + 1] as number) - c) * fx;
+    const value = ((upper << 8) + (lower - upper) * ((py >> 8) & 255) + 32_768) >> 16;
     if (share === 255) out[o] = value;
     else {
       const under = out[o] as number;
