@@ -14,8 +14,9 @@ let output: Buffer | undefined;
 
 beforeAll(async () => {
   harness = await createHarness();
-  for (const name of await readdir(media)) {
-    harness.store.objects.set(`/in/${name}`, await readFile(join(media, name)));
+  for (const entry of await readdir(media, { withFileTypes: true })) {
+    if (entry.isFile())
+      harness.store.objects.set(`/in/${entry.name}`, await readFile(join(media, entry.name)));
   }
   harness.store.objects.set('/in/blank.png', await blank());
   harness.store.objects.set('/in/text.png', Buffer.from('this is no picture'));

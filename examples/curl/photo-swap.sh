@@ -19,13 +19,17 @@ call() {
 # Prints a text field of a flat JSON document. With jq installed, use jq -r .NAME instead.
 field() { sed -n "s/.*\"$1\" *: *\"\([^\"]*\)\".*/\1/p"; }
 
-image_key=$(call -F "file=@$1" "$BASE/uploads" | field file_key)
-face_key=$(call -F "file=@$2" "$BASE/uploads" | field file_key)
+# A pipe would hide that a call failed, so each answer is kept before a field of it is read.
+image=$(call -F "file=@$1" "$BASE/uploads")
+face=$(call -F "file=@$2" "$BASE/uploads")
+image_key=$(printf '%s' "$image" | field file_key)
+face_key=$(printf '%s' "$face" | field file_key)
 
 # The same Idempotency-Key sent twice makes one job and one charge.
 idempotency_key=$(date +%s)-$$
-job=$(call -H 'Content-Type: application/json' -H "Idempotency-Key: $idempotency_key" \
-  -d "{\"image_key\": \"$image_key\", \"face_key\": \"$face_key\"}" "$BASE/face-swap-image" | field id)
+submitted=$(call -H 'Content-Type: application/json' -H "Idempotency-Key: $idempotency_key" \
+  -d "{\"image_key\": \"$image_key\", \"face_key\": \"$face_key\"}" "$BASE/face-swap-image")
+job=$(printf '%s' "$submitted" | field id)
 echo "submitted $job"
 
 while :; do

@@ -1,10 +1,19 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 
-/** Starts a sidecar as a separate process with SEMBLANCE_SIDECAR_SOCKET set. */
-export function startProgram([file = '', ...args]: readonly string[], socket: string) {
+/**
+ * Starts a sidecar as a separate process with SEMBLANCE_SIDECAR_SOCKET set.
+ *
+ * @param options.gid group whose members may use its socket; default: that of this process
+ */
+export function startProgram(
+  [file = '', ...args]: readonly string[],
+  socket: string,
+  options: { readonly gid?: number } = {},
+) {
   const child: ChildProcess = spawn(file, args, {
     env: { ...process.env, SEMBLANCE_SIDECAR_SOCKET: socket },
     stdio: ['ignore', 'inherit', 'inherit'],
+    ...options,
   });
   let ended = false;
   const over = new Promise<string>((resolve) => {

@@ -22,6 +22,9 @@ vi.mock('@semblance/vision/image/picture-file', async (original) => ({
   readBase: async (path: string) => (path === 'stuck' ? stuck() : base),
   encodeBase: stuck,
 }));
+vi.mock('@semblance/engine-builtin/first-look/samples', () => ({
+  sampleFaces: async () => ({ shown: true, left: [] }),
+}));
 
 const swap = {
   places: { look: async () => ({ faces: [{}], left: [] }) },

@@ -1,11 +1,12 @@
 /** @module-tag python */
 
 import { existsSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { chmod, chown, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { startProgram } from '@semblance/gpu-agent/conformance/program';
+import { NOBODY } from '@semblance/local/unprivileged';
 import { pythonEnv } from '@semblance/testkit/engine-sidecar/python-env';
 import { eventually } from '@semblance/testkit/stack/eventually';
 import { liveOffered } from '@semblance/testkit/stack/live-client';
@@ -43,11 +44,17 @@ describe.skipIf(!existsSync(MEMORY))('a program of the owner’s', () => {
   beforeAll(async () => {
     dirs = await Promise.all([tmpdir(), MEMORY].map((place) => mkdtemp(join(place, 'semblance-live-'))));
     const [disk = '', memory = ''] = dirs;
+    // The agent of a stack that root starts runs as "nobody", so the programs share its group.
+    const options = process.getuid?.() === 0 ? { gid: NOBODY } : {};
+    for (const dir of dirs) {
+      await chown(dir, -1, options.gid ?? -1);
+      await chmod(dir, 0o770);
+    }
     const python = await pythonEnv();
     const sockets = { voice: join(disk, 'engine.sock'), video: join(memory, 'engine.sock') };
     programs = [
-      startProgram([python, join(EXAMPLES, 'live_robot.py')], sockets.voice),
-      startProgram([python, join(EXAMPLES, 'live_tint.py')], sockets.video),
+      startProgram([python, join(EXAMPLES, 'live_robot.py')], sockets.voice, options),
+      startProgram([python, join(EXAMPLES, 'live_tint.py')], sockets.video, options),
     ];
     running = await startStackProcess({
       env: { SEMBLANCE_LIVE_VOICE_SIDECAR: sockets.voice, SEMBLANCE_LIVE_VIDEO_SIDECAR: sockets.video },

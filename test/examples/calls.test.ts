@@ -59,10 +59,11 @@ describe.each(CLIENTS)('%s', (path, [program = '']) => {
 
   test('says in the words of the service why it is refused', async () => {
     await writeFile(join(dir, 'empty.jpg'), '');
-    const failure = await call('empty.jpg', 'face.png', 'none.jpg').catch((error) => error);
+    const out = `none-${program.split('/').at(-1)}.jpg`;
+    const failure = await call('empty.jpg', 'face.png', out).catch((error) => error);
     expect(failure.code).toBeGreaterThan(0);
     expect(failure.stderr).toMatch(/file|empty|picture/i);
-    expect(await readdir(dir)).not.toContain('none.jpg');
+    expect(await readdir(dir)).not.toContain(out);
   });
 
   test('says how it is used', async () => {
