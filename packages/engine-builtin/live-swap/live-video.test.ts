@@ -101,6 +101,21 @@ describe('a stream', () => {
     expect(sameness(result, own)).toBeLessThan(0.75);
   });
 
+  it('draws a smile without dots along its lips', async () => {
+    const stream = await open();
+    const before = await filmed(await readPicture(LONG_HAIR), { x: 1544, y: 339, zoom: 1 });
+    const { picture } = await stream.transform(before);
+    const mouth = { left: 185, top: 160, width: 90, height: 75 };
+    const data = await sharp(Buffer.from(picture)).extract(mouth).greyscale().raw().toBuffer();
+    const at = (i: number): number => data[i] as number;
+    const apart = (i: number): number =>
+      Math.abs(4 * at(i) - at(i - 1) - at(i + 1) - at(i - mouth.width) - at(i + mouth.width));
+    let dots = 0;
+    for (let i = mouth.width + 1; i < data.length - mouth.width - 1; i++)
+      if (i % mouth.width > 0 && (i + 1) % mouth.width > 0 && apart(i) > 60) dots++;
+    expect(dots).toBeLessThan(20);
+  });
+
   it('takes the face of a picture that was uploaded, and says what is wrong with one', async () => {
     const stream = await open({ kind: 'face', path: ASTRONAUT });
     expect(await stream.transform(await portrait(0))).toMatchObject({ swapped: true });

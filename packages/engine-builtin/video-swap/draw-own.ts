@@ -9,6 +9,7 @@ import {
 import { FACE_TRIANGLES } from '@semblance/vision/face-topology';
 import { BundleRow, blur, bundle, fillPolygon, type Plane, plane } from '@semblance/vision/plane/plane';
 import { drawTriangles, emptyMap, MOUTH_TRIANGLES, type WarpMap } from '@semblance/vision/plane/warp-map';
+import { LIP_RINGS } from '../swap/feature-shapes.ts';
 import { mouthInside } from '../swap/mouth-inside.ts';
 import { flatten } from '../swap/source-face.ts';
 import { type Before, sampleBytes, sharpBytes } from './before.ts';
@@ -30,7 +31,8 @@ interface OwnPart {
 
 const MOUTH: OwnPart = {
   outline: LIPS_INNER,
-  triangles: [trianglesAt(LIPS_INNER), MOUTH_TRIANGLES],
+  // The innermost ring alone is thinner than the soft edge.
+  triangles: [trianglesAt(LIP_RINGS.slice(1).flat()), MOUTH_TRIANGLES],
   margin: 0.03,
   softened: mouthInside,
 };

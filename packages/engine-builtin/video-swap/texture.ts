@@ -1,7 +1,6 @@
 import { evenRect, fromRgbFactors, type Rect, regionToRgb } from '@semblance/media/yuv';
 import { cropsOf, type Face } from '@semblance/vision/face-mesh';
 import { LIPS_OUTER } from '@semblance/vision/face-regions';
-import { FACE_TRIANGLES } from '@semblance/vision/face-topology';
 import { type Gaze, gazeOf } from '@semblance/vision/gaze';
 import {
   blur,
@@ -13,18 +12,19 @@ import {
   smoothstep,
 } from '@semblance/vision/plane/plane';
 import { withScratch } from '@semblance/vision/plane/scratch';
-import { drawTriangles, emptyMap, type WarpMap } from '@semblance/vision/plane/warp-map';
+import type { WarpMap } from '@semblance/vision/plane/warp-map';
 import type { Grain } from '../swap/grain.ts';
 import { LIGHT, readLight } from '../swap/light.ts';
 import { KIND, relight } from '../swap/relight.ts';
 import type { DecidedBefore, FilmedEyes, ShownFeatures } from '../swap/shown-features.ts';
-import { flatten, type SourceFace } from '../swap/source-face.ts';
+import type { SourceFace } from '../swap/source-face.ts';
 import { planSwap } from '../swap/swap-face.ts';
 import type { SwapPlan } from '../swap/swap-plan.ts';
 import { applyTone } from '../swap/tone.ts';
 import { type Colors, extent, type Frame, type FramePart, intoPart, shrunk } from './frame-part.ts';
 import { skinLevel } from './skin-level.ts';
 import { ALPHA_STEP, CHROMA_STRIDE, emptyTexture, packLuma, type SizedTexture } from './texture-data.ts';
+import { placeOf, placesOf } from './texture-places.ts';
 
 /** Face width, in pixels, from which a face is analysed at half its size; the analysis reduces it further anyway. */
 const HALVED_FROM = 260;
@@ -133,9 +133,9 @@ function lay(plan: SwapPlan, source: SourceFace, color: Colors, frame: Frame, fa
   const { image, points } = source;
   const size = image.width & ~1;
   const box = meshBox(points, size);
-  const samples = inverse(plan, source);
+  const samples = placesOf(plan, source);
   const shown = meshShare(plan, faceWidth);
-  const within = outlineShare(samples, source);
+  const within = outlineShare(samples.mesh, source);
   const { luma, chroma, alpha } = emptyTexture(size);
   const [red, green, blue] = plan.skin.correction;
   const half = size >> 1;
@@ -148,14 +148,16 @@ function lay(plan: SwapPlan, source: SourceFace, color: Colors, frame: Frame, fa
   for (let y = box.y; y < box.y + box.height; y++) {
     if (y % 2 === 0) sums.fill(0);
     for (let x = box.x; x < box.x + box.width; x++) {
-      const at = placeOf(samples, (x + 0.5) * scale, (y + 0.5) * scale);
+      const onMesh = placeOf(samples.mesh, (x + 0.5) * scale, (y + 0.5) * scale);
+      const at = onMesh ?? placeOf(samples.mouth, (x + 0.5) * scale, (y + 0.5) * scale);
       if (!at) continue;
-      const edge = sample(within, (x + 0.5) * scale, (y + 0.5) * scale);
-      const opacity = sample(shown, at.x, at.y) * edge;
-      const share = opacity * sample(plan.skin.share, at.x, at.y);
-      const whole = share * plan.skin.sharpness;
+      const opacity = sample(shown, at.x, at.y) * sample(within, (x + 0.5) * scale, (y + 0.5) * scale);
       if (x % ALPHA_STEP === 0 && y % ALPHA_STEP === 0)
         alpha[(y / ALPHA_STEP) * Math.ceil(size / ALPHA_STEP) + x / ALPHA_STEP] = opacity;
+      // In the mouth the frame's own pixels move with the lips, and nothing is added.
+      if (!onMesh) continue;
+      const share = opacity * sample(plan.skin.share, at.x, at.y);
+      const whole = share * plan.skin.sharpness;
       rgb.fill(0);
       if (share > 0.002) {
         const i = (y * image.width + x) * 3;
@@ -223,63 +225,6 @@ function outlineShare(where: WarpMap, { points, visibleScale }: SourceFace): Pla
   const out = blur(seen, OUTLINE);
   for (let i = 0; i < out.data.length; i++) out.data[i] = Math.max(0, 2 * (out.data[i] as number) - 1);
   return out;
-}
-
-/** Returns for the pixels of the source's coarse patch their place on the work grid. */
-function inverse(plan: SwapPlan, source: SourceFace): WarpMap {
-  const { coarse, visibleScale, points } = source;
-  const map = emptyMap(coarse.width, coarse.height);
-  const to = flatten(points).map((v) => v * visibleScale);
-  const depth = Float32Array.from({ length: points.length / 3 }, (_, i) => points[i * 3 + 2] as number);
-  const front = (at: Float32Array, t: number): boolean => {
-    const corner = (k: number, axis: number): number =>
-      at[(FACE_TRIANGLES[t + k] as number) * 2 + axis] as number;
-    return (
-      (corner(1, 0) - corner(0, 0)) * (corner(2, 1) - corner(0, 1)) -
-        (corner(1, 1) - corner(0, 1)) * (corner(2, 0) - corner(0, 0)) <
-      -1e-6
-    );
-  };
-  const seen: number[] = [];
-  for (let t = 0; t < FACE_TRIANGLES.length; t += 3) {
-    // A triangle seen from behind would take the look of what is in front of it.
-    if (!front(plan.mixed, t) || !front(to, t)) continue;
-    seen.push(...FACE_TRIANGLES.subarray(t, t + 3));
-  }
-  drawTriangles(map, { to, from: plan.mixed, depth }, Uint16Array.from(seen));
-  return map;
-}
-
-const place = { x: 0, y: 0 };
-
-/** Interpolates a map; returns undefined where it has no value. The returned object is reused. */
-function placeOf(map: WarpMap, x: number, y: number): typeof place | undefined {
-  const { width, height } = map.x;
-  const px = Math.min(width - 1, Math.max(0, x - 0.5));
-  const py = Math.min(height - 1, Math.max(0, y - 0.5));
-  const x0 = px | 0;
-  const y0 = py | 0;
-  const u = px - x0;
-  const v = py - y0;
-  const a = y0 * width + x0;
-  const b = x0 + 1 < width ? a + 1 : a;
-  const down = y0 + 1 < height ? width : 0;
-  const known = map.covered.data;
-  const wa = (1 - u) * (1 - v) * (known[a] as number);
-  const wb = u * (1 - v) * (known[b] as number);
-  const wc = (1 - u) * v * (known[a + down] as number);
-  const wd = u * v * (known[b + down] as number);
-  const total = wa + wb + wc + wd;
-  if (total < 0.01) return undefined;
-  const between = (data: Float32Array): number =>
-    (wa * (data[a] as number) +
-      wb * (data[b] as number) +
-      wc * (data[a + down] as number) +
-      wd * (data[b + down] as number)) /
-    total;
-  place.x = between(map.x.data);
-  place.y = between(map.y.data);
-  return place;
 }
 
 /** Returns the part of a texture that the mesh covers. The nose of a turned face lies beyond its outline. */
