@@ -1,6 +1,7 @@
 import type { LeftReason } from '@semblance/engine-api/findings';
 import type { Picture } from '@semblance/engine-api/picture';
 import type { ShownFeatures } from '@semblance/engine-builtin/swap/shown-features';
+import { drawnWidth } from '@semblance/engine-builtin/swap/small-face';
 import { prepareSource } from '@semblance/engine-builtin/swap/source-face';
 import { swapFace } from '@semblance/engine-builtin/swap/swap-face';
 import type { FaceFinder } from '@semblance/vision/face-finder';
@@ -148,7 +149,7 @@ export class FaceSwap {
   ): Promise<ShownFeatures[]> {
     const { face: own, cover } = identity;
     return log.builtin('swapper', 'mesh', () => {
-      const widest = Math.max(...faces.map((face) => (face.mesh as Face).width));
+      const widest = Math.max(...faces.map((face) => drawnWidth((face.mesh as Face).width)));
       const source = prepareSource(identity.picture, own.mesh as Face, widest, { cover });
       return faces.map((face, i) => {
         signal.throwIfAborted();

@@ -22,6 +22,7 @@ import {
 } from '../findings/hints.ts';
 import type { Inspector, Renderer, RenderTools } from '../renderer.ts';
 import type { ShownFeatures } from '../swap/shown-features.ts';
+import { drawnWidth } from '../swap/small-face.ts';
 import { prepareSource } from '../swap/source-face.ts';
 import { swapFace } from '../swap/swap-face.ts';
 
@@ -100,7 +101,7 @@ async function swapped(
   lap('detect', 0.4, 'swap');
   const times: Record<string, number> = {};
   // All faces share one patch, so it is as fine as the widest face needs.
-  const widest = target ? Math.max(...targets.map(({ width }) => width)) : LOOKED_AT;
+  const widest = target ? Math.max(...targets.map(({ width }) => drawnWidth(width))) : LOOKED_AT;
   const start = performance.now();
   const cover = await finder.coverOf(cropsOf(face), source);
   const prepared = prepareSource(face, source, widest, { ...settings, cover });

@@ -6,6 +6,7 @@ import { LEFT_EYE, RIGHT_EYE } from '@semblance/vision/face-regions';
 import { shrink } from '@semblance/vision/picture';
 import sharp from 'sharp';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { drawnWidth } from './small-face.ts';
 import { prepareSource } from './source-face.ts';
 import { planSwap, swapFace } from './swap-face.ts';
 
@@ -18,7 +19,7 @@ beforeAll(async () => {
 
 function swapped(base: Portrait, face: Portrait): Picture {
   const picture = { ...base.picture, data: base.picture.data.slice() };
-  swapFace(picture, base.face, prepareSource(face.picture, face.face, base.face.width));
+  swapFace(picture, base.face, prepareSource(face.picture, face.face, drawnWidth(base.face.width)));
   return picture;
 }
 

@@ -20,6 +20,7 @@ import { mixShape } from './shape.ts';
 import { hairHangsOverLip, upperLip } from './shaven.ts';
 import { ALL_SHOWN, type DecidedBefore, type FilmedEyes, type ShownFeatures } from './shown-features.ts';
 import { blendSkin } from './skin-blend.ts';
+import { enlarged, enlargementOf } from './small-face.ts';
 import { flatten, type SourceFace } from './source-face.ts';
 import { frontOfEither, sourceShown } from './source-on-grid.ts';
 import type { SwapPlan } from './swap-plan.ts';
@@ -50,7 +51,8 @@ const EYES_KEPT = { right: 0, left: 0, rightBrow: 0, leftBrow: 0 } as const;
 export type SwapTimes = Record<string, number>;
 
 /**
- * Replaces one face of a picture by the source's face, in place.
+ * Replaces one face of a picture by the source's face, in place. A small face is swapped enlarged, so
+ * the source is prepared for {@link drawnWidth}.
  * @param cover what the network finds in front of the face; undefined: it was not asked
  * @param draw false: only finds out what would be taken, and calms red eyes
  * @returns share of each feature that was taken
@@ -71,16 +73,20 @@ export function swapFace(
     times[name] = (times[name] ?? 0) + now - last;
     last = now;
   };
+  const by = enlargementOf(face.width);
+  const large = by > 1 ? enlarged(picture, face, by) : { picture, face, lay: () => undefined };
   return withScratch(() => {
     // Where the target's eyes stay, its red pupils go too.
-    calmRedEyes(picture, face.points);
-    const gaze = gazeOf(cropsOf(picture), face.points);
-    const plan = planSwap(picture, face, source, { cover, gaze, lap });
-    if (!draw) return plan.skin.features;
-    compose(picture, plan, source);
-    lap('compose');
-    takeJaw(picture, face, source, plan);
-    lap('jaw');
+    calmRedEyes(large.picture, large.face.points);
+    const gaze = gazeOf(cropsOf(large.picture), large.face.points);
+    const plan = planSwap(large.picture, large.face, source, { cover, gaze, step: 1 / by, lap });
+    if (draw) {
+      compose(large.picture, plan, source);
+      lap('compose');
+      takeJaw(large.picture, large.face, source, plan);
+      lap('jaw');
+    }
+    large.lay();
     return plan.skin.features;
   });
 }
@@ -258,7 +264,7 @@ export function planSwap(
     eyes,
     lips,
     features,
-    grain: grainOf(picture, face, source),
+    grain: grainOf(picture, face, source, face.width * step),
     light,
     skin: withoutLipstick(skin, mouth, {
       target: { image: target, points: flat },
@@ -275,8 +281,8 @@ export function planSwap(
  * Returns how much of the picture's finest texture the new features get: so much that they are as noisy as the skin
  * around them. An enlarged patch has lost all of its own.
  */
-function grainOf(picture: Picture, face: Face, source: SourceFace): Grain {
-  const enlarged = 0.8 * smoothstep(1.05, 2, face.width / source.resolved);
+function grainOf(picture: Picture, face: Face, source: SourceFace, drawnWidth: number): Grain {
+  const enlarged = 0.8 * smoothstep(1.05, 2, drawnWidth / source.resolved);
   const { share, limit } = missingGrain(targetNoise(picture, face), sourceNoise(source));
   return { share: Math.max(enlarged, share), limit };
 }

@@ -5,6 +5,7 @@ import { calmRedEyes } from '@semblance/engine-builtin/internal/swap/red-eyes';
 import { mixShape } from '@semblance/engine-builtin/internal/swap/shape';
 import type { ShownFeatures } from '@semblance/engine-builtin/internal/swap/shown-features';
 import type { SwapPlan } from '@semblance/engine-builtin/internal/swap/swap-plan';
+import { drawnWidth } from '@semblance/engine-builtin/swap/small-face';
 import { prepareSource, type SourceFace } from '@semblance/engine-builtin/swap/source-face';
 import { planSwap, swapFace } from '@semblance/engine-builtin/swap/swap-face';
 import type { FaceFinder } from '@semblance/vision/face-finder';
@@ -42,10 +43,10 @@ export async function drawSwap(
 ): Promise<DrawnSwap & Pick<Required<Case>, 'glasses'>> {
   const cover = await finder.coverOf(cropsOf(to.picture), to.face, true);
   const own = { cover: await finder.coverOf(cropsOf(from.picture), from.face) };
-  const source = prepareSource(from.picture, from.face, to.face.width, own);
+  const source = prepareSource(from.picture, from.face, drawnWidth(to.face.width), own);
   const after = copyOf(to.picture);
   swapFace(after, to.face, source, { cover });
-  const target = prepareSource(to.picture, to.face, to.face.width, { cover });
+  const target = prepareSource(to.picture, to.face, drawnWidth(to.face.width), { cover });
   const glasses = { source: source.glasses, target: target.glasses };
   return { after, glasses, ...movedAlone(to, source, cover) };
 }
