@@ -31,6 +31,7 @@ import { createPreviewChore, PREVIEW_LOOK_MS, type PreviewPace } from './voices/
 import { createReflectors } from './watch/reflectors.ts';
 import { createAddressGuard, type OwnRanges } from './webhooks/addresses.ts';
 import { createCallbackHosts } from './webhooks/callback-hosts.ts';
+import { createEndpoints } from './webhooks/endpoints.ts';
 import { createSender, type SenderOptions } from './webhooks/sender.ts';
 import { createWebhookWorker } from './webhooks/worker.ts';
 
@@ -101,6 +102,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
 
   const { allow = [], deny, timeoutMs, lookup, ...pace } = options.webhooks ?? {};
   const guard = createAddressGuard({ allow, deny });
+  const callbackHosts = createCallbackHosts({ guard, lookup, allowsPrivate: allow.length > 0 });
   const jobs = createJobs({
     database,
     kube,
@@ -116,7 +118,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     // Created below, and asked only when a job is paid for.
     operatorReadsTexts: () => sessions.operatorReadsTexts(),
     slotsOf: (renderJob) => slotsOn(agents.get(renderJob.status?.agent ?? '', namespace), renderJob),
-    callbackHosts: createCallbackHosts({ guard, lookup, allowsPrivate: allow.length > 0 }),
+    callbackHosts,
   });
   const uploads = createUploads({ database, objects, logger });
   const removals = createRemovals({ database, objects, logger, onDeleted: metrics.mediaDeleted });
@@ -152,6 +154,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     removals,
     gate,
     sessions,
+    endpoints: createEndpoints(database.sql, callbackHosts),
     voices,
     certificateOf: callees.certificateOf,
     fleet: { agents, pools, renderJobs: reflector },

@@ -74,6 +74,7 @@ import { upload } from './uploads/upload.ts';
 import { uploadOperation } from './uploads/upload-operation.ts';
 import type { VolumeRoom } from './uploads/volume-room.ts';
 import { listUsage, listUsageOperation, summarizeUsage, summarizeUsageOperation } from './usage/usage.ts';
+import { webhookRoutes } from './webhooks/routes.ts';
 
 const API_PREFIX = '/api/v1';
 
@@ -194,6 +195,7 @@ export function routeTable(options: RoutesOptions): Route[] {
       handler: readPricing({ control, keepMs: pricingKeptMs }),
       operation: readPricingOperation,
     },
+    ...webhookRoutes({ callerOf, control, bodyTimeoutMs }),
     {
       method: 'get',
       path: STREAMS_ROUTE,

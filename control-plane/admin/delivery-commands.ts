@@ -5,7 +5,7 @@ type Row = Record<string, unknown>;
 
 /** Columns of deliveries in tables. */
 export const DELIVERY_COLUMNS = [
-  ...['delivery_id', 'job_id', 'account_id', 'event', 'state', 'tries'],
+  ...['delivery_id', 'job_id', 'account_id', 'endpoint_id', 'event', 'state', 'tries'],
   ...['last_at', 'last_status', 'last_error', 'url'],
 ];
 
@@ -45,8 +45,9 @@ export function deliveryAnswer(view: Row): Row {
   const last = attempts.at(-1);
   return {
     delivery_id: view.deliveryId,
-    job_id: view.jobId,
+    job_id: view.jobId || null,
     account_id: view.accountId,
+    endpoint_id: view.endpointId ?? null,
     url: view.url,
     event: view.event,
     state: view.state,

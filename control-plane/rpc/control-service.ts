@@ -24,6 +24,7 @@ import type { JobCalls } from './job-calls.ts';
 import type { MediaCalls } from './media-calls.ts';
 import type { SessionCalls } from './session-calls.ts';
 import { answerTo, submissionOf } from './together.ts';
+import type { WebhookCalls } from './webhook-calls.ts';
 
 export interface ControlServiceOptions {
   readonly logger: Logger;
@@ -36,6 +37,7 @@ export interface ControlServiceOptions {
   readonly jobCalls: JobCalls;
   readonly mediaCalls: MediaCalls;
   readonly sessionCalls: SessionCalls;
+  readonly webhookCalls: WebhookCalls;
   readonly metrics: Metrics;
   readonly watchJobs: ControlServiceServer['watchJobs'];
   readonly readJobs: ControlServiceServer['readJobs'];
@@ -60,6 +62,7 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
     jobCalls,
     mediaCalls,
     sessionCalls,
+    webhookCalls,
     metrics,
     now,
   } = options;
@@ -145,6 +148,16 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
     deleteUpload: timed('DeleteUpload', mediaCalls.deleteUpload),
     listReceipts: timed('ListReceipts', mediaCalls.listReceipts),
     readReceiptKeys: timed('ReadReceiptKeys', mediaCalls.readReceiptKeys),
+    listWebhookEndpoints: timed('ListWebhookEndpoints', webhookCalls.listWebhookEndpoints),
+    getWebhookEndpoint: timed('GetWebhookEndpoint', webhookCalls.getWebhookEndpoint),
+    createWebhookEndpoint: timed('CreateWebhookEndpoint', webhookCalls.createWebhookEndpoint),
+    updateWebhookEndpoint: timed('UpdateWebhookEndpoint', webhookCalls.updateWebhookEndpoint),
+    deleteWebhookEndpoint: timed('DeleteWebhookEndpoint', webhookCalls.deleteWebhookEndpoint),
+    testWebhookEndpoint: timed('TestWebhookEndpoint', webhookCalls.testWebhookEndpoint),
+    listWebhookDeliveries: timed('ListWebhookDeliveries', webhookCalls.listWebhookDeliveries),
+    replayWebhookDelivery: timed('ReplayWebhookDelivery', webhookCalls.replayWebhookDelivery),
+    showWebhookSecret: timed('ShowWebhookSecret', webhookCalls.showWebhookSecret),
+    rotateWebhookSecret: timed('RotateWebhookSecret', webhookCalls.rotateWebhookSecret),
     readJobs: options.readJobs,
     openSession: timed('OpenSession', sessionCalls.openSession),
     connectSession: timed('ConnectSession', sessionCalls.connectSession),

@@ -19,6 +19,7 @@ import type { Database } from '../storage/database.ts';
 import { createResumableUploads } from '../uploads/resumable-uploads.ts';
 import type { createUploads } from '../uploads/uploads.ts';
 import { createWatchStreams } from '../watch/watch-stream.ts';
+import type { Endpoints } from '../webhooks/endpoints.ts';
 import { createAdminService } from './admin-service.ts';
 import { createControlService } from './control-service.ts';
 import { createJobCalls } from './job-calls.ts';
@@ -26,6 +27,7 @@ import { createMediaCalls } from './media-calls.ts';
 import { createMessageStreams, type MessageStreamsOptions } from './message-streams.ts';
 import { createSessionCalls } from './session-calls.ts';
 import { readTogether, submitTogether } from './together.ts';
+import { createWebhookCalls } from './webhook-calls.ts';
 
 export interface ServicesOptions {
   readonly options: {
@@ -47,6 +49,7 @@ export interface ServicesOptions {
   readonly removals: ReturnType<typeof createRemovals>;
   readonly gate: ReturnType<typeof createGate>;
   readonly sessions: ReturnType<typeof createSessions>;
+  readonly endpoints: Endpoints;
   readonly voices: ReadonlyMap<string, Voice>;
   readonly inspect: Inspect;
   readonly certificateOf: CertificateOf;
@@ -63,6 +66,7 @@ export async function startServices({
   removals,
   gate,
   sessions,
+  endpoints,
   voices,
   inspect,
   certificateOf,
@@ -88,6 +92,7 @@ export async function startServices({
     view,
     jobCalls: createJobCalls({ database, gate, view, canceller, inspect, callbackCheck, webhooks: true }),
     mediaCalls: createMediaCalls({ database, gate, removals }),
+    webhookCalls: createWebhookCalls({ database, gate, endpoints }),
     sessionCalls: createSessionCalls({
       database,
       gate,

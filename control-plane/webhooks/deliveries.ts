@@ -8,6 +8,8 @@ import type { Answer } from './sender.ts';
 import type { SigningSecrets } from './signature.ts';
 
 const MAX_ATTEMPTS = 6;
+/** Days of nothing but failures after which an endpoint is disabled. */
+const FAILING_DAYS = 5;
 
 /** Returns the id of a job's delivery, which is always the same. See owe_delivery in the migrations. */
 export function deliveryIdOf(jobId: string): string {
@@ -23,7 +25,8 @@ export interface Claimed {
   readonly origin: string;
   /** Number of earlier attempts. */
   readonly attempts: number;
-  readonly job: JobRow;
+  /** What it is about: the job that has ended, or the data of another event. */
+  readonly about: { readonly job: JobRow } | { readonly data: unknown };
   readonly linkSeconds: number;
   readonly secrets: SigningSecrets;
 }
@@ -50,6 +53,7 @@ interface ClaimRow {
   readonly url: string;
   readonly origin: string;
   readonly attempts: number;
+  readonly data: unknown;
   readonly link_seconds: number;
   readonly secrets: string[] | null;
   readonly next_secret: string | null;
@@ -61,25 +65,33 @@ export function createDeliveries(database: Database, leaseSeconds: number) {
 
   /**
    * Claims those of the given deliveries that are due and that nobody tries; they are this process's until the
-   * lease expires.
+   * lease expires. Those to an endpoint that is no longer enabled end: its transaction may have missed one that another
+   * owed at the same time.
    */
   async function claim(ids: readonly string[]): Promise<Claimed[]> {
     if (ids.length === 0) return [];
     // A claim lost in a crash of the server is made again, so its commit need not wait for the disk.
     const rows = await sql<ClaimRow[]>`
-      with claimed as (
-        update deliveries set leased_until = now() + ${leaseSeconds} * interval '1 second'
-        from set_config('synchronous_commit', 'off', true)
-        where id = any(${ids}::text[]) and state = 'pending' and due_at <= now()
-          and (leased_until is null or leased_until < now())
-        returning deliveries.*
+      with due as (
+        select d.id, coalesce(e.enabled, true) as wanted
+        from deliveries d left join webhook_endpoints e on e.id = d.endpoint_id where d.id = any(${ids}::text[])
+      ), ended as (
+        update deliveries d set state = 'abandoned', ended_at = now(), leased_until = null
+        from due where d.id = due.id and not due.wanted and d.state = 'pending'
+          and (d.leased_until is null or d.leased_until < now())
+      ), claimed as (
+        update deliveries d set leased_until = now() + ${leaseSeconds} * interval '1 second'
+        from due, set_config('synchronous_commit', 'off', true)
+        where d.id = any(${ids}::text[]) and d.id = due.id and due.wanted and d.state = 'pending' and d.due_at <= now()
+          and (d.leased_until is null or d.leased_until < now())
+        returning d.*
       )
-      select c.id as delivery_id, c.account_id, c.event, c.url, c.origin, c.attempts, s.link_seconds,
+      select c.id as delivery_id, c.account_id, c.event, c.url, c.origin, c.attempts, c.data, s.link_seconds,
              (select array_agg(w.secret order by w.id desc) from webhook_secrets w
               where w.account_id = c.account_id and (w.retires_at is null or w.retires_at > now())) as secrets,
              (select n.secret from webhook_next_secrets n where n.account_id = c.account_id) as next_secret,
              ${JOB_COLUMNS}
-      from claimed c cross join lateral (select * from jobs where id = c.job_id offset 0) j cross join settings s`;
+      from claimed c left join lateral (select * from jobs where id = c.job_id offset 0) j on true cross join settings s`;
     return rows.map((row) => ({
       id: row.delivery_id,
       accountId: row.account_id,
@@ -87,7 +99,8 @@ export function createDeliveries(database: Database, leaseSeconds: number) {
       url: row.url,
       origin: row.origin,
       attempts: row.attempts,
-      job: toJobRow(row as unknown as Record<string, unknown>),
+      about:
+        row.data === null ? { job: toJobRow(row as unknown as Record<string, unknown>) } : { data: row.data },
       linkSeconds: row.link_seconds,
       secrets: { current: row.secrets ?? [], next: row.next_secret ?? undefined },
     }));
@@ -147,16 +160,31 @@ export function createDeliveries(database: Database, leaseSeconds: number) {
         with result as (
           select * from jsonb_to_recordset(${sql.json(rows)}::jsonb)
             as r(id text, at timestamptz, status int, error text, milliseconds int, done boolean, pause float8)
-        ), logged as (
-          insert into delivery_attempts (delivery_id, at, http_status, error, milliseconds)
-          select id, at, status, error, milliseconds from result
+        ), updated as (
+          update deliveries d set
+            attempts = d.attempts + 1, leased_until = null,
+            state = case when r.done then 'delivered' when d.attempts + 1 >= ${MAX_ATTEMPTS} then 'abandoned' else 'pending' end,
+            ended_at = case when r.done or d.attempts + 1 >= ${MAX_ATTEMPTS} then now() end,
+            due_at = now() + r.pause * interval '1 millisecond'
+          from result r where d.id = r.id and d.id = any(${rows.map(({ id }) => id)}::text[]) and d.state = 'pending'
+        ), tried as (
+          select d.endpoint_id as id, bool_or(r.done) as succeeded, min(r.at) as at
+          from result r join deliveries d on d.id = r.id where d.endpoint_id is not null group by d.endpoint_id
+        ), changed as (
+          select e.id, t.succeeded, t.at,
+                 not t.succeeded and coalesce(e.failing_since < t.at - ${FAILING_DAYS} * interval '1 day', false) as gives_up
+          from webhook_endpoints e join tried t on t.id = e.id
+          where e.enabled and (e.failing_since is null) <> t.succeeded
+             or e.enabled and not t.succeeded and e.failing_since < t.at - ${FAILING_DAYS} * interval '1 day'
+          order by e.id for no key update of e
+        ), judged as (
+          update webhook_endpoints e set
+            failing_since = case when not c.succeeded then coalesce(e.failing_since, c.at) end,
+            enabled = not c.gives_up, disabled_by = case when c.gives_up then 'failing' end
+          from changed c where e.id = c.id
         )
-        update deliveries d set
-          attempts = d.attempts + 1, leased_until = null,
-          state = case when r.done then 'delivered' when d.attempts + 1 >= ${MAX_ATTEMPTS} then 'abandoned' else 'pending' end,
-          ended_at = case when r.done or d.attempts + 1 >= ${MAX_ATTEMPTS} then now() end,
-          due_at = now() + r.pause * interval '1 millisecond'
-        from result r where d.id = r.id and d.id = any(${rows.map(({ id }) => id)}::text[]) and d.state = 'pending'`;
+        insert into delivery_attempts (delivery_id, at, http_status, error, milliseconds)
+        select id, at, status, error, milliseconds from result`;
       return results.map(() => true);
     },
   });

@@ -4,8 +4,11 @@ import { isStorable, SqlText, type Transaction } from '../storage/sql.ts';
 
 export interface DeliveryView {
   readonly id: string;
-  readonly jobId: string;
+  /** Undefined: it tells of something else than the end of a job. */
+  readonly jobId: string | undefined;
   readonly accountId: string;
+  /** Undefined: it goes to a `callback_url`. */
+  readonly endpointId: string | undefined;
   readonly url: string;
   readonly event: string;
   readonly state: string;
@@ -14,8 +17,9 @@ export interface DeliveryView {
 
 interface ViewRow {
   readonly id: string;
-  readonly job_id: string;
+  readonly job_id: string | null;
   readonly account_id: string;
+  readonly endpoint_id: string | null;
   readonly url: string;
   readonly event: string;
   readonly state: string;
@@ -28,7 +32,7 @@ const DELIVERY_STATES = ['pending', 'delivered', 'abandoned'];
 const MOST = 1_000;
 
 const COLUMNS = new SqlText(
-  `d.id, d.job_id, d.account_id, d.url, d.event, d.state,
+  `d.id, d.job_id, d.account_id, d.endpoint_id, d.url, d.event, d.state,
    (select jsonb_agg(jsonb_build_object('at', a.at, 'status', a.http_status, 'error', a.error) order by a.id)
     from delivery_attempts a where a.delivery_id = d.id) as attempts`,
 );
@@ -82,8 +86,9 @@ function rowsOf(
 function viewOf(row: ViewRow): DeliveryView {
   return {
     id: row.id,
-    jobId: row.job_id,
+    jobId: row.job_id ?? undefined,
     accountId: row.account_id,
+    endpointId: row.endpoint_id ?? undefined,
     url: row.url,
     event: row.event,
     state: row.state,
@@ -96,8 +101,8 @@ function viewOf(row: ViewRow): DeliveryView {
 }
 
 /** Returns a delivery as the admin service tells it. */
-export function deliveryView({ id, attempts, url, ...rest }: DeliveryView): Told {
-  return { deliveryId: id, ...rest, url: withoutQuery(url), attempts: [...attempts] };
+export function deliveryView({ id, attempts, url, jobId, ...rest }: DeliveryView): Told {
+  return { deliveryId: id, ...rest, jobId: jobId ?? '', url: withoutQuery(url), attempts: [...attempts] };
 }
 
 /** Returns an address without its query, in which receivers have their secrets. */

@@ -61,10 +61,7 @@ export function createWebhookWorker(options: WebhookWorkerOptions) {
     const { event, id } = delivery;
     try {
       const at = new Date();
-      const { job, linkSeconds } = delivery;
-      // The key that submitted the job reads the same record, to the byte.
-      const shown = await view.show(job, linkSeconds, job.keyId ?? undefined);
-      const { body, headers } = messageOf(delivery, shown, at);
+      const { body, headers } = messageOf(delivery, await dataOf(delivery), at);
       stay.begin();
       const answer = await sender.send(delivery.url, body, headers);
       leave(stay);
@@ -79,6 +76,13 @@ export function createWebhookWorker(options: WebhookWorkerOptions) {
     } finally {
       leave(stay);
     }
+  }
+
+  async function dataOf({ about, linkSeconds }: Claimed): Promise<unknown> {
+    if ('data' in about) return about.data;
+    const { job } = about;
+    // The key that submitted the job reads the same record, to the byte.
+    return jobRecord(await view.show(job, linkSeconds, job.keyId ?? undefined));
   }
 
   function leave(stay: Stay) {
@@ -187,8 +191,8 @@ export function createWebhookWorker(options: WebhookWorkerOptions) {
 }
 
 /** Returns the body and the signed headers of an attempt. */
-function messageOf({ event, id, secrets }: Claimed, job: Parameters<typeof jobRecord>[0], at: Date) {
-  const body = JSON.stringify({ event, sent_at: at.toISOString(), delivery_id: id, data: jobRecord(job) });
+function messageOf({ event, id, secrets }: Claimed, data: unknown, at: Date) {
+  const body = JSON.stringify({ event, sent_at: at.toISOString(), delivery_id: id, data });
   const unixSeconds = Math.floor(at.getTime() / 1000);
   const headers = {
     'content-type': 'application/json',

@@ -73,6 +73,7 @@ import type { GatewayMetrics } from '../metrics.ts';
 import { createGather, refusalIn } from './gather.ts';
 import { createJobWatches, type OpenWatch, type WatchListener, type WatchRefusal } from './job-watches.ts';
 import { createMessageStream } from './message-stream.ts';
+import { WEBHOOK_CALLS, type WebhookCalls } from './webhook-calls.ts';
 
 /** Time after which a service without an answer counts as down, in ms. */
 const TIMEOUT_MS = 5_000;
@@ -113,7 +114,7 @@ const SUBMIT_SPAN = {
  * The control plane, called on behalf of one HTTP request: the request's id is passed on, and the rate limit is
  * returned as headers.
  */
-export interface ControlPlane {
+export interface ControlPlane extends WebhookCalls {
   authorize(ctx: GatewayContext, request: AuthorizeRequest): Promise<unknown>;
   /** Returns those of the API keys that are still valid. */
   findUsableKeys(ctx: GatewayContext, request: FindUsableKeysRequest): Promise<FindUsableKeysResponse>;
@@ -307,7 +308,15 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
 
   const check = asker(client.checkCaller.bind(client));
 
+  const webhookCalls = Object.fromEntries(
+    WEBHOOK_CALLS.map((name) => [
+      name,
+      asker((client[name] as unknown as Method<never, never>).bind(client)),
+    ]),
+  ) as unknown as WebhookCalls;
+
   return {
+    ...webhookCalls,
     watchJob,
     async checkCaller(ctx, request) {
       await check(ctx, request).catch((error: ApiError) => {

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { Answer, Operation, Route } from './operation.ts';
 import { ERROR_MEANINGS, errorEnvelope, RATE_LIMIT_HEADERS, RESPONSE_HEADERS } from './parts.ts';
 import { type Json, toSchema } from './schema.ts';
-import { describeWebhook } from './webhook.ts';
+import { describeAccountWebhook, describeJobWebhook } from './webhook.ts';
 
 export interface DocumentOptions {
   readonly routes: readonly Route[];
@@ -50,13 +50,20 @@ export function createDocument(options: DocumentOptions): Json {
       { name: 'Jobs', description: 'Submit work, follow it, collect the result.' },
       { name: 'Sessions', description: 'Live streams, opened here and carried by a WebSocket.' },
       { name: 'Account', description: 'Balance, usage and prices.' },
+      {
+        name: 'Webhook management',
+        description: 'Endpoints, the log of deliveries, and the signing secret.',
+      },
       { name: 'Files', description: 'Signed, expiring links.' },
       { name: 'Service', description: 'This document.' },
       // A tag of their own: generators make a class of each, and one of calls and webhooks would lack the calls.
       { name: 'Webhooks', description: 'Calls from the service to its users.' },
     ],
     paths,
-    webhooks: { jobEnded: { post: describeWebhook('jobEnded', schemaOf) } },
+    webhooks: {
+      jobEnded: { post: describeJobWebhook('jobEnded', schemaOf) },
+      accountEvent: { post: describeAccountWebhook('accountEvent', schemaOf) },
+    },
     components: {
       schemas: components,
       headers: RESPONSE_HEADERS,
@@ -108,7 +115,7 @@ function describe(
       ...failures(operation),
     },
     ...(callback
-      ? { callbacks: { jobEnded: { [callback]: { post: describeWebhook(`${id}Ended`, schemaOf) } } } }
+      ? { callbacks: { jobEnded: { [callback]: { post: describeJobWebhook(`${id}Ended`, schemaOf) } } } }
       : {}),
   };
 }

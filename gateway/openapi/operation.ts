@@ -30,7 +30,7 @@ export interface RequestBody {
 export interface Operation {
   /** operationId, in camelCase. */
   readonly id: string;
-  readonly tag: 'Uploads' | 'Jobs' | 'Sessions' | 'Account' | 'Files' | 'Service';
+  readonly tag: 'Uploads' | 'Jobs' | 'Sessions' | 'Account' | 'Files' | 'Service' | 'Webhook management';
   readonly summary: string;
   readonly description: string;
   /**
