@@ -8,6 +8,7 @@ import type { ObjectStore } from '@semblance/objects/store';
 import { readBalance, readBalanceOperation } from './account/balance.ts';
 import { readPricing, readPricingOperation } from './account/pricing.ts';
 import type { CallerBeforeBody } from './auth/known-keys.ts';
+import { batchRoutes } from './batches/routes.ts';
 import type { ControlPlane } from './control/control-plane.ts';
 import type { EventStreams } from './events/event-streams.ts';
 import { eventSchemas, readEvents, readEventsOperation } from './events/read-events.ts';
@@ -195,6 +196,7 @@ export function routeTable(options: RoutesOptions): Route[] {
       handler: readPricing({ control, keepMs: pricingKeptMs }),
       operation: readPricingOperation,
     },
+    ...batchRoutes({ callerOf, control, bodyTimeoutMs }),
     ...webhookRoutes({ callerOf, control, bodyTimeoutMs }),
     {
       method: 'get',

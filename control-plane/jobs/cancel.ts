@@ -27,6 +27,8 @@ export interface Canceller {
    * @returns false when the account has no such job
    */
   cancel(accountId: string, jobId: string): Promise<boolean>;
+  /** Records that the jobs of a batch that have not ended are cancelled, all or none of them. */
+  cancelBatch(accountId: string, batchId: string): Promise<void>;
   /** Returns true when this process recorded it lately; it does not know other processes. */
   wasCancelled(jobId: string): boolean;
   /** Deletes the RenderJob of a cancelled or ended job; ends the job when there is none. Harmless to repeat. */
@@ -73,6 +75,18 @@ export function createCanceller(options: CancellerOptions): Canceller {
     const [row] = await database.sql<Recorded[]>`
       select c.*, j.hold_micros from cancel_job(${jobId}, ${accountId}) c left join jobs j on j.id = ${jobId}`;
     if (!row || row.outcome === 'unknown') return false;
+    carryOut(jobId, row);
+    return true;
+  }
+
+  async function cancelBatch(accountId: string, batchId: string): Promise<void> {
+    const rows = await database.sql<(Recorded & { job_id: string })[]>`
+      select c.job_id, c.hold_micros, (c.cancelled).* from cancel_batch(${batchId}, ${accountId}) c`;
+    for (const row of rows) carryOut(row.job_id, row);
+  }
+
+  /** Goes on with a recorded cancel; whatever this process does not reach is owed. */
+  function carryOut(jobId: string, row: Recorded): void {
     if (row.renderjob_task !== null) {
       remember(jobId);
       queue.add(jobId);
@@ -88,7 +102,6 @@ export function createCanceller(options: CancellerOptions): Canceller {
         reason: CANCELLED.reason,
         capability: row.capability ?? undefined,
       });
-    return true;
   }
 
   function remember(jobId: string) {
@@ -147,6 +160,7 @@ export function createCanceller(options: CancellerOptions): Canceller {
 
   return {
     cancel,
+    cancelBatch,
     wasCancelled: (jobId) => recent.has(jobId),
     withdraw,
     async run(signal) {

@@ -1,10 +1,7 @@
 import type { Micros } from '@semblance/common/money';
 import type { Sql } from '../storage/sql.ts';
-import { checkVoice } from './avatar-voices.ts';
-import { checkOptions } from './engine-options.ts';
-import { checkExpiry } from './expiry.ts';
 import type { Submission } from './submission.ts';
-import { checkSubmission, refusal } from './submit.ts';
+import { checkBySettings, checkSubmission, refusal } from './submit.ts';
 
 export interface Estimate {
   readonly holdMicros: Micros;
@@ -36,9 +33,7 @@ export async function estimate(
   webhooks: boolean,
 ): Promise<Estimate> {
   const { inputs } = checkSubmission(submission, webhooks);
-  await checkOptions(sql, { ...submission, idempotencyKey: undefined });
-  await checkExpiry(sql, { ...submission, idempotencyKey: undefined });
-  await checkVoice(sql, { ...submission, idempotencyKey: undefined });
+  await checkBySettings(sql, { ...submission, idempotencyKey: undefined });
   const { accountId, capability, parameters } = submission;
   const [quote] = await sql<Quote[]>`
     select * from quote_job(${accountId}, ${capability}, ${sql.json(inputs)}::jsonb, ${sql.json(parameters)}::jsonb)`;

@@ -5,6 +5,7 @@ import type { EventBus } from '@semblance/events/bus';
 import { type JobStatus, jobEvent } from '@semblance/events/jobs';
 import type { ObjectStore } from '@semblance/objects/store';
 import type { Registry } from 'prom-client';
+import { type Batches, createBatches } from '../batches/batches.ts';
 import type { Metrics } from '../metrics.ts';
 import { watchCrowd } from '../relay/crowd.ts';
 import { createOutbox, type Outbox } from '../relay/outbox.ts';
@@ -18,7 +19,7 @@ import type { RenderJobOrder } from './render-jobs.ts';
 import { createRenderJobPayer } from './renderjob-payer.ts';
 import { createRetractor } from './retract.ts';
 import { createSettler, type SettledFacts, type SettlerOptions } from './settle.ts';
-import { createSubmit } from './submit.ts';
+import { createSubmit, type SubmitDebts } from './submit.ts';
 import { traceSettler } from './traces.ts';
 import { createJobWatcher } from './watcher.ts';
 
@@ -48,6 +49,7 @@ export interface Jobs {
   readonly submit: Submit;
   /** Submits a job that came together with others, which wait for its answer: nothing is resolved. */
   readonly submitTogether: Submit;
+  readonly batches: Batches;
   readonly callbackCheck: CallbackCheck;
   readonly canceller: Canceller;
   readonly view: JobView;
@@ -103,22 +105,19 @@ export function createJobs(options: JobsOptions): Jobs {
     ...common,
     onBegun: ({ jobId, eventTask }) => owe(jobId, 'processing', eventTask),
   });
-  const submits = watchCrowd(
-    createSubmit({
-      database,
-      webhooks: true,
-      onOutcome: metrics.submitted,
-      onUnknown: retractor.retract,
-      onCommitted({ jobId, renderJobTask, eventTask, submission }) {
-        const { accountId, capability, inputs, parameters, engineOptions } = submission;
-        const createdAt = new Date();
-        const order = { jobId, accountId, capability, inputs, parameters, engineOptions };
-        outbox.handOver('renderjob', { id: renderJobTask, jobId, status: null, createdAt }, order);
-        outbox.handOver('event', { id: eventTask, jobId, status: 'queued', createdAt });
-      },
-    }),
-    { most: 4, lingerMs: 100 },
-  );
+  const admission = {
+    database,
+    onOutcome: metrics.submitted,
+    onUnknown: retractor.retract,
+    onCommitted({ jobId, renderJobTask, eventTask, submission }: SubmitDebts) {
+      const { accountId, capability, inputs, parameters, engineOptions } = submission;
+      const createdAt = new Date();
+      const order = { jobId, accountId, capability, inputs, parameters, engineOptions };
+      outbox.handOver('renderjob', { id: renderJobTask, jobId, status: null, createdAt }, order);
+      outbox.handOver('event', { id: eventTask, jobId, status: 'queued', createdAt });
+    },
+  };
+  const submits = watchCrowd(createSubmit({ ...admission, webhooks: true }), { most: 4, lingerMs: 100 });
   // Outside of the crowd, since a name that takes long to resolve is no work for the database.
   const callbackCheck = createCallbackCheck(database.sql, options.callbackHosts);
   const after =
@@ -131,6 +130,7 @@ export function createJobs(options: JobsOptions): Jobs {
   const watchHub = createWatchHub({ database, view, events, reflector, namespace, logger, registry });
 
   return {
+    batches: createBatches({ ...admission, callbackCheck }),
     submit: after(callbackCheck.resolved),
     submitTogether: after(callbackCheck.text),
     callbackCheck,

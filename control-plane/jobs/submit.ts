@@ -48,7 +48,7 @@ export interface SubmitOptions {
   readonly webhooks: boolean;
 }
 
-interface Prepared {
+export interface Prepared {
   readonly jobId: string;
   readonly submission: Submission;
   readonly request: Record<string, unknown>;
@@ -56,7 +56,7 @@ interface Prepared {
   sent: boolean;
 }
 
-interface Outcome {
+export interface Outcome {
   readonly place: bigint;
   readonly outcome: string;
   readonly job_id: string | null;
@@ -94,9 +94,7 @@ export function createSubmit(options: SubmitOptions) {
    */
   return async function submit(submission: Submission): Promise<Submitted> {
     const prepared = prepare(submission, options.webhooks);
-    await checkOptions(database.sql, submission);
-    await checkExpiry(database.sql, submission);
-    await checkVoice(database.sql, submission);
+    await checkBySettings(database.sql, submission);
     const outcome = await batcher.submit(prepared).catch((error) => {
       // With an Idempotency-Key, the retry that the answer asks for finds the job.
       const unknown = prepared.sent && error instanceof StorageError && !(error instanceof NoConnectionError);
@@ -117,6 +115,13 @@ export function createSubmit(options: SubmitOptions) {
       return { jobId: outcome.job_id, replayed: true };
     throw refusal(outcome, submission);
   };
+}
+
+/** Checks what settings and agents decide. @throws ApiError invalid_input */
+export async function checkBySettings(sql: Sql, submission: Submission): Promise<void> {
+  await checkOptions(sql, submission);
+  await checkExpiry(sql, submission);
+  await checkVoice(sql, submission);
 }
 
 function tracesOf(batch: readonly Prepared[]): Record<string, string> {
@@ -188,7 +193,7 @@ export function checkSubmission(
 }
 
 /** @throws ApiError invalid_input */
-function prepare(submission: Submission, webhooks: boolean): Prepared {
+export function prepare(submission: Submission, webhooks: boolean): Prepared {
   const { capability, parameters, engineOptions, idempotencyKey, metadata = {} } = submission;
   const { inputs, callback } = checkSubmission(submission, webhooks);
   if (idempotencyKey !== undefined && !isIdempotencyKey(idempotencyKey))

@@ -20,6 +20,7 @@ import type { Metrics } from '../metrics.ts';
 import type { Database } from '../storage/database.ts';
 import type { ResumableUploads } from '../uploads/resumable-uploads.ts';
 import type { Uploads } from '../uploads/uploads.ts';
+import type { BatchCalls } from './batch-calls.ts';
 import type { JobCalls } from './job-calls.ts';
 import type { MediaCalls } from './media-calls.ts';
 import type { SessionCalls } from './session-calls.ts';
@@ -34,6 +35,7 @@ export interface ControlServiceOptions {
   readonly resumable: ResumableUploads;
   readonly submit: (submission: Submission) => Promise<Submitted>;
   readonly view: JobView;
+  readonly batchCalls: BatchCalls;
   readonly jobCalls: JobCalls;
   readonly mediaCalls: MediaCalls;
   readonly sessionCalls: SessionCalls;
@@ -59,6 +61,7 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
     resumable,
     submit,
     view,
+    batchCalls,
     jobCalls,
     mediaCalls,
     sessionCalls,
@@ -142,6 +145,12 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
     cancelJob: timed('CancelJob', jobCalls.cancelJob),
     getJob: timed('GetJob', getJob),
     listJobs: timed('ListJobs', jobCalls.listJobs),
+    submitBatch: timed('SubmitBatch', batchCalls.submitBatch),
+    estimateBatch: timed('EstimateBatch', batchCalls.estimateBatch),
+    getBatch: timed('GetBatch', batchCalls.getBatch),
+    listBatches: timed('ListBatches', batchCalls.listBatches),
+    listBatchJobs: timed('ListBatchJobs', batchCalls.listBatchJobs),
+    cancelBatch: timed('CancelBatch', batchCalls.cancelBatch),
     readJobTexts: timed('ReadJobTexts', jobCalls.readJobTexts),
     watchJobs: options.watchJobs,
     deleteJobMedia: timed('DeleteJobMedia', mediaCalls.deleteJobMedia),

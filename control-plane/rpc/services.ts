@@ -21,6 +21,7 @@ import type { createUploads } from '../uploads/uploads.ts';
 import { createWatchStreams } from '../watch/watch-stream.ts';
 import type { Endpoints } from '../webhooks/endpoints.ts';
 import { createAdminService } from './admin-service.ts';
+import { createBatchCalls } from './batch-calls.ts';
 import { createControlService } from './control-service.ts';
 import { createJobCalls } from './job-calls.ts';
 import { createMediaCalls } from './media-calls.ts';
@@ -61,7 +62,7 @@ export async function startServices({
   options,
   database,
   metrics,
-  jobs: { submit, submitTogether: submitOneOfMany, callbackCheck, canceller, view, watchHub },
+  jobs: { submit, submitTogether: submitOneOfMany, batches, callbackCheck, canceller, view, watchHub },
   uploads,
   removals,
   gate,
@@ -91,6 +92,7 @@ export async function startServices({
     submit,
     view,
     jobCalls: createJobCalls({ database, gate, view, canceller, inspect, callbackCheck, webhooks: true }),
+    batchCalls: createBatchCalls({ database, gate, view, batches, canceller }),
     mediaCalls: createMediaCalls({ database, gate, removals }),
     webhookCalls: createWebhookCalls({ database, gate, endpoints }),
     sessionCalls: createSessionCalls({

@@ -73,7 +73,7 @@ import type { GatewayMetrics } from '../metrics.ts';
 import { createGather, refusalIn } from './gather.ts';
 import { createJobWatches, type OpenWatch, type WatchListener, type WatchRefusal } from './job-watches.ts';
 import { createMessageStream } from './message-stream.ts';
-import { WEBHOOK_CALLS, type WebhookCalls } from './webhook-calls.ts';
+import { PLAIN_CALLS, type PlainCalls } from './plain-calls.ts';
 
 /** Time after which a service without an answer counts as down, in ms. */
 const TIMEOUT_MS = 5_000;
@@ -82,6 +82,9 @@ const TIMEOUT_MS = 5_000;
  * out), because the control plane retracts a submit that it answered as failed.
  */
 const SUBMIT_TIMEOUT_MS = 12_000;
+
+/** Time limit of calls about all jobs of a batch, in ms. */
+const BATCH_TIMEOUT_MS = 30_000;
 
 /** Most reads in one message. */
 const READS = 128;
@@ -114,7 +117,7 @@ const SUBMIT_SPAN = {
  * The control plane, called on behalf of one HTTP request: the request's id is passed on, and the rate limit is
  * returned as headers.
  */
-export interface ControlPlane extends WebhookCalls {
+export interface ControlPlane extends PlainCalls {
   authorize(ctx: GatewayContext, request: AuthorizeRequest): Promise<unknown>;
   /** Returns those of the API keys that are still valid. */
   findUsableKeys(ctx: GatewayContext, request: FindUsableKeysRequest): Promise<FindUsableKeysResponse>;
@@ -308,15 +311,16 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
 
   const check = asker(client.checkCaller.bind(client));
 
-  const webhookCalls = Object.fromEntries(
-    WEBHOOK_CALLS.map((name) => [
-      name,
-      asker((client[name] as unknown as Method<never, never>).bind(client)),
-    ]),
-  ) as unknown as WebhookCalls;
+  const plainCalls = Object.fromEntries(
+    PLAIN_CALLS.map((name) => [name, asker((client[name] as unknown as Method<never, never>).bind(client))]),
+  ) as unknown as PlainCalls;
 
   return {
-    ...webhookCalls,
+    ...plainCalls,
+    // A batch is admitted in one transaction, however many jobs it has.
+    submitBatch: asker(client.submitBatch.bind(client), BATCH_TIMEOUT_MS),
+    estimateBatch: asker(client.estimateBatch.bind(client), BATCH_TIMEOUT_MS),
+    cancelBatch: asker(client.cancelBatch.bind(client), BATCH_TIMEOUT_MS),
     watchJob,
     async checkCaller(ctx, request) {
       await check(ctx, request).catch((error: ApiError) => {

@@ -6,6 +6,8 @@ import { askForBody, ClientGoneError } from './request-body.ts';
 
 /** Largest body, in bytes. It fits the longest script with every character written as two \u escapes. */
 const LIMIT_BYTES = 256 * 1024;
+/** The same, of a batch. */
+export const BATCH_BYTES = 2 * 1024 * 1024;
 
 /**
  * JSON by any of its names (RFC 6839). Both the refusal and the parser use this list, because the parser's own is
@@ -13,22 +15,30 @@ const LIMIT_BYTES = 256 * 1024;
  */
 const JSON_TYPES = ['application/json', 'application/*+json'];
 
-const parse = koaBody({
-  json: true,
-  jsonTypes: JSON_TYPES,
-  jsonStrict: false,
-  jsonLimit: LIMIT_BYTES,
-  urlencoded: false,
-  text: false,
-  multipart: false,
-});
+const parserOf = (jsonLimit: number) =>
+  koaBody({
+    json: true,
+    jsonTypes: JSON_TYPES,
+    jsonStrict: false,
+    jsonLimit,
+    urlencoded: false,
+    text: false,
+    multipart: false,
+  });
+const parsers = new Map([LIMIT_BYTES, BATCH_BYTES].map((bytes) => [bytes, parserOf(bytes)]));
 
 /**
  * Returns the JSON body of a request, of any JSON type.
  * @param timeoutMs longest time for all of it
+ * @param limitBytes largest body
  * @throws ApiError `invalid_input` for any other type, malformed JSON, a body that is too large or too slow
  */
-export async function readJson(ctx: GatewayContext, timeoutMs: number): Promise<unknown> {
+export async function readJson(
+  ctx: GatewayContext,
+  timeoutMs: number,
+  limitBytes: typeof LIMIT_BYTES | typeof BATCH_BYTES = LIMIT_BYTES,
+): Promise<unknown> {
+  const parse = parsers.get(limitBytes) as ReturnType<typeof parserOf>;
   if (!ctx.is(JSON_TYPES))
     throw new ApiError(
       'invalid_input',
@@ -48,7 +58,7 @@ export async function readJson(ctx: GatewayContext, timeoutMs: number): Promise<
   try {
     await Promise.race([parsing, tooSlow]);
   } catch (error) {
-    throw refusalFor(error);
+    throw refusalFor(error, limitBytes);
   } finally {
     clearTimeout(timer);
   }
@@ -61,11 +71,11 @@ export function hasBody({ req }: GatewayContext): boolean {
 }
 
 /** Converts the errors of raw-body, inflation and the JSON parser by their `type` and `status`. */
-function refusalFor(error: unknown): Error {
+function refusalFor(error: unknown, limitBytes: number): Error {
   if (error instanceof ApiError) return error;
   const { type, status, code } = error as { type?: string; status?: number; code?: string };
   if (type === 'entity.too.large')
-    return new ApiError('invalid_input', `The body must be at most ${LIMIT_BYTES / 1024} KiB.`, {
+    return new ApiError('invalid_input', `The body must be at most ${limitBytes / 1024} KiB.`, {
       cause: error,
     });
   if (type === 'request.aborted' || code === 'ECONNRESET' || code === 'ECONNABORTED')

@@ -43,7 +43,8 @@ export function submitJob({ callerOf, control, capability, bodyTimeoutMs }: Subm
   };
 }
 
-function idempotencyKeyOf(header: string | string[] | undefined): string | undefined {
+/** @throws ApiError invalid_input */
+export function idempotencyKeyOf(header: string | string[] | undefined): string | undefined {
   if (header === undefined) return undefined;
   if (typeof header !== 'string' || !isIdempotencyKey(header))
     throw new ApiError('invalid_input', `Idempotency-Key ${IDEMPOTENCY_KEY_RULE}.`);
@@ -60,7 +61,7 @@ const submittedSchema = z
   })
   .meta({ id: 'Submitted' });
 
-const submitHeaders = z.object({
+export const submitHeaders = z.object({
   'Idempotency-Key': z.string().refine(isIdempotencyKey).optional().meta({
     pattern: '^[\\x20-\\x7e]{1,255}$',
     description:

@@ -114,10 +114,18 @@ function describe(
       ),
       ...failures(operation),
     },
-    ...(callback
-      ? { callbacks: { jobEnded: { [callback]: { post: describeJobWebhook(`${id}Ended`, schemaOf) } } } }
-      : {}),
+    ...(callback ? { callbacks: callbacksOf(operation, callback, schemaOf) } : {}),
   };
+}
+
+function callbacksOf(
+  { id, callbackOf }: Operation,
+  address: string,
+  schemaOf: (schema: z.ZodType, io: 'input' | 'output') => Json,
+): Json {
+  return callbackOf === 'batch'
+    ? { batchFinished: { [address]: { post: describeAccountWebhook(`${id}Finished`, schemaOf) } } }
+    : { jobEnded: { [address]: { post: describeJobWebhook(`${id}Ended`, schemaOf) } } };
 }
 
 function success(

@@ -44,8 +44,10 @@ export interface Operation {
   readonly headers?: z.ZodObject;
   readonly body?: RequestBody;
   readonly answers: readonly Answer[];
-  /** Runtime expression of the address that is called when the job has ended. */
+  /** Runtime expression of the address that is called when the job, or the batch, has ended. */
   readonly callback?: string;
+  /** What has ended then. Default: the job. */
+  readonly callbackOf?: 'batch';
   /** Codes besides those of authentication, the rate limit and `internal_error`. */
   readonly errors?: readonly ApiErrorCode[];
   /** Codes with another status than their own. */

@@ -2,8 +2,14 @@ import type { handleUnaryCall } from '@grpc/grpc-js';
 import type { ControlServiceServer } from '@semblance/proto/semblance/control/v1/control';
 import type { GatewayContext } from '../http/context.ts';
 
-/** Calls by which owners of accounts manage their webhooks. */
-export const WEBHOOK_CALLS = [
+/** Calls about batches, and calls by which owners of accounts manage their webhooks. */
+export const PLAIN_CALLS = [
+  'submitBatch',
+  'estimateBatch',
+  'getBatch',
+  'listBatches',
+  'listBatchJobs',
+  'cancelBatch',
   'listWebhookEndpoints',
   'getWebhookEndpoint',
   'createWebhookEndpoint',
@@ -21,4 +27,5 @@ type Call<Name extends keyof ControlServiceServer> =
     ? (ctx: GatewayContext, request: Request) => Promise<Response>
     : never;
 
-export type WebhookCalls = { readonly [Name in (typeof WEBHOOK_CALLS)[number]]: Call<Name> };
+/** Calls that the gateway passes on as they are, with the time limit of all. */
+export type PlainCalls = { readonly [Name in (typeof PLAIN_CALLS)[number]]: Call<Name> };
