@@ -4,6 +4,7 @@
  */
 const API_ERRORS = {
   unauthorized: { http: 401, retryable: false },
+  forbidden: { http: 403, retryable: false },
   insufficient_balance: { http: 402, retryable: false },
   invalid_input: { http: 400, retryable: false },
   unsupported_format: { http: 400, retryable: false },

@@ -122,7 +122,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   });
   const uploads = createUploads({ database, objects, logger });
   const removals = createRemovals({ database, objects, logger, onDeleted: metrics.mediaDeleted });
-  const gate = createGate(database);
+  const gate = createGate(database, logger);
   const webhooks = createWebhookWorker({
     database,
     events,

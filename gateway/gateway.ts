@@ -13,6 +13,7 @@ import { createCallerBeforeBody, createKnownKeys, forgetInvalid } from './auth/k
 import { connectControlPlane } from './control/control-plane.ts';
 import { createEventStreams, type EventStreamsOptions } from './events/event-streams.ts';
 import { SEND_LIMITS, type SendLimits } from './files/send.ts';
+import { addressOf } from './http/address.ts';
 import { asMiddleware, type GatewayContext } from './http/context.ts';
 import { observe } from './http/observe.ts';
 import { startHttpServer } from './http/server.ts';
@@ -177,6 +178,13 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     signal: uploadsEnd.signal,
     tryPage: options.tryPage ?? false,
   });
+  const trustedProxies = options.keyless?.trustedProxies ?? 0;
+  app.use(
+    asMiddleware(async (ctx, next) => {
+      ctx.state.address = addressOf(ctx.req, trustedProxies);
+      await next();
+    }),
+  );
   if (options.keyless) app.use(asMiddleware(limitKeyless(options.keyless, known)));
   app.use(asMiddleware(forgetInvalid(known)));
   app.use(asMiddleware(withoutLastSlash));

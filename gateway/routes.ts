@@ -27,6 +27,7 @@ import { listJobs, listJobsOperation } from './jobs/list.ts';
 import { readJob, readJobOperation } from './jobs/read.ts';
 import { submitJob, submitOperation } from './jobs/submit.ts';
 import { JOB_CAPABILITIES } from './jobs/submit-schemas.ts';
+import { keyRoutes } from './keys/routes.ts';
 import {
   deleteJobMedia,
   deleteJobMediaOperation,
@@ -107,65 +108,91 @@ export interface RoutesOptions {
 /**
  * Returns every route of the gateway; those of /files only when the gateway itself serves the objects. Both the
  * router and the OpenAPI document are made from this table. A new route is a row here, with its `Operation`
- * declared beside its handler.
+ * declared beside its handler, and the scope that a key needs for it.
  */
 export function routeTable(options: RoutesOptions): Route[] {
   const { callerOf, control, store, logger, metrics, limits, underWay, volume, streams } = options;
   const { bodyLimits, bodyTimeoutMs, readIdleMs, sendLimits, pricingKeptMs, signal, publicUrl } = options;
   const uploads = { control, store, logger, metrics, limits, underWay, volume, bodyLimits, signal };
   const routes: Route[] = [
-    { method: 'post', path: '/uploads', handler: upload(uploads), operation: uploadOperation },
+    {
+      method: 'post',
+      path: '/uploads',
+      handler: upload(uploads),
+      scope: 'submit',
+      operation: uploadOperation,
+    },
     ...resumableRoutes({ ...uploads, appends: createAppends(), clientLog: createClientLog(logger) }),
     ...JOB_CAPABILITIES.map(
       (capability): Route => ({
         method: 'post',
         path: `/${capability}`,
         handler: submitJob({ callerOf, control, capability, bodyTimeoutMs }),
+        scope: 'submit',
         operation: submitOperation(capability),
       }),
     ),
-    { method: 'get', path: '/jobs', handler: listJobs({ control }), operation: listJobsOperation },
-    { method: 'get', path: '/jobs/{job_id}', handler: readJob({ control }), operation: readJobOperation },
+    {
+      method: 'get',
+      path: '/jobs',
+      handler: listJobs({ control }),
+      scope: 'read',
+      operation: listJobsOperation,
+    },
+    {
+      method: 'get',
+      path: '/jobs/{job_id}',
+      handler: readJob({ control }),
+      scope: 'read',
+      operation: readJobOperation,
+    },
     {
       method: 'post',
       path: '/jobs/{job_id}/cancel',
       handler: cancelJob({ callerOf, control, bodyTimeoutMs }),
+      scope: 'submit',
       operation: cancelJobOperation,
     },
     {
       method: 'post',
       path: '/estimate',
       handler: estimateJob({ callerOf, control, bodyTimeoutMs }),
+      scope: 'submit',
       operation: estimateOperation,
     },
     {
       method: 'get',
       path: '/jobs/{job_id}/events',
       handler: readEvents({ control, streams }),
+      scope: 'read',
       operation: readEventsOperation,
     },
     {
       method: 'delete',
       path: '/jobs/{job_id}/media',
       handler: deleteJobMedia({ control }),
+      scope: 'submit',
       operation: deleteJobMediaOperation,
     },
     {
       method: 'delete',
       path: '/uploads/{file_key}',
       handler: deleteUpload({ control }),
+      scope: 'submit',
       operation: deleteUploadOperation,
     },
     {
       method: 'get',
       path: '/receipts',
       handler: listReceipts({ control }),
+      scope: 'read',
       operation: listReceiptsOperation,
     },
     {
       method: 'get',
       path: '/receipts/keys',
       handler: readReceiptKeys({ control, keepMs: pricingKeptMs }),
+      scope: 'none',
       operation: readReceiptKeysOperation,
     },
     ...SESSION_CAPABILITIES.map(
@@ -173,6 +200,7 @@ export function routeTable(options: RoutesOptions): Route[] {
         method: 'post',
         path: `/${capability}/session`,
         handler: openSession({ callerOf, control, capability, bodyTimeoutMs, publicUrl }),
+        scope: 'sessions',
         operation: openSessionOperation(capability),
       }),
     ),
@@ -180,35 +208,59 @@ export function routeTable(options: RoutesOptions): Route[] {
       method: 'get',
       path: '/sessions',
       handler: listSessions({ control }),
+      scope: 'read',
       operation: listSessionsOperation,
     },
     {
       method: 'delete',
       path: '/sessions/{session_id}',
       handler: endSession({ control }),
+      scope: 'sessions',
       operation: endSessionOperation,
     },
-    { method: 'get', path: '/voices', handler: listVoices({ control }), operation: listVoicesOperation },
-    { method: 'get', path: '/balance', handler: readBalance({ control }), operation: readBalanceOperation },
+    {
+      method: 'get',
+      path: '/voices',
+      handler: listVoices({ control }),
+      scope: 'read',
+      operation: listVoicesOperation,
+    },
+    {
+      method: 'get',
+      path: '/balance',
+      handler: readBalance({ control }),
+      scope: 'read',
+      operation: readBalanceOperation,
+    },
     {
       method: 'get',
       path: '/pricing',
       handler: readPricing({ control, keepMs: pricingKeptMs }),
+      scope: 'read',
       operation: readPricingOperation,
     },
     ...batchRoutes({ callerOf, control, bodyTimeoutMs }),
     ...webhookRoutes({ callerOf, control, bodyTimeoutMs }),
+    ...keyRoutes({ callerOf, control, bodyTimeoutMs }),
     {
       method: 'get',
       path: STREAMS_ROUTE,
       handler: answerNoUpgrade,
+      scope: 'none',
       operation: connectStreamOperation,
     },
-    { method: 'get', path: '/usage', handler: listUsage({ control }), operation: listUsageOperation },
+    {
+      method: 'get',
+      path: '/usage',
+      handler: listUsage({ control }),
+      scope: 'read',
+      operation: listUsageOperation,
+    },
     {
       method: 'get',
       path: '/usage/summary',
       handler: summarizeUsage({ control }),
+      scope: 'read',
       operation: summarizeUsageOperation,
     },
   ];
@@ -219,11 +271,24 @@ export function routeTable(options: RoutesOptions): Route[] {
         method: 'get',
         path,
         handler: readFile({ store, readIdleMs, sendLimits, linkKeys: createLinkKeys({ control }) }),
+        scope: 'none',
         operation: readFileOperation,
       },
-      { method: 'put', path, handler: writeFile({ store, bodyLimits, signal }), operation: 'internal' },
-      { method: 'delete', path, handler: deleteFile({ store }), operation: 'internal' },
-      { method: 'get', path: FILES_PATH, handler: listFiles({ store }), operation: 'internal' },
+      {
+        method: 'put',
+        path,
+        handler: writeFile({ store, bodyLimits, signal }),
+        scope: 'none',
+        operation: 'internal',
+      },
+      { method: 'delete', path, handler: deleteFile({ store }), scope: 'none', operation: 'internal' },
+      {
+        method: 'get',
+        path: FILES_PATH,
+        handler: listFiles({ store }),
+        scope: 'none',
+        operation: 'internal',
+      },
     );
   }
   if (options.tryPage) {
@@ -240,17 +305,43 @@ function resumableRoutes(options: Parameters<typeof beginResumable>[0]): Route[]
       method: 'post',
       path: RESUMABLE_PATH,
       handler: beginResumable(options),
+      scope: 'submit',
       operation: beginResumableOperation,
     },
-    { method: 'get', path, handler: readResumable(options), operation: readResumableOperation },
-    { method: 'patch', path, handler: continueResumable(options), operation: continueResumableOperation },
-    { method: 'delete', path, handler: cancelResumable(options), operation: cancelResumableOperation },
+    {
+      method: 'get',
+      path,
+      handler: readResumable(options),
+      scope: 'submit',
+      operation: readResumableOperation,
+    },
+    {
+      method: 'patch',
+      path,
+      handler: continueResumable(options),
+      scope: 'submit',
+      operation: continueResumableOperation,
+    },
+    {
+      method: 'delete',
+      path,
+      handler: cancelResumable(options),
+      scope: 'submit',
+      operation: cancelResumableOperation,
+    },
   ];
 }
 
 export function createRouter(routes: readonly Route[]): Router {
   const router = new Router({ sensitive: true, strict: true });
-  for (const { method, path, handler } of routes) router[method](pattern(path), asMiddleware(handler));
+  for (const { method, path, handler, scope } of routes)
+    router[method](
+      pattern(path),
+      asMiddleware((ctx, next) => {
+        ctx.state.scope = scope === 'none' ? undefined : scope;
+        return handler(ctx, next);
+      }),
+    );
   return router;
 }
 

@@ -10,6 +10,7 @@ export const REQUEST_ID_KEY = 'request-id';
 
 const GRPC_STATUS: Record<ApiErrorCode, status> = {
   unauthorized: status.UNAUTHENTICATED,
+  forbidden: status.PERMISSION_DENIED,
   insufficient_balance: status.FAILED_PRECONDITION,
   invalid_input: status.INVALID_ARGUMENT,
   unsupported_format: status.INVALID_ARGUMENT,

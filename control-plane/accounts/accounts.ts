@@ -9,10 +9,12 @@ import type {
   CreateAccountResponse,
   KeyView,
 } from '@semblance/proto/semblance/admin/v1/admin';
+import type { KeyRules } from '@semblance/proto/semblance/control/v1/keys';
 import { limitOf } from '../audit/audit.ts';
 import { topUp } from '../billing/ledger.ts';
 import { isStorable, type Sql, SqlText, type Transaction } from '../storage/sql.ts';
 import { KEY_PREFIX } from './key-prefix.ts';
+import { checkRules, type RuleChanges } from './key-rules.ts';
 
 /** Returns the SHA-256 of a key as presented: the only form in which keys are stored and sent between services. */
 export function hashKey(apiKey: string): Buffer {
@@ -54,25 +56,53 @@ export async function createAccountIn(
 export async function createKey(
   sql: Transaction,
   accountId: string,
-  name?: string,
+  { name, rules }: { readonly name?: string | undefined; readonly rules?: KeyRules | undefined } = {},
 ): Promise<{ keyId: string; apiKey: string }> {
-  const text = name?.trim();
-  if (text !== undefined && (text === '' || text.length > 100 || !isStorable(text) || !isPlainText(text)))
+  const text = name === undefined ? undefined : keyName(name);
+  const changes = checkRules(rules);
+  await requireAccount(sql, accountId);
+  const made = await insertKey(sql, accountId, text);
+  await applyRules(sql, made.keyId, changes);
+  return made;
+}
+
+/** @throws ApiError invalid_input */
+export function keyName(name: string): string {
+  const text = name.trim();
+  if (text === '' || text.length > 100 || !isStorable(text) || !isPlainText(text))
     throw new ApiError(
       'invalid_input',
       'A key has a name of 1 to 100 characters, none of them a control character.',
     );
-  await requireAccount(sql, accountId);
-  return insertKey(sql, accountId, text);
+  return text;
 }
 
-async function insertKey(sql: Transaction, accountId: string, name?: string) {
+export async function insertKey(sql: Transaction, accountId: string, name?: string) {
   const keyId = newId('key-');
   const apiKey = newSecret('sk_live_');
   await sql`
     insert into api_keys (id, account_id, secret_sha256, name, prefix)
     values (${keyId}, ${accountId}, ${hashKey(apiKey)}, ${name ?? null}, ${apiKey.slice(0, KEY_PREFIX)})`;
   return { keyId, apiKey };
+}
+
+/** Takes effect on the next call. @throws ApiError not_found, invalid_input */
+export async function setKey(sql: Transaction, keyId: string, rules: KeyRules | undefined): Promise<KeyView> {
+  const changes = checkRules(rules);
+  if (isStorable(keyId)) await applyRules(sql, keyId, changes);
+  return keyAfter(sql, keyId);
+}
+
+export async function applyRules(sql: Transaction, keyId: string, changes: RuleChanges): Promise<void> {
+  const { scopes, expiresAt, ranges, capDay, capMonth } = changes;
+  await sql`
+    update api_keys set
+      scopes = coalesce(${scopes ?? null}::text[], scopes),
+      expires_at = case when ${expiresAt !== undefined} then ${expiresAt ?? null}::timestamptz else expires_at end,
+      allowed_addresses = case when ${ranges !== undefined} then ${ranges ?? null}::text[]::cidr[] else allowed_addresses end,
+      cap_day_micros = case when ${capDay !== undefined} then ${capDay ?? null}::bigint else cap_day_micros end,
+      cap_month_micros = case when ${capMonth !== undefined} then ${capMonth ?? null}::bigint else cap_month_micros end
+    where id = ${keyId}`;
 }
 
 /** Takes effect on the next call. Revoking again changes nothing. @throws ApiError not_found */
@@ -113,7 +143,7 @@ export async function listKeys(
 
 /** A window opens with its first call, and housekeeping notes it before the next takes its place, or later. */
 const KEYS = new SqlText(
-  'select k.*, greatest(k.last_used_at, w.opened_at) as used_at from api_keys k left join rate_windows w on w.key_id = k.id',
+  'select k.*, k.allowed_addresses::text[] as ranges, greatest(k.last_used_at, w.opened_at) as used_at from api_keys k left join rate_windows w on w.key_id = k.id',
 );
 
 /**
@@ -182,12 +212,18 @@ interface KeyRow {
   readonly revoked_at: Date | null;
   readonly name: string | null;
   readonly prefix: string | null;
+  readonly scopes: string[];
+  readonly expires_at: Date | null;
+  readonly ranges: string[] | null;
+  readonly cap_day_micros: bigint | null;
+  readonly cap_month_micros: bigint | null;
+  readonly made_by: string[];
   /** The later of what was noted and the present window. */
   readonly used_at: Date | null;
 }
 
 /** @throws ApiError not_found */
-async function keyAfter(sql: Transaction, keyId: string): Promise<KeyView> {
+export async function keyAfter(sql: Transaction, keyId: string): Promise<KeyView> {
   const [row] = isStorable(keyId) ? await sql<KeyRow[]>`${KEYS} where k.id = ${keyId}` : [];
   if (!row) throw new ApiError('not_found', `There is no key ${JSON.stringify(keyId.slice(0, 80))}.`);
   return keyView(row);
@@ -203,5 +239,10 @@ function keyView(row: KeyRow): KeyView {
     name: row.name ?? undefined,
     prefix: row.prefix ?? undefined,
     lastUsedAt: row.used_at?.toISOString(),
+    scopes: row.scopes,
+    expiresAt: row.expires_at?.toISOString(),
+    allowedAddresses: row.ranges ?? [],
+    capDayMicros: row.cap_day_micros ?? undefined,
+    capMonthMicros: row.cap_month_micros ?? undefined,
   };
 }

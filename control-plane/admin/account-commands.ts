@@ -1,23 +1,11 @@
-import { KEY_PREFIX } from '../accounts/key-prefix.ts';
 import type { Command } from './command.ts';
-import {
-  type FlagSpec,
-  given,
-  LIST_LIMIT,
-  listLimit,
-  UsageError,
-  usdFlag,
-  usdOf,
-  wholeFlag,
-  yesFlag,
-} from './usage.ts';
+import { type FlagSpec, given, LIST_LIMIT, listLimit, usdFlag, usdOf, yesFlag } from './usage.ts';
 
 type Row = Record<string, unknown>;
 
 const account: FlagSpec = { name: 'account', value: 'ID', required: true, help: 'the account (acct-…)' };
-const key: FlagSpec = { name: 'key', value: 'ID', required: true, help: 'the id of the key (key-…)' };
 
-/** Commands for accounts and their keys. */
+/** Commands for accounts. */
 export const ACCOUNT_COMMANDS: readonly Command[] = [
   {
     name: 'account create',
@@ -141,74 +129,6 @@ export const ACCOUNT_COMMANDS: readonly Command[] = [
       }));
     },
   },
-  {
-    name: 'key create',
-    help: 'Makes one more API key, which is shown this once.',
-    flags: [
-      account,
-      { name: 'name', value: 'N', required: false, help: 'what to call it, 1 to 100 characters' },
-    ],
-    async run(flags, calls) {
-      const answer = await calls.invoke('createKey', {
-        accountId: flags.get('account'),
-        ...given(flags, 'name', 'name'),
-      });
-      return { key_id: answer.keyId, api_key: answer.apiKey };
-    },
-  },
-  {
-    name: 'key revoke',
-    help: 'Ends a key, from the next call on and for good.',
-    flags: [key],
-    run: async (flags, calls) => keyAnswer(await calls.invoke('revokeKey', { keyId: flags.get('key') })),
-  },
-  {
-    name: 'key limit',
-    help: 'Sets how many requests a minute a key may send.',
-    flags: [
-      key,
-      { name: 'per-minute', value: 'N', required: true, help: 'a whole number from 1 to 1000000' },
-    ],
-    run: async (flags, calls) =>
-      keyAnswer(
-        await calls.invoke('limitKey', {
-          keyId: flags.get('key'),
-          perMinute: wholeFlag(flags, 'per-minute'),
-        }),
-      ),
-  },
-  {
-    name: 'key list',
-    columns: [
-      'key_id',
-      'account_id',
-      'name',
-      'prefix',
-      'per_minute',
-      'created_at',
-      'last_used_at',
-      'revoked_at',
-    ],
-    help: 'Lists keys, the newest first; of what they consist of only the first characters are kept.',
-    flags: [
-      { ...account, required: false, help: 'of this account (acct-…)' },
-      {
-        name: 'prefix',
-        value: 'P',
-        required: false,
-        help: 'those that begin so: the first 14 characters, or a whole key, of which no more is sent',
-      },
-    ],
-    async run(flags, calls) {
-      if (!flags.has('account') && !flags.has('prefix'))
-        throw new UsageError('key list needs --account or --prefix.');
-      const { keys } = await calls.invoke('listKeys', {
-        ...given(flags, 'account', 'accountId'),
-        ...(flags.has('prefix') ? { prefix: flags.get('prefix')?.slice(0, KEY_PREFIX) } : {}),
-      });
-      return (keys as Row[]).map(keyEntry);
-    },
-  },
 ];
 
 function accountAnswer(answer: Row): Row {
@@ -229,19 +149,4 @@ function bookedAnswer({ bookedBefore }: Row): Row {
   return bookedBefore
     ? { booked: false, note: 'This reference was booked before, so nothing was booked now.' }
     : { booked: true };
-}
-
-const keyAnswer = (answer: Row): Row => keyEntry(answer.key as Row);
-
-function keyEntry(view: Row): Row {
-  return {
-    key_id: view.keyId,
-    account_id: view.accountId,
-    name: view.name ?? null,
-    prefix: view.prefix ?? null,
-    per_minute: view.perMinute,
-    last_used_at: view.lastUsedAt ?? null,
-    created_at: view.createdAt,
-    revoked_at: view.revokedAt ?? null,
-  };
 }

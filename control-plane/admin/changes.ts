@@ -10,6 +10,7 @@ import type {
   DeleteMediaRequest,
   DeleteMediaResponse,
   EndSessionRequest,
+  KeyView,
   LimitKeyRequest,
   LimitKeyResponse,
   PromoteSecretRequest,
@@ -19,6 +20,8 @@ import type {
   RevokeKeyResponse,
   RotateSecretRequest,
   RotateSecretResponse,
+  SetKeyRequest,
+  SetKeyResponse,
   SetLimitsRequest,
   SetLimitsResponse,
   SetSettingRequest,
@@ -29,7 +32,15 @@ import type {
   SwitchCapabilityResponse,
   TopUpAccountRequest,
 } from '@semblance/proto/semblance/admin/v1/admin';
-import { createAccountIn, createKey, limitKey, requireAccount, revokeKey } from '../accounts/accounts.ts';
+import {
+  createAccountIn,
+  createKey,
+  keyAfter,
+  limitKey,
+  requireAccount,
+  revokeKey,
+  setKey,
+} from '../accounts/accounts.ts';
 import { setLimits } from '../accounts/limits.ts';
 import type { AuditFacts } from '../audit/audit.ts';
 import { adjustAccount } from '../billing/adjust.ts';
@@ -111,11 +122,38 @@ export async function accountAdjusted(
 
 export async function keyCreated(
   tx: Transaction,
-  { accountId, name }: CreateKeyRequest,
+  { accountId, name, rules }: CreateKeyRequest,
 ): Promise<Changed<CreateKeyResponse>> {
-  const response = await createKey(tx, accountId, name);
-  const after = { valid: true, ...(name === undefined ? {} : { name: name.trim() }) };
+  const response = await createKey(tx, accountId, { name, rules });
+  const named = name === undefined ? {} : { name: name.trim() };
+  const after = { valid: true, ...named, ...rulesOf(await keyAfter(tx, response.keyId)) };
   return { response, audit: { accountId, subject: response.keyId, after } };
+}
+
+export async function keySet(
+  tx: Transaction,
+  { keyId, rules }: SetKeyRequest,
+): Promise<Changed<SetKeyResponse>> {
+  await lockKey(tx, keyId);
+  const before = await keyAfter(tx, keyId);
+  const key = await setKey(tx, keyId, rules);
+  const audit = { accountId: key.accountId, subject: keyId, before: rulesOf(before), after: rulesOf(key) };
+  return { response: { key }, audit };
+}
+
+async function lockKey(tx: Transaction, keyId: string): Promise<void> {
+  if (isStorable(keyId)) await tx`select 1 from api_keys where id = ${keyId} for no key update`;
+}
+
+/** Returns the rules of a key for the audit. */
+function rulesOf(key: KeyView) {
+  return {
+    scopes: key.scopes,
+    expires_at: key.expiresAt ?? null,
+    allowed_addresses: key.allowedAddresses,
+    cap_day_usd: key.capDayMicros === undefined ? null : microsToUsd(key.capDayMicros),
+    cap_month_usd: key.capMonthMicros === undefined ? null : microsToUsd(key.capMonthMicros),
+  };
 }
 
 async function keyBefore(tx: Transaction, keyId: string) {

@@ -1,10 +1,12 @@
 import { CAPABILITY_NAMES } from '@semblance/engine-api/capabilities';
 import { ACCOUNT_COMMANDS } from './account-commands.ts';
 import { AUDIT_COMMANDS } from './audit-commands.ts';
+import { CAP_COMMANDS } from './cap-commands.ts';
 import { CAPACITY_COMMANDS } from './capacity-commands.ts';
 import type { Command } from './command.ts';
 import { DELIVERY_COMMANDS } from './delivery-commands.ts';
 import { JOB_COMMANDS } from './job-commands.ts';
+import { KEY_COMMANDS } from './key-commands.ts';
 import { LIMIT_COMMANDS } from './limit-commands.ts';
 import { RATES_COMMANDS } from './rates-commands.ts';
 import { RECEIPT_COMMANDS } from './receipt-commands.ts';
@@ -27,6 +29,8 @@ const capability = (name: string): FlagSpec => ({
 /** All commands of the service owner, by noun and verb. */
 export const COMMANDS: readonly Command[] = [
   ...ACCOUNT_COMMANDS,
+  ...KEY_COMMANDS,
+  ...CAP_COMMANDS,
   ...(['enable', 'disable'] as const).map(
     (verb): Command => ({
       name: `capability ${verb}`,

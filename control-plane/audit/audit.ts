@@ -13,11 +13,19 @@ export interface AuditFacts {
   readonly after?: Readonly<Record<string, unknown>> | undefined;
 }
 
+/** A key of an account, with which its holder changes what is its own. */
+export interface AccountKey {
+  /** Id of the key. */
+  readonly name: string;
+  readonly role: 'account';
+  readonly tokenId: undefined;
+}
+
 /** The caller, and the call. */
 export interface AuditCall {
   readonly action: string;
   /** Whoever the token names. */
-  readonly actor: AdminIdentity;
+  readonly actor: AdminIdentity | AccountKey;
   /** Name that the caller states, not proven. */
   readonly stated: string;
   readonly requestId: string | undefined;

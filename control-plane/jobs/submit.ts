@@ -13,6 +13,7 @@ import {
 } from '@semblance/common/submit-rules';
 import { tracer } from '@semblance/common/tracing/tracing';
 import { CAPABILITIES, inputsOf, isCapability } from '@semblance/engine-api/capabilities';
+import { capRefusal } from '../billing/caps.ts';
 import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
 import { isStorable, NoConnectionError, type Sql, StorageError, sqlState } from '../storage/sql.ts';
@@ -288,6 +289,8 @@ export function refusal(
       return outcome.detail === null
         ? new ApiError('at_capacity', 'The platform is busy at present. Retry shortly.')
         : tooMuchFailed(outcome.detail);
+    case 'capped':
+      return capRefusal(outcome.detail, 'This job needs a hold', outcome.amount_micros ?? 0n);
     case 'insufficient_balance':
       return new ApiError(
         'insufficient_balance',

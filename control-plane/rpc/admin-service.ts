@@ -7,6 +7,7 @@ import type { Voice } from '@semblance/common/voices/voice';
 import { type AdminServiceServer, AdminServiceService } from '@semblance/proto/semblance/admin/v1/admin';
 import { listAccounts, listKeys, requireAccount, showAccount } from '../accounts/accounts.ts';
 import { showLimits } from '../accounts/limits.ts';
+import { capsSet, showCaps } from '../admin/cap-changes.ts';
 import * as changes from '../admin/changes.ts';
 import * as rateChanges from '../admin/rate-changes.ts';
 import { listSettings } from '../admin/settings.ts';
@@ -132,6 +133,9 @@ export function createAdminService(options: AdminServiceOptions): GrpcService {
     createKey: changing('CreateKey', changes.keyCreated),
     revokeKey: changing('RevokeKey', changes.keyRevoked),
     limitKey: changing('LimitKey', changes.keyLimited),
+    setKey: changing('SetKey', changes.keySet),
+    showCaps: guarded('ShowCaps', (request) => showCaps(sql, request)),
+    setCaps: changing('SetCaps', capsSet),
     listKeys: guarded('ListKeys', async (request) => ({ keys: await listKeys(sql, request) })),
     showSecret: changing('ShowSecret', changes.secretShown),
     rotateSecret: changing('RotateSecret', changes.secretRotated),

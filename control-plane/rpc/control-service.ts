@@ -22,6 +22,7 @@ import type { ResumableUploads } from '../uploads/resumable-uploads.ts';
 import type { Uploads } from '../uploads/uploads.ts';
 import type { BatchCalls } from './batch-calls.ts';
 import type { JobCalls } from './job-calls.ts';
+import type { KeyCalls } from './key-calls.ts';
 import type { MediaCalls } from './media-calls.ts';
 import type { SessionCalls } from './session-calls.ts';
 import { answerTo, submissionOf } from './together.ts';
@@ -38,6 +39,7 @@ export interface ControlServiceOptions {
   readonly batchCalls: BatchCalls;
   readonly jobCalls: JobCalls;
   readonly mediaCalls: MediaCalls;
+  readonly keyCalls: KeyCalls;
   readonly sessionCalls: SessionCalls;
   readonly webhookCalls: WebhookCalls;
   readonly metrics: Metrics;
@@ -64,6 +66,7 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
     batchCalls,
     jobCalls,
     mediaCalls,
+    keyCalls,
     sessionCalls,
     webhookCalls,
     metrics,
@@ -180,6 +183,12 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
     getPricing: timed('GetPricing', getPricing),
     listUsage: timed('ListUsage', jobCalls.listUsage),
     summarizeUsage: timed('SummarizeUsage', jobCalls.summarizeUsage),
+    listAccountKeys: timed('ListAccountKeys', keyCalls.listAccountKeys),
+    createAccountKey: timed('CreateAccountKey', keyCalls.createAccountKey),
+    setAccountKey: timed('SetAccountKey', keyCalls.setAccountKey),
+    revokeAccountKey: timed('RevokeAccountKey', keyCalls.revokeAccountKey),
+    getAccountCaps: timed('GetAccountCaps', keyCalls.getAccountCaps),
+    setAccountCaps: timed('SetAccountCaps', keyCalls.setAccountCaps),
   };
   return {
     name: 'semblance.control.v1.ControlService',

@@ -24,6 +24,7 @@ import { createAdminService } from './admin-service.ts';
 import { createBatchCalls } from './batch-calls.ts';
 import { createControlService } from './control-service.ts';
 import { createJobCalls } from './job-calls.ts';
+import { createKeyCalls } from './key-calls.ts';
 import { createMediaCalls } from './media-calls.ts';
 import { createMessageStreams, type MessageStreamsOptions } from './message-streams.ts';
 import { createSessionCalls } from './session-calls.ts';
@@ -95,6 +96,7 @@ export async function startServices({
     batchCalls: createBatchCalls({ database, gate, view, batches, canceller }),
     mediaCalls: createMediaCalls({ database, gate, removals }),
     webhookCalls: createWebhookCalls({ database, gate, endpoints }),
+    keyCalls: createKeyCalls({ database, gate }),
     sessionCalls: createSessionCalls({
       database,
       gate,

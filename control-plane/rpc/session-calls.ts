@@ -52,10 +52,10 @@ export function createSessionCalls(options: SessionCallsOptions) {
       request: OpenSessionRequest,
       { trailers, signal, requestId, traceparent }: CallContext,
     ): Promise<OpenSessionResponse> {
-      const { accountId } = await gate.admit(request.caller, trailers);
+      const { accountId, keyId } = await gate.admit(request.caller, trailers);
       const { capability, durationMinutes, prompt, voiceId } = request;
       const opened = await opener.open(
-        { accountId, capability, durationMinutes, prompt, voiceId },
+        { accountId, keyId, capability, durationMinutes, prompt, voiceId },
         { signal, requestId, traceparent },
       );
       return {

@@ -167,6 +167,7 @@ function requestOf({ sessionId, wish, token, ticket, inputs }: SessionOrder) {
     minutes: wish.durationMinutes,
     token_sha256: sha256(token).toString('hex'),
     ticket: ticket.toString('hex'),
+    key_id: wish.keyId ?? null,
   };
 }
 

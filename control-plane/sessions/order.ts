@@ -4,6 +4,7 @@ import { newSecret } from '@semblance/common/ids';
 import { readPrompt } from '@semblance/common/live-prompt';
 import { microsToUsd } from '@semblance/common/money';
 import { CAPABILITIES, isCapability } from '@semblance/engine-api/capabilities';
+import { capRefusal } from '../billing/caps.ts';
 import { isStorable } from '../storage/sql.ts';
 import type { VoiceCatalogue } from '../voices/catalogue.ts';
 import { findVoice } from '../voices/find-voice.ts';
@@ -12,6 +13,8 @@ import { newSessionId } from './session-id.ts';
 /** A requested session. */
 export interface SessionWish {
   readonly accountId: string;
+  /** The API key that opens it, whose cap counts. */
+  readonly keyId?: string | undefined;
   /** `voice` or `full-live-swap`. */
   readonly capability: string;
   readonly durationMinutes: number;
@@ -133,6 +136,8 @@ export function refusal({ outcome, detail, max_cost_micros: cost }: OpenOutcome,
       return detail === null
         ? new ApiError('at_capacity', 'The platform is busy at present. Retry shortly.')
         : pause(Number(detail.split(' ')[1]));
+    case 'capped':
+      return capRefusal(detail, 'The shortest session needs a block', cost ?? 0n);
     case 'insufficient_balance':
       return new ApiError(
         'insufficient_balance',

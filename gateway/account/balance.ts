@@ -9,7 +9,7 @@ import { signedUsd, usd } from '../openapi/parts.ts';
 /** Handles GET /balance. */
 export function readBalance({ control }: { readonly control: ControlPlane }): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     const balance = await control.getBalance(ctx, { caller });
     ctx.set('Cache-Control', 'no-store');
     ctx.body = {

@@ -37,7 +37,7 @@ export function readPricing({ control, keepMs }: PricingOptions): Handler {
     ctx.body = rateCard(
       await (authorization === undefined
         ? publicCard(ctx)
-        : control.getPricing(ctx, { caller: requireCaller(authorization) })),
+        : control.getPricing(ctx, { caller: requireCaller(ctx) })),
     );
   };
 }

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import { ApiError } from '@semblance/common/errors';
 import type { Caller } from '@semblance/proto/semblance/control/v1/control';
+import type { GatewayContext } from '../http/context.ts';
 
 /** Matches a bearer credential (RFC 6750): the scheme in any case, one or more spaces, a token68. */
 const BEARER = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i;
@@ -10,12 +11,24 @@ const MAX_KEY_LENGTH = 512;
 /** The caller of a request without a key. */
 export const ANONYMOUS: Caller = { keySha256: Buffer.alloc(0) };
 
+/** What a request says about its caller. */
+export type CallerContext = Pick<GatewayContext, 'headers'> & {
+  readonly state: Pick<GatewayContext['state'], 'address' | 'scope'>;
+};
+
 /**
- * Returns the caller from the Authorization header. Only the SHA-256 of the key goes on; the key itself never
- * leaves the gateway.
+ * Returns the caller of a request: its key, its address, and the scope that its route needs.
  * @throws ApiError `unauthorized` when the header is missing or has no bearer key
  */
-export function requireCaller(authorization: string | undefined): Caller {
+export function requireCaller({ headers, state }: CallerContext): Caller {
+  return { keySha256: hashOfKey(headers.authorization), address: state.address, scope: state.scope };
+}
+
+/**
+ * Returns the SHA-256 of the key in an Authorization header. Only that goes on; the key itself never leaves the gateway.
+ * @throws ApiError `unauthorized` when the header is missing or has no bearer key
+ */
+export function hashOfKey(authorization: string | undefined): Buffer {
   if (authorization === undefined)
     throw new ApiError(
       'unauthorized',
@@ -24,5 +37,5 @@ export function requireCaller(authorization: string | undefined): Caller {
   const key = BEARER.exec(authorization)?.[1];
   if (!key || key.length > MAX_KEY_LENGTH)
     throw new ApiError('unauthorized', 'The Authorization header must read "Bearer <API_KEY>".');
-  return { keySha256: hash('sha256', key, 'buffer') };
+  return hash('sha256', key, 'buffer');
 }

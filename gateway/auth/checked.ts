@@ -11,8 +11,7 @@ export async function checked<T>(ctx: GatewayContext, control: ControlPlane, che
   try {
     return check();
   } catch (error) {
-    if (error instanceof ApiError)
-      await control.authorize(ctx, { caller: requireCaller(ctx.headers.authorization) });
+    if (error instanceof ApiError) await control.authorize(ctx, { caller: requireCaller(ctx) });
     throw error;
   }
 }

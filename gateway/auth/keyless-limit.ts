@@ -44,16 +44,15 @@ export function limitKeyless(
   return async (ctx: GatewayContext, next: () => Promise<unknown>): Promise<void> => {
     if (perMinute === 0 || ctx.path.startsWith(FILES_PATH)) return void (await next());
     const network = networkOf(ctx.req, trustedProxies);
-    const { authorization } = ctx.headers;
     const tokens = tokensOf(network);
-    if (tokens < 1 && !known.has(authorization)) {
+    if (tokens < 1 && !known.has(ctx)) {
       ctx.set('Retry-After', String(Math.ceil((1 - tokens) / perMs / 1_000)));
       throw new ApiError('rate_limited', 'Too many requests without a valid API key came from this network.');
     }
     try {
       await next();
       // Only answers to valid keys have a limit of theirs.
-      if (ctx.res.hasHeader('RateLimit-Limit')) known.add(authorization);
+      if (ctx.res.hasHeader('RateLimit-Limit')) known.add(ctx);
     } catch (error) {
       if (error instanceof ApiError && error.code === 'unauthorized')
         buckets.set(network, { tokens: Math.max(0, tokensOf(network) - 1), at: now() });

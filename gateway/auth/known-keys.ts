@@ -4,28 +4,41 @@ import type { Caller } from '@semblance/proto/semblance/control/v1/control';
 import { LRUCache } from 'lru-cache';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { GatewayContext } from '../http/context.ts';
-import { requireCaller } from './bearer.ts';
+import { type CallerContext, requireCaller } from './bearer.ts';
 
 /** Keys that are remembered, the ones used last. */
 const REMEMBERED = 50_000;
 /** Time for which a key that was found valid counts as one whose requests are worth some work, in ms. */
 const KNOWN_MS = 300_000;
 
-/** Keys that were found valid lately. One that was revoked meanwhile is refused all the same, after some work. */
+/**
+ * Keys that were found valid lately for an address, with the scopes that they had. One that was revoked or changed
+ * meanwhile is refused all the same, after some work.
+ */
 export interface KnownKeys {
-  has(authorization: string | undefined): boolean;
-  add(authorization: string | undefined): void;
-  delete(authorization: string | undefined): void;
+  /** @returns whether the key of a request is known, with the scope that its route needs if it is known which */
+  has(ctx: CallerContext): boolean;
+  add(ctx: CallerContext): void;
+  delete(ctx: CallerContext): void;
 }
 
 export function createKnownKeys(): KnownKeys {
-  const known = new LRUCache<string, true>({ max: REMEMBERED, ttl: KNOWN_MS });
+  const known = new LRUCache<string, Set<string>>({ max: REMEMBERED, ttl: KNOWN_MS });
   // No key is kept.
-  const nameOf = (authorization = '') => hash('sha256', authorization, 'base64');
+  const nameOf = ({ headers, state }: CallerContext) =>
+    hash('sha256', `${state.address} ${headers.authorization ?? ''}`, 'base64');
   return {
-    has: (authorization) => known.has(nameOf(authorization)),
-    add: (authorization) => void known.set(nameOf(authorization), true),
-    delete: (authorization) => void known.delete(nameOf(authorization)),
+    has(ctx) {
+      const scopes = known.get(nameOf(ctx));
+      return scopes !== undefined && (ctx.state.scope === undefined || scopes.has(ctx.state.scope));
+    },
+    add(ctx) {
+      const name = nameOf(ctx);
+      const scopes = new Set(known.get(name));
+      if (ctx.state.scope !== undefined) scopes.add(ctx.state.scope);
+      known.set(name, scopes);
+    },
+    delete: (ctx) => void known.delete(nameOf(ctx)),
   };
 }
 
@@ -40,22 +53,22 @@ export function createCallerBeforeBody(
   known: KnownKeys,
 ): CallerBeforeBody {
   return async (ctx) => {
-    const { authorization } = ctx.headers;
-    const caller = requireCaller(authorization);
-    if (known.has(authorization)) return caller;
+    const caller = requireCaller(ctx);
+    if (known.has(ctx)) return caller;
     await control.checkCaller(ctx, { caller });
-    known.add(authorization);
+    known.add(ctx);
     return caller;
   };
 }
 
-/** Forgets a key that a handler found invalid. */
+/** Forgets a key that a handler found invalid, or without the scope. */
 export function forgetInvalid(known: KnownKeys) {
   return async (ctx: GatewayContext, next: () => Promise<unknown>): Promise<void> => {
     try {
       await next();
     } catch (error) {
-      if (error instanceof ApiError && error.code === 'unauthorized') known.delete(ctx.headers.authorization);
+      if (error instanceof ApiError && (error.code === 'unauthorized' || error.code === 'forbidden'))
+        known.delete(ctx);
       throw error;
     }
   };

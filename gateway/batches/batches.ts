@@ -70,7 +70,7 @@ export function estimateBatch(options: BatchOptions): Handler {
 /** Handles GET /batches. */
 export function listBatches({ control }: BatchOptions): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     const request = await checked(ctx, control, () => ({
       caller,
       ...parseQuery(batchesQuery, queryOf(ctx)),
@@ -83,7 +83,7 @@ export function listBatches({ control }: BatchOptions): Handler {
 /** Handles GET /batches/{batch_id}. */
 export function readBatchRecord({ control }: BatchOptions): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     const batchId = await checked(ctx, control, () => idIn(ctx));
     answer(ctx, JSON.parse((await control.getBatch(ctx, { caller, batchId })).batchJson));
   };
@@ -92,7 +92,7 @@ export function readBatchRecord({ control }: BatchOptions): Handler {
 /** Handles GET /batches/{batch_id}/jobs. */
 export function listBatchJobs({ control }: BatchOptions): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     const request = await checked(ctx, control, () => {
       const { limit, from_index: fromIndex } = parseQuery(batchJobsQuery, queryOf(ctx));
       return { caller, batchId: idIn(ctx), limit, fromIndex };
@@ -110,7 +110,7 @@ export function listBatchJobs({ control }: BatchOptions): Handler {
 /** Handles POST /batches/{batch_id}/cancel. */
 export function cancelBatch({ control }: BatchOptions): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     const batchId = await checked(ctx, control, () => idIn(ctx));
     answer(ctx, JSON.parse((await control.cancelBatch(ctx, { caller, batchId })).batchJson));
   };

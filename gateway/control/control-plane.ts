@@ -72,6 +72,7 @@ import type { GatewayContext } from '../http/context.ts';
 import type { GatewayMetrics } from '../metrics.ts';
 import { createGather, refusalIn } from './gather.ts';
 import { createJobWatches, type OpenWatch, type WatchListener, type WatchRefusal } from './job-watches.ts';
+import type { KeyCalls } from './key-calls.ts';
 import { createMessageStream } from './message-stream.ts';
 import { PLAIN_CALLS, type PlainCalls } from './plain-calls.ts';
 
@@ -117,7 +118,7 @@ const SUBMIT_SPAN = {
  * The control plane, called on behalf of one HTTP request: the request's id is passed on, and the rate limit is
  * returned as headers.
  */
-export interface ControlPlane extends PlainCalls {
+export interface ControlPlane extends PlainCalls, KeyCalls {
   authorize(ctx: GatewayContext, request: AuthorizeRequest): Promise<unknown>;
   /** Returns those of the API keys that are still valid. */
   findUsableKeys(ctx: GatewayContext, request: FindUsableKeysRequest): Promise<FindUsableKeysResponse>;
@@ -359,6 +360,12 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     getPricing: asker(client.getPricing.bind(client)),
     listUsage: asker(client.listUsage.bind(client)),
     summarizeUsage: asker(client.summarizeUsage.bind(client)),
+    listAccountKeys: asker(client.listAccountKeys.bind(client)),
+    createAccountKey: asker(client.createAccountKey.bind(client)),
+    setAccountKey: asker(client.setAccountKey.bind(client)),
+    revokeAccountKey: asker(client.revokeAccountKey.bind(client)),
+    getAccountCaps: asker(client.getAccountCaps.bind(client)),
+    setAccountCaps: asker(client.setAccountCaps.bind(client)),
     connected: (withinMs) =>
       new Promise((resolve, reject) =>
         client.waitForReady(Date.now() + withinMs, (error) =>

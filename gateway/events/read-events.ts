@@ -24,7 +24,7 @@ export interface ReadEventsOptions {
 /** Handles GET /jobs/{job_id}/events: the events of a job, as server-sent events, until it has ended. */
 export function readEvents({ control, streams }: ReadEventsOptions): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     const jobId = ctx.params.job_id as string;
     if (!isJobIdShaped(jobId)) {
       await control.authorize(ctx, { caller });

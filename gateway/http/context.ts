@@ -1,3 +1,4 @@
+import type { Scope } from '@semblance/common/scopes';
 import type { Context, Middleware } from 'koa';
 
 /** State of a request in the gateway. */
@@ -5,6 +6,10 @@ export interface RequestState {
   requestId: string;
   /** Continues the trace of this request; undefined when it is not traced. */
   traceparent?: string;
+  /** Address of the caller; undefined: nobody knows. */
+  address?: string | undefined;
+  /** What the route of the request needs of a key; undefined before a route is found, and where it needs none. */
+  scope?: Scope | undefined;
   /** Set with the response, for the log line and the metrics. */
   errorCode?: string;
 }

@@ -57,7 +57,7 @@ const jobsQuery = z.object({
 /** Handles GET /jobs. */
 export function listJobs({ control }: { readonly control: ControlPlane }): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     const request = await checked(ctx, control, () => {
       const { from, to, ...query } = parseQuery(jobsQuery, queryOf(ctx));
       return { ...query, caller, range: rangeOf({ from, to }) };

@@ -9,7 +9,7 @@ import { EXAMPLE_JOB, isJobIdShaped, jobPath, jobSchema } from './job-schema.ts'
 /** Handles GET /jobs/{job_id}. */
 export function readJob({ control }: { readonly control: ControlPlane }): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     const jobId = ctx.params.job_id as string;
     if (!isJobIdShaped(jobId)) {
       await control.authorize(ctx, { caller });

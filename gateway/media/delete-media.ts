@@ -31,7 +31,7 @@ const deletedMedia = z
 /** Handles DELETE /jobs/{job_id}/media. */
 export function deleteJobMedia({ control }: { readonly control: ControlPlane }): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     const jobId = ctx.params.job_id as string;
     const query = mediaQuery.safeParse(queryOf(ctx));
     if (!isJobIdShaped(jobId) || !query.success) {
@@ -88,7 +88,7 @@ const deletedUpload = z
 /** Handles DELETE /uploads/{file_key}. */
 export function deleteUpload({ control }: { readonly control: ControlPlane }): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     const fileKey = String(ctx.params.file_key);
     if (!fileKey.startsWith('api/') || !isObjectKey(fileKey)) {
       await control.authorize(ctx, { caller });

@@ -41,7 +41,7 @@ const receiptsQuery = z.object({
 /** Handles GET /receipts. */
 export function listReceipts({ control }: { readonly control: ControlPlane }): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     const request = await checked(ctx, control, () => {
       const { job_id: jobId, file_key: fileKey, ...page } = parseQuery(receiptsQuery, queryOf(ctx));
       if (jobId !== undefined && fileKey !== undefined)

@@ -26,12 +26,12 @@ export function createDocument(options: DocumentOptions): Json {
   for (const schema of [errorEnvelope, ...schemas]) schemaOf(schema, 'output');
 
   const paths: Record<string, Json> = {};
-  for (const { method, path, operation } of routes) {
+  for (const { method, path, scope, operation } of routes) {
     if (operation === 'internal') continue;
     paths[path] ??= /^\/(files|streams)\//.test(path)
       ? { servers: [{ url: publicUrl, description: 'The origin: links are used as they are given.' }] }
       : {};
-    (paths[path] as Json)[method] = describe(operation, path, schemaOf);
+    (paths[path] as Json)[method] = describe(operation, scope, path, schemaOf);
   }
   return {
     openapi: '3.1.0',
@@ -76,6 +76,7 @@ export function createDocument(options: DocumentOptions): Json {
 
 function describe(
   operation: Operation,
+  scope: Route['scope'],
   path: string,
   schemaOf: (schema: z.ZodType, io: 'input' | 'output') => Json,
 ): Json {
@@ -92,7 +93,8 @@ function describe(
     operationId: id,
     tags: [tag],
     summary,
-    description,
+    description: scope === 'none' ? description : `${description}\n\nA key needs the scope \`${scope}\`.`,
+    ...(scope === 'none' ? {} : { 'x-scope': scope }),
     ...(key === 'none' ? { security: [] } : key === 'optional' ? { security: [{ bearer: [] }, {}] } : {}),
     ...(parameters.length ? { parameters } : {}),
     ...(body
@@ -112,7 +114,7 @@ function describe(
       ...Object.fromEntries(
         operation.answers.map((answer) => [answer.status, success(answer, key, schemaOf)]),
       ),
-      ...failures(operation),
+      ...failures(operation, scope),
     },
     ...(callback ? { callbacks: callbacksOf(operation, callback, schemaOf) } : {}),
   };
@@ -152,7 +154,10 @@ function success(
 }
 
 /** Returns the errors of an operation by status, with each code of a status. */
-function failures({ key, errors = [], otherErrors = [], errorHeaders = [] }: Operation): Json {
+function failures(
+  { key, errors = [], otherErrors = [], errorHeaders = [] }: Operation,
+  scope: Route['scope'],
+): Json {
   const codes = new Map<number, Set<ApiErrorCode>>();
   const add = (status: number, code: ApiErrorCode) =>
     codes.set(status, (codes.get(status) ?? new Set()).add(code));
@@ -162,6 +167,7 @@ function failures({ key, errors = [], otherErrors = [], errorHeaders = [] }: Ope
     for (const code of ['unauthorized', 'rate_limited'] as const) add(httpStatusOf(code), code);
     add(502, 'internal_error');
   }
+  if (scope !== 'none') add(httpStatusOf('forbidden'), 'forbidden');
   add(500, 'internal_error');
   for (const code of errors) add(code.startsWith('capacity_') ? 502 : httpStatusOf(code), code);
   for (const { status, code } of otherErrors) add(status, code);

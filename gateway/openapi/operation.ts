@@ -1,4 +1,5 @@
 import type { ApiErrorCode } from '@semblance/common/errors';
+import type { Scope } from '@semblance/common/scopes';
 import type { z } from 'zod';
 import type { Handler } from '../http/context.ts';
 
@@ -62,6 +63,8 @@ export interface Route {
   /** In OpenAPI notation, such as `/jobs/{job_id}`; relative to the base address unless under `/files`. */
   readonly path: string;
   readonly handler: Handler;
+  /** What a key needs for it; `none`: the route judges no key. */
+  readonly scope: Scope | 'none';
   /** `internal`: only for other services of the installation, and not in the document. */
   readonly operation: Operation | 'internal';
 }

@@ -86,8 +86,8 @@ const ASSETS = new Map<string, Asset>([
 ]);
 
 export const pageRoutes: readonly Route[] = [
-  { method: 'get', path: '/docs', handler: page(), operation: pageOperation() },
-  { method: 'get', path: '/docs/{asset}', handler: asset(), operation: assetOperation() },
+  { method: 'get', path: '/docs', handler: page(), scope: 'none', operation: pageOperation() },
+  { method: 'get', path: '/docs/{asset}', handler: asset(), scope: 'none', operation: assetOperation() },
 ];
 
 function page(): Handler {

@@ -108,7 +108,9 @@ export const RATE_LIMIT_HEADERS = ['RateLimit-Limit', 'RateLimit-Remaining', 'Ra
 
 /** The meaning of each error code for a caller, as a sentence for the document. */
 export const ERROR_MEANINGS: Readonly<Record<(typeof API_ERROR_CODES)[number], string>> = {
-  unauthorized: 'The key is missing, unknown or revoked, or the link is not valid any more.',
+  unauthorized:
+    'The key is missing, unknown, revoked or expired, or not for this address; or the link is not valid any more.',
+  forbidden: 'The key lacks the scope that this call needs; the message names it.',
   insufficient_balance: 'The balance does not cover the hold.',
   invalid_input: 'A field failed validation; the message names every faulty one.',
   unsupported_format: 'The file type is not accepted.',

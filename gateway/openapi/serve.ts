@@ -17,7 +17,13 @@ export function serviceRoutes(options: Omit<DocumentOptions, 'version'>): Route[
     ctx.body = text;
   };
   const own: Route[] = [
-    { method: 'get', path: '/openapi.json', handler: readDocument, operation: documentOperation },
+    {
+      method: 'get',
+      path: '/openapi.json',
+      handler: readDocument,
+      scope: 'none',
+      operation: documentOperation,
+    },
     ...pageRoutes,
   ];
   const all = [...options.routes, ...own];

@@ -37,7 +37,7 @@ export const sessionsQuery = z.object({
 /** Handles GET /sessions. */
 export function listSessions({ control }: Options): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     const request = await checked(ctx, control, () => {
       const { open, limit, before } = parseQuery(sessionsQuery, queryOf(ctx));
       return { caller, open: open === 'true', limit, before };
@@ -51,7 +51,7 @@ export function listSessions({ control }: Options): Handler {
 /** Handles DELETE /sessions/{session_id}. */
 export function endSession({ control }: Options): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     const asked = await checked(ctx, control, () => {
       const { data } = sessionId.safeParse(ctx.params.session_id);
       if (data === undefined) throw new ApiError('not_found', 'There is no such session.');

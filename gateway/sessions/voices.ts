@@ -43,7 +43,7 @@ const voicesQuery = z.object({
 /** Handles GET /voices: an array, which may be empty. */
 export function listVoices({ control }: { readonly control: ControlPlane }): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     const query = await checked(ctx, control, () => parseQuery(voicesQuery, queryOf(ctx)));
     ctx.set('Cache-Control', 'no-store');
     ctx.body = query.for === 'avatar' ? await ofAvatar(ctx, caller) : await ofSessions(ctx, caller);

@@ -57,11 +57,12 @@ export function tryPageRoutes({ filesOrigin }: TryPageOptions): Route[] {
       sendAsset(ctx, { type: TYPES[extname(name)] ?? '', body, policy, maxAge: 60 });
     };
   return [
-    { method: 'get', path: '/try', handler: serve(() => 'index.html'), operation: 'internal' },
+    { method: 'get', path: '/try', handler: serve(() => 'index.html'), scope: 'none', operation: 'internal' },
     {
       method: 'get',
       path: '/try/{asset}',
       handler: serve((ctx) => ctx.params.asset as string),
+      scope: 'none',
       operation: 'internal',
     },
   ];

@@ -55,7 +55,7 @@ export function upload(options: UploadOptions): Handler {
   const { control, metrics } = options;
   const clientLog = createClientLog(options.logger);
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     const size = await sizeOf(ctx, options, caller);
     const reserved = await control.beginUpload(ctx, {
       caller,

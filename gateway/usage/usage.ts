@@ -19,7 +19,7 @@ interface Options {
 /** Handles GET /usage. */
 export function listUsage({ control }: Options): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     const request = await checked(ctx, control, () => {
       const query = parseQuery(usageQuery, queryOf(ctx));
       return { caller, range: rangeOf(query), limit: query.limit };
@@ -33,7 +33,7 @@ export function listUsage({ control }: Options): Handler {
 /** Handles GET /usage/summary. */
 export function summarizeUsage({ control }: Options): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     const request = await checked(ctx, control, () => ({
       caller,
       range: rangeOf(parseQuery(summaryQuery, queryOf(ctx))),

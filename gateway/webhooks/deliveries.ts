@@ -49,7 +49,7 @@ const deliveriesQuery = z.object({
 /** Handles GET /webhook-deliveries. */
 export function listDeliveries({ control }: Options): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     const request = await checked(ctx, control, () => {
       const { endpoint_id: endpointId, job_id: jobId, ...rest } = parseQuery(deliveriesQuery, queryOf(ctx));
       return { caller, endpointId, jobId, ...rest };
@@ -63,7 +63,7 @@ export function listDeliveries({ control }: Options): Handler {
 /** Handles GET /webhook-deliveries/{delivery_id}. */
 export function readDelivery({ control }: Options): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     const deliveryId = await checked(ctx, control, () => idIn(ctx));
     const { deliveries } = await control.listWebhookDeliveries(ctx, { caller, deliveryId, limit: 1 });
     const [delivery] = deliveries;
@@ -76,7 +76,7 @@ export function readDelivery({ control }: Options): Handler {
 /** Handles POST /webhook-deliveries/{delivery_id}/replay. */
 export function replayDelivery({ control }: Options): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     const deliveryId = await checked(ctx, control, () => idIn(ctx));
     const { delivery } = await control.replayWebhookDelivery(ctx, { caller, deliveryId });
     if (!delivery) throw new ApiError('internal_error', 'The service failed. Try again.', { upstream: true });

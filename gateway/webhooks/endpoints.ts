@@ -39,7 +39,7 @@ function idIn(ctx: GatewayContext): string {
 /** Handles GET /webhook-endpoints. */
 export function listEndpoints({ control }: EndpointOptions): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     const { endpoints } = await control.listWebhookEndpoints(ctx, { caller });
     answer(ctx, { endpoints: endpoints.map(endpointRecord) });
   };
@@ -48,7 +48,7 @@ export function listEndpoints({ control }: EndpointOptions): Handler {
 /** Handles GET /webhook-endpoints/{endpoint_id}. */
 export function readEndpoint({ control }: EndpointOptions): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     const endpointId = await checked(ctx, control, () => idIn(ctx));
     answer(ctx, shown(await control.getWebhookEndpoint(ctx, { caller, endpointId })));
   };
@@ -78,7 +78,7 @@ export function changeEndpoint({ callerOf, control, bodyTimeoutMs }: EndpointOpt
 /** Handles DELETE /webhook-endpoints/{endpoint_id}. */
 export function deleteEndpoint({ control }: EndpointOptions): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     const endpointId = await checked(ctx, control, () => idIn(ctx));
     await control.deleteWebhookEndpoint(ctx, { caller, endpointId });
     ctx.set('Cache-Control', 'no-store');
@@ -89,7 +89,7 @@ export function deleteEndpoint({ control }: EndpointOptions): Handler {
 /** Handles POST /webhook-endpoints/{endpoint_id}/test. */
 export function testEndpoint({ control }: EndpointOptions): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     const endpointId = await checked(ctx, control, () => idIn(ctx));
     const { delivery } = await control.testWebhookEndpoint(ctx, { caller, endpointId });
     if (!delivery) throw noAnswer();

@@ -18,7 +18,7 @@ const STEPS = { begin: Step.STEP_BEGIN, finish: Step.STEP_FINISH, now: Step.STEP
 /** Handles GET /webhook-secret. */
 export function readSecret({ control }: Options): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     answer(ctx, await control.showWebhookSecret(ctx, { caller }));
   };
 }
@@ -26,7 +26,7 @@ export function readSecret({ control }: Options): Handler {
 /** Handles POST /webhook-secret/{step}. */
 export function rotateSecret({ control }: Options): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     const step = await checked(ctx, control, () => {
       const name = ctx.params.step as string;
       if (!Object.hasOwn(STEPS, name)) throw new ApiError('not_found', 'There is no such resource.');

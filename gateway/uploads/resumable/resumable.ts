@@ -40,7 +40,7 @@ const requireComplete = ({ complete }: UploadFields): boolean => {
 /** Handles POST /resumable-uploads: begins an upload, whose body may be the whole file, a part of it, or empty. */
 export function beginResumable(options: ResumableOptions): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     const largest = largestOf(options);
     const fields = await checked(ctx, caller, options, () => {
       const found = uploadFields(ctx, 0);
@@ -71,7 +71,7 @@ export function beginResumable(options: ResumableOptions): Handler {
 /** Handles PATCH /resumable-uploads/{upload_id}: continues at the offset that the state says. */
 export function continueResumable(options: ResumableOptions): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     const fileKey = fileKeyOf(ctx);
     const fields = await checked(ctx, caller, options, () => {
       const found = uploadFields(ctx);
@@ -108,7 +108,7 @@ export function continueResumable(options: ResumableOptions): Handler {
 /** Handles HEAD and GET /resumable-uploads/{upload_id}. */
 export function readResumable(options: ResumableOptions): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     const fileKey = fileKeyOf(ctx);
     await options.appends.stop(nameOf(caller, fileKey));
     setState(ctx, await options.control.takeResumableUpload(ctx, { caller, fileKey }));
@@ -119,7 +119,7 @@ export function readResumable(options: ResumableOptions): Handler {
 /** Handles DELETE /resumable-uploads/{upload_id}: gives an unfinished upload up, with what is stored of it. */
 export function cancelResumable(options: ResumableOptions): Handler {
   return async (ctx) => {
-    const caller = requireCaller(ctx.headers.authorization);
+    const caller = requireCaller(ctx);
     const fileKey = fileKeyOf(ctx);
     await options.appends.stop(nameOf(caller, fileKey));
     const upload = await options.control.takeResumableUpload(ctx, { caller, fileKey });

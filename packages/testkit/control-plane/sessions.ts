@@ -17,11 +17,13 @@ export interface TestOpening {
   readonly minutes?: number;
   readonly id?: string;
   readonly token?: string;
+  /** The API key that opens it. */
+  readonly keyId?: string;
 }
 
 /** Opens a session with its first block and returns the outcome. */
 export async function reserveSession(sql: Sql, accountId: string, opening: TestOpening = {}) {
-  const { capability = 'voice', minutes = 1, id = newSessionId(), token = id } = opening;
+  const { capability = 'voice', minutes = 1, id = newSessionId(), token = id, keyId } = opening;
   const request = {
     session: id,
     account: accountId,
@@ -30,6 +32,7 @@ export async function reserveSession(sql: Sql, accountId: string, opening: TestO
     minutes,
     token_sha256: sha256(token).toString('hex'),
     ticket: randomBytes(32).toString('hex'),
+    key_id: keyId ?? null,
   };
   const [row] = await sql<
     { outcome: string; max_seconds: number | null; max_cost_micros: bigint | null; detail: string | null }[]
