@@ -9,6 +9,7 @@ import {
   SHA256_HEX,
 } from '@semblance/engine-api/findings';
 import { MAX_OPTION_TEXT, MAX_OPTIONS, OPTION_NAME } from '@semblance/engine-api/option';
+import { MAX_PEOPLE, mappedField } from '@semblance/engine-api/people';
 import type { Findings } from '@semblance/proto/semblance/engine/v1/findings';
 import { clip } from './plain-text.ts';
 
@@ -48,19 +49,31 @@ export function cutFindings(said: Findings): Findings {
         .slice(0, MAX_OPTIONS)
         .map(([name, value]) => [name, clip(value, MAX_OPTION_TEXT)]),
     ),
+    mapped: said.mapped.slice(0, MAX_PEOPLE).map(({ id, input, frames }) => ({
+      id: clip(id, 64),
+      ...(input ? { input: clip(input, 32) } : {}),
+      frames: atLeast0(frames),
+    })),
   };
 }
 
 /** Returns findings in the words of callers, who know an input by its field. */
-export function inFields({ faces, hints, models, options }: Findings, capability: Capability): Findings {
-  const roles = inputsOf(capability);
+export function inFields(
+  { faces, hints, models, options, mapped }: Findings,
+  capability: Capability,
+): Findings {
+  const fieldOf = (role = '') => mappedField(role) ?? inputsOf(capability)[role]?.field;
   return {
     ...(faces && { faces }),
-    hints: hints.map(({ code, message, input = '' }) => {
-      const field = roles[input]?.field;
+    hints: hints.map(({ code, message, input }) => {
+      const field = fieldOf(input);
       return { code, message, ...(field === undefined ? {} : { input: field }) };
     }),
     models,
     options,
+    mapped: mapped.map(({ id, input, frames }) => {
+      const field = fieldOf(input);
+      return { id, frames, ...(field === undefined ? {} : { input: field }) };
+    }),
   };
 }

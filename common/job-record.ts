@@ -29,6 +29,11 @@ export interface JobDetails {
   readonly hints: readonly { readonly code: string; readonly message: string; readonly input?: string }[];
   readonly models?: readonly { readonly name: string; readonly sha256: string; readonly licence: string }[];
   readonly engine_options?: Readonly<Record<string, string>>;
+  readonly mapped_faces?: readonly {
+    readonly face_id: string;
+    readonly given: string | null;
+    readonly frames: number;
+  }[];
 }
 
 /** Returns the record that both the job read and the `data` of a webhook serialise, so that the two are identical. */
@@ -47,7 +52,7 @@ export function jobRecord(job: Job): JobRecord {
 }
 
 /** Returns findings with their fields in the order of serialisation. */
-export function detailsOf({ faces, hints, models, options }: Findings): JobDetails {
+export function detailsOf({ faces, hints, models, options, mapped }: Findings): JobDetails {
   return {
     ...(faces && {
       faces: {
@@ -65,6 +70,15 @@ export function detailsOf({ faces, hints, models, options }: Findings): JobDetai
       ? { models: models.map(({ name, sha256, licence }) => ({ name, sha256, licence })) }
       : {}),
     ...(Object.keys(options).length > 0 ? { engine_options: sorted(options) } : {}),
+    ...(mapped.length > 0
+      ? {
+          mapped_faces: mapped.map(({ id, input, frames }) => ({
+            face_id: id,
+            given: input ?? null,
+            frames,
+          })),
+        }
+      : {}),
   };
 }
 

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 
 /**
- * Parameters that a RenderJob names by digest alone, because they are what people say. The agent gets them with the
+ * Parameters that a RenderJob names by digest alone, because they are what people say, or what they look like. The agent gets them with the
  * call that starts an attempt, as it gets its links.
  */
-const TEXTS: ReadonlySet<string> = new Set(['script']);
+const TEXTS: ReadonlySet<string> = new Set(['script', 'faces']);
 const SUFFIX = '_sha256';
 
 type Parameters = Readonly<Record<string, string>>;

@@ -15,6 +15,7 @@ import { createEnginesSeen } from './agents/engines-seen.ts';
 import { createVoicesSeen } from './agents/voices-seen.ts';
 import { runChores } from './chores/chores.ts';
 import { keepHouse } from './chores/housekeeping.ts';
+import { createFindFaces } from './faces/find-faces.ts';
 import { createInspector } from './inspections/inspector.ts';
 import { createJobs } from './jobs/jobs.ts';
 import { slotsOn } from './jobs/slot-time.ts';
@@ -117,6 +118,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     sweepEveryMs: options.jobSweepMs,
     // Created below, and asked only when a job is paid for.
     operatorReadsTexts: () => sessions.operatorReadsTexts(),
+    agents: () => agents.list(),
     slotsOf: (renderJob) => slotsOn(agents.get(renderJob.status?.agent ?? '', namespace), renderJob),
     callbackHosts,
   });
@@ -145,6 +147,14 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     metrics: metrics.sessions,
     ...options.sessions,
   });
+  const asking = {
+    agents,
+    checkAddress: callees.checkAddress,
+    objects,
+    logger,
+    internalToken: options.internalToken,
+    tls: options.tls,
+  };
   const services = await startServices({
     options,
     database,
@@ -158,14 +168,8 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     voices,
     certificateOf: callees.certificateOf,
     fleet: { agents, pools, renderJobs: reflector },
-    inspect: createInspector({
-      agents,
-      checkAddress: callees.checkAddress,
-      objects,
-      logger,
-      internalToken: options.internalToken,
-      tls: options.tls,
-    }),
+    inspect: createInspector(asking),
+    findFaces: createFindFaces({ ...asking, database, removals }),
   });
 
   const previews = createPreviewChore({

@@ -12,6 +12,7 @@ import { batchRoutes } from './batches/routes.ts';
 import type { ControlPlane } from './control/control-plane.ts';
 import type { EventStreams } from './events/event-streams.ts';
 import { eventSchemas, readEvents, readEventsOperation } from './events/read-events.ts';
+import { findFaces, findFacesOperation } from './faces/find-faces.ts';
 import { deleteFile } from './files/delete.ts';
 import { createLinkKeys } from './files/link-keys.ts';
 import { listFiles } from './files/list.ts';
@@ -159,6 +160,13 @@ export function routeTable(options: RoutesOptions): Route[] {
       handler: estimateJob({ callerOf, control, bodyTimeoutMs }),
       scope: 'submit',
       operation: estimateOperation,
+    },
+    {
+      method: 'post',
+      path: '/faces',
+      handler: findFaces({ callerOf, control, bodyTimeoutMs }),
+      scope: 'submit',
+      operation: findFacesOperation,
     },
     {
       method: 'get',

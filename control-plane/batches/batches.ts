@@ -4,6 +4,7 @@ import { ApiError } from '@semblance/common/errors';
 import { newId } from '@semblance/common/ids';
 import { type Micros, microsToUsd } from '@semblance/common/money';
 import { IDEMPOTENCY_KEY_RULE, isIdempotencyKey, metadataFault } from '@semblance/common/submit-rules';
+import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
 import type { CallbackCheck } from '../jobs/callback-check.ts';
 import type { UnknownSubmit } from '../jobs/retract.ts';
 import type { Submission } from '../jobs/submission.ts';
@@ -45,6 +46,8 @@ export interface BatchQuote {
 export interface BatchOptions {
   readonly database: Database;
   readonly callbackCheck: CallbackCheck;
+  /** Agents that a job may go to. */
+  readonly agents: () => readonly GpuAgent[];
   /** Called for every job right after the commit. */
   readonly onCommitted: (debts: SubmitDebts) => void;
   /** Called for each job of a batch that is answered as failed although it may be carried out, and that no retry finds. */
@@ -61,7 +64,7 @@ type Quote = {
 
 /** Submits batches: one transaction admits all jobs with their holds, or none. */
 export function createBatches(options: BatchOptions) {
-  const { database, callbackCheck, onCommitted, onUnknown, onOutcome } = options;
+  const { database, callbackCheck, agents, onCommitted, onUnknown, onOutcome } = options;
   const { sql } = database;
 
   /** @throws ApiError invalid_input, capability_unavailable, at_capacity, insufficient_balance, internal_error */
@@ -132,7 +135,7 @@ export function createBatches(options: BatchOptions) {
         // A batch that calls one address for each job has it looked up once.
         await (resolved.has(item.callbackUrl) ? callbackCheck.text(item) : callbackCheck.resolved(item));
         resolved.add(item.callbackUrl);
-        await checkBySettings(sql, item);
+        await checkBySettings(sql, item, agents());
       });
   }
 

@@ -13,7 +13,10 @@ const JOB: InspectedJob = {
   inputs: { video: 'api/video', face: 'api/face' },
   parameters: { output_resolution_p: '480' },
 };
-const NOTHING: InspectResponse = { findings: { hints: [], models: [], options: {} }, refusal: undefined };
+const NOTHING: InspectResponse = {
+  findings: { hints: [], models: [], options: {}, mapped: [] },
+  refusal: undefined,
+};
 
 function agent(address: string, more: object = {}, ready = 'True'): GpuAgent {
   const engines = [{ name: 'e', version: '1', capabilities: [{ name: 'face-swap', slots: 1 }] }];
@@ -50,6 +53,7 @@ describe('an inspection', () => {
           ],
           models: [],
           options: {},
+          mapped: [],
         },
         refusal: undefined,
       };
@@ -63,6 +67,7 @@ describe('an inspection', () => {
             hints: [{ code: 'face_small', message: `${'m'.repeat(299)}…`, input: 'face_key' }],
             models: [],
             options: {},
+            mapped: [],
           },
         },
       },

@@ -1,6 +1,5 @@
 import { type ServiceError, status } from '@grpc/grpc-js';
 import { certificateOf } from '@semblance/common/agent-certificate';
-import { raceAbort } from '@semblance/common/async/abort';
 import { describeError } from '@semblance/common/errors';
 import { cutFindings, inFields } from '@semblance/common/findings';
 import { call, createClient } from '@semblance/common/grpc/client';
@@ -21,6 +20,7 @@ import type { Inspection } from '@semblance/proto/semblance/control/v1/control';
 import type { Findings } from '@semblance/proto/semblance/engine/v1/findings';
 import type { Callees } from '../agents/callee.ts';
 import { readyFor } from './ready-agents.ts';
+import { createTurns } from './turns.ts';
 
 /** Longest time of an inspection with all its waits, in ms. */
 const INSPECTION_MS = 5_000;
@@ -120,26 +120,6 @@ export function createInspector(options: InspectorOptions): Inspect {
       if (late.aborted) return notInspected('timed_out');
       logger.error({ err: error }, `cannot inspect: ${describeError(error)}`);
       return notInspected('failed');
-    }
-  };
-}
-
-/** Returns a function that lets those of one name act one after the other. */
-function createTurns() {
-  const turns = new Map<string, Promise<void>>();
-  return async <T>(name: string, signal: AbortSignal, act: () => Promise<T>): Promise<T> => {
-    const before = turns.get(name) ?? Promise.resolve();
-    const ended = Promise.withResolvers<void>();
-    const mine = before.then(() => ended.promise);
-    turns.set(name, mine);
-    try {
-      await raceAbort(signal, before);
-      return await act();
-    } finally {
-      ended.resolve();
-      void mine.then(() => {
-        if (turns.get(name) === mine) turns.delete(name);
-      });
     }
   };
 }

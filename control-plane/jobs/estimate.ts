@@ -1,4 +1,5 @@
 import type { Micros } from '@semblance/common/money';
+import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
 import type { Sql } from '../storage/sql.ts';
 import type { Submission } from './submission.ts';
 import { checkBySettings, checkSubmission, refusal } from './submit.ts';
@@ -31,9 +32,10 @@ export async function estimate(
   sql: Sql,
   submission: Omit<Submission, 'idempotencyKey'>,
   webhooks: boolean,
+  agents: readonly GpuAgent[] = [],
 ): Promise<Estimate> {
   const { inputs } = checkSubmission(submission, webhooks);
-  await checkBySettings(sql, { ...submission, idempotencyKey: undefined });
+  await checkBySettings(sql, { ...submission, idempotencyKey: undefined }, agents);
   const { accountId, capability, parameters } = submission;
   const [quote] = await sql<Quote[]>`
     select * from quote_job(${accountId}, ${capability}, ${sql.json(inputs)}::jsonb, ${sql.json(parameters)}::jsonb)`;

@@ -10,8 +10,8 @@ export const JOB_COLUMNS = new SqlText(
 );
 
 /** Findings as they are stored: without models and options where there were none. */
-export type StoredFindings = Omit<Findings, 'models' | 'options'> &
-  Partial<Pick<Findings, 'models' | 'options'>>;
+export type StoredFindings = Omit<Findings, 'models' | 'options' | 'mapped'> &
+  Partial<Pick<Findings, 'models' | 'options' | 'mapped'>>;
 
 /** The stored part of a job that its owner may see. */
 export interface JobRow {

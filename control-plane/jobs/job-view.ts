@@ -62,6 +62,6 @@ function outputName(key: string, { capability, id }: JobRow): string {
   return `${capability}-${id}${ending}`;
 }
 
-function asFindings({ models = [], options = {}, ...rest }: StoredFindings): Findings {
-  return { ...rest, models, options };
+function asFindings({ models = [], options = {}, mapped = [], ...rest }: StoredFindings): Findings {
+  return { ...rest, models, options, mapped };
 }

@@ -1,5 +1,6 @@
 import type { KubeClient, Reflector } from '@semblance/common/kube/index';
 import type { Logger } from '@semblance/common/logging';
+import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
 import type { RenderJob } from '@semblance/crds/gen/renderjobs';
 import type { EventBus } from '@semblance/events/bus';
 import { type JobStatus, jobEvent } from '@semblance/events/jobs';
@@ -39,6 +40,8 @@ export interface JobsOptions {
   /** Resolves with whether the leading operator asks for texts of jobs. */
   readonly operatorReadsTexts: () => Promise<boolean>;
   readonly callbackHosts: CallbackHosts;
+  /** Agents that a job may go to. */
+  readonly agents: () => readonly GpuAgent[];
   /** Returns the slots that a RenderJob's attempt takes. Default: 1. */
   readonly slotsOf?: SettlerOptions['slotsOf'];
 }
@@ -107,6 +110,7 @@ export function createJobs(options: JobsOptions): Jobs {
   });
   const admission = {
     database,
+    agents: options.agents,
     onOutcome: metrics.submitted,
     onUnknown: retractor.retract,
     onCommitted({ jobId, renderJobTask, eventTask, submission }: SubmitDebts) {

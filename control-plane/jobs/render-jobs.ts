@@ -3,6 +3,7 @@ import { AGENT_CLEANUP_FINALIZER, SETTLEMENT_FINALIZER } from '@semblance/common
 import { textsIn, withDigests } from '@semblance/common/job-texts';
 import { isKubeError, type KubeClient } from '@semblance/common/kube/index';
 import { RENDERJOB_RESOURCE, type RenderJob, type RenderJobSpec } from '@semblance/crds/gen/renderjobs';
+import { withFaces } from '../faces/mapping.ts';
 import type { Sql } from '../storage/sql.ts';
 
 /** Label with the account of a RenderJob. */
@@ -129,10 +130,11 @@ export async function readOrder(sql: Sql, jobId: string): Promise<RenderJobOrder
 
 /** @throws ApiError not_found */
 export async function readJobTexts(sql: Sql, jobId: string): Promise<Record<string, string>> {
-  const [row] = await sql<{ parameters: Record<string, string> }[]>`
-    select parameters from jobs where id = ${jobId}`;
+  const [row] = await sql<
+    { capability: string; inputs: Record<string, string>; parameters: Record<string, string> }[]
+  >`select capability, inputs, parameters from jobs where id = ${jobId}`;
   if (!row) throw new ApiError('not_found', 'There is no such job.');
-  return textsIn(row.parameters);
+  return textsIn(await withFaces(sql, row));
 }
 
 export async function readRenderJobLimits(sql: Sql): Promise<RenderJobLimits> {

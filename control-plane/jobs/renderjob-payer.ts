@@ -1,5 +1,6 @@
 import type { KubeClient } from '@semblance/common/kube/index';
 import type { Logger } from '@semblance/common/logging';
+import { withFaces } from '../faces/mapping.ts';
 import type { Database } from '../storage/database.ts';
 import type { Canceller } from './cancel.ts';
 import {
@@ -34,7 +35,8 @@ export function createRenderJobPayer(options: RenderJobPayerOptions) {
     if (!order || canceller.wasCancelled(jobId)) return void (await canceller.withdraw(jobId));
     try {
       const form = { digests: await operatorReadsTexts() };
-      const wanted = renderJobFor(order, await limits(), namespace, form);
+      const parameters = await withFaces(database.fast, order);
+      const wanted = renderJobFor({ ...order, parameters }, await limits(), namespace, form);
       const uid = await createTraced(database.sql, wanted, (traced) => ensureRenderJob(kube, traced));
       // The job was cancelled during the creation.
       if (canceller.wasCancelled(jobId)) await canceller.withdraw(jobId);

@@ -300,8 +300,8 @@ function asStored(output: ReportedOutput): Output {
 
 /** Returns findings as the record of the job keeps them. */
 function storedFindings(said: ReportedFindings, capability: Capability): ReportedFindings {
-  const all = { ...said, models: said.models ?? [], options: said.options ?? {} };
-  const { hints, models, options, ...rest } = inFields(all, capability);
+  const all = { ...said, models: said.models ?? [], options: said.options ?? {}, mapped: said.mapped ?? [] };
+  const { hints, models, options, mapped, ...rest } = inFields(all, capability);
   const given = Object.entries(options).map(([name, value]) => [name, storable(value)] as const);
   return {
     ...rest,
@@ -314,6 +314,7 @@ function storedFindings(said: ReportedFindings, capability: Capability): Reporte
       })),
     }),
     ...(given.length > 0 && { options: Object.fromEntries(given) }),
+    ...(mapped.length > 0 && { mapped: mapped.map(({ id, ...one }) => ({ ...one, id: storable(id) })) }),
   };
 }
 

@@ -12,8 +12,10 @@ import {
   metadataFault,
 } from '@semblance/common/submit-rules';
 import { tracer } from '@semblance/common/tracing/tracing';
+import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
 import { CAPABILITIES, inputsOf, isCapability } from '@semblance/engine-api/capabilities';
 import { capRefusal } from '../billing/caps.ts';
+import { checkFaces, storedMapping } from '../faces/mapping.ts';
 import { createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
 import { isStorable, NoConnectionError, type Sql, StorageError, sqlState } from '../storage/sql.ts';
@@ -47,6 +49,8 @@ export interface SubmitOptions {
   readonly onOutcome?: (outcome: string, capability: string, holdMicros: bigint) => void;
   /** False: nothing delivers webhooks, so a submit that asks for one is refused instead of waiting for it. */
   readonly webhooks: boolean;
+  /** Agents that a job may go to. Default: none is known. */
+  readonly agents?: () => readonly GpuAgent[];
 }
 
 export interface Prepared {
@@ -95,7 +99,7 @@ export function createSubmit(options: SubmitOptions) {
    */
   return async function submit(submission: Submission): Promise<Submitted> {
     const prepared = prepare(submission, options.webhooks);
-    await checkBySettings(database.sql, submission);
+    await checkBySettings(database.sql, submission, options.agents?.() ?? []);
     const outcome = await batcher.submit(prepared).catch((error) => {
       // With an Idempotency-Key, the retry that the answer asks for finds the job.
       const unknown = prepared.sent && error instanceof StorageError && !(error instanceof NoConnectionError);
@@ -119,10 +123,15 @@ export function createSubmit(options: SubmitOptions) {
 }
 
 /** Checks what settings and agents decide. @throws ApiError invalid_input */
-export async function checkBySettings(sql: Sql, submission: Submission): Promise<void> {
+export async function checkBySettings(
+  sql: Sql,
+  submission: Submission,
+  agents: readonly GpuAgent[],
+): Promise<void> {
   await checkOptions(sql, submission);
   await checkExpiry(sql, submission);
   await checkVoice(sql, submission);
+  await checkFaces(sql, submission, agents);
 }
 
 function tracesOf(batch: readonly Prepared[]): Record<string, string> {
@@ -185,6 +194,7 @@ export function checkSubmission(
       throw new ApiError('invalid_input', 'A parameter has a name or a value that cannot be used.');
   }
   checkOptionsForm(engineOptions);
+  storedMapping({ capability, inputs, parameters });
   const fault = metadataFault(metadata);
   if (fault) throw new ApiError('invalid_input', `\`metadata\` ${fault}.`);
   if (expiresInSeconds !== undefined && !isExpiresIn(expiresInSeconds))

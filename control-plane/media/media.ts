@@ -42,7 +42,8 @@ export async function removeJobMedia(
   const fileKeys = job.inputs ? [...new Set(Object.values(found.inputs))] : [];
   // The job's row first, then the account's, as settlements lock them.
   const output = await removeOutput(tx, jobId, remover);
-  const deletedInputs = await removeUploads(tx, found.account_id, fileKeys, remover);
+  const uploads = await removeUploads(tx, found.account_id, fileKeys, remover);
+  const deletedInputs = uploads.fileKeys;
   const kept = await tx<{ file_key: string }[]>`
     select file_key from uploads where file_key = any(${fileKeys}::text[]) and account_id = ${found.account_id}`;
   return {
@@ -50,7 +51,7 @@ export async function removeJobMedia(
     outputDeleted: output.length > 0,
     deletedInputs,
     keptInputs: kept.map((row) => row.file_key),
-    objectKeys: [...deletedInputs, ...output],
+    objectKeys: [...uploads.objectKeys, ...output],
   };
 }
 
@@ -70,7 +71,12 @@ export async function removeUpload(
     where file_key = ${fileKey} and completed_at is not null and (${accountId}::text is null or account_id = ${accountId})`;
   const [found] = isObjectKey(fileKey) ? await find() : [];
   if (!found) throw new ApiError('not_found', 'There is no such upload.');
-  const deletedInputs = await removeUploads(tx, found.account_id, [fileKey], remover);
+  const { fileKeys: deletedInputs, objectKeys } = await removeUploads(
+    tx,
+    found.account_id,
+    [fileKey],
+    remover,
+  );
   if (deletedInputs.length === 0) {
     const [still] = await find();
     if (!still) throw new ApiError('not_found', 'There is no such upload.');
@@ -84,6 +90,6 @@ export async function removeUpload(
     outputDeleted: false,
     deletedInputs,
     keptInputs: [],
-    objectKeys: deletedInputs,
+    objectKeys,
   };
 }

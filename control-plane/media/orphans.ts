@@ -2,6 +2,7 @@ import { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from '@semblance/common/logging';
 import type { ObjectStore, StoredObject } from '@semblance/objects/store';
+import { CROPS_PREFIX } from '../faces/face-rows.ts';
 import type { Sql } from '../storage/sql.ts';
 import { PARTS_PREFIX } from '../uploads/resumable-uploads.ts';
 import { PREVIEWS_PREFIX } from '../voices/previews.ts';
@@ -9,7 +10,7 @@ import type { Removals } from './removals.ts';
 
 /**
  * Prefixes under which this service stores: uploads and their parts, outputs by the uid of their RenderJob, previews of
- * voices.
+ * voices, crops of faces.
  * Nothing else is examined.
  */
 const UPLOADS = 'api/up-';
@@ -69,6 +70,7 @@ export function createOrphans({ sql, objects, removals, logger, renderJobs }: Or
         and not exists (select 1 from upload_parts p where p.object_key = q.key)
         and not exists (select 1 from jobs j where j.output_key = q.key)
         and not exists (select 1 from output_previews o where o.object_key = q.key)
+        and not exists (select 1 from faces f where f.crop_key = q.key)
         and not exists (select 1 from voice_previews v where v.object_key = q.key)
         and not exists (select 1 from jobs j where j.settled_at is null and j.renderjob_uid = split_part(q.key, '/', 2))
       on conflict (object_key) do nothing
@@ -98,7 +100,7 @@ export function createOrphans({ sql, objects, removals, logger, renderJobs }: Or
         orphans += orphaned.length;
         await removals.payNow(orphaned);
       };
-      for (const prefix of [UPLOADS, PARTS_PREFIX, OUTPUTS, PREVIEWS_PREFIX]) {
+      for (const prefix of [UPLOADS, PARTS_PREFIX, OUTPUTS, PREVIEWS_PREFIX, CROPS_PREFIX]) {
         for await (const object of objects.list(prefix)) {
           signal.throwIfAborted();
           listed++;

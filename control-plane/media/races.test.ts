@@ -58,7 +58,7 @@ test('a submit waits for a deletion that is not committed, and then finds the ke
   let submit: Promise<unknown> = Promise.resolve();
   await db.sql.begin(async (tx) => {
     const gone = await removeUploads(tx, account.accountId, [account.files.image], { by: 'retention' });
-    expect(gone).toEqual([account.files.image]);
+    expect(gone).toEqual({ fileKeys: [account.files.image], objectKeys: [account.files.image] });
     submit = db.submitter()(account.submission());
     expect(await waits(submit)).toBe(true);
   });

@@ -23,23 +23,29 @@ interface Claimed {
   readonly attempts: number;
 }
 
+/** Uploads that were taken out of use. */
+export interface RemovedUploads {
+  readonly fileKeys: string[];
+  readonly objectKeys: string[];
+}
+
 const actorOf = (remover: Remover) => ('actor' in remover ? remover.actor : null);
 
 /**
  * Takes an account's uploads out of use, except those that an unfinished job or session uses, and owes their
  * deletion. The row of balances is locked first, as in a submit: a job or session is admitted either before, and
  * its inputs stay, or after, and finds them gone.
- * @returns the keys that were taken
+ * @returns the keys that were taken, and all objects that go with them: the crops of faces, too
  */
 export async function removeUploads(
   tx: Transaction,
   accountId: string,
   fileKeys: readonly string[],
   remover: Remover,
-): Promise<string[]> {
-  if (fileKeys.length === 0) return [];
+): Promise<RemovedUploads> {
+  if (fileKeys.length === 0) return { fileKeys: [], objectKeys: [] };
   await tx`select 1 from account_balances where account_id = ${accountId} for no key update`;
-  const rows = await tx<{ object_key: string }[]>`
+  const rows = await tx<{ object_key: string; kind: string }[]>`
     with gone as (
       delete from uploads u
       where u.file_key = any(${fileKeys}::text[]) and u.account_id = ${accountId} and u.completed_at is not null
@@ -50,11 +56,18 @@ export async function removeUploads(
           select 1 from sessions s, jsonb_each_text(s.inputs) i
           where s.account_id = u.account_id and s.ended_at is null and i.value = u.file_key)
       returning u.file_key, u.account_id, u.size_bytes, u.sha256
+    ), crops as (
+      select f.crop_key, g.account_id, f.crop_bytes from faces f join gone g using (file_key)
     )
     insert into media_removals (object_key, kind, account_id, size_bytes, sha256, removed_by, actor)
     select file_key, 'upload', account_id, size_bytes, encode(sha256, 'hex'), ${remover.by}, ${actorOf(remover)} from gone
-    returning object_key`;
-  return rows.map((row) => row.object_key);
+    union all
+    select crop_key, 'crop', account_id, crop_bytes, null, ${remover.by}, ${actorOf(remover)} from crops
+    returning object_key, kind`;
+  return {
+    fileKeys: rows.filter(({ kind }) => kind === 'upload').map((row) => row.object_key),
+    objectKeys: rows.map((row) => row.object_key),
+  };
 }
 
 /** The rest of a statement that begins with the locked rows of jobs, `picked`, with `removed_by` and `actor`. */

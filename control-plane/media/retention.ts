@@ -43,7 +43,7 @@ export function createRetention({ database, removals, keysInUse }: RetentionOpti
     let removed = 0;
     for (const { account_id: accountId, file_keys: fileKeys } of due) {
       const gone = await sql.begin((tx) => removeUploads(tx, accountId, fileKeys, { by: 'retention' }));
-      removed += gone.length;
+      removed += gone.fileKeys.length;
     }
     return removed;
   }

@@ -8,7 +8,7 @@ export const RECEIPT_TYPE = 'deletion-receipt+jws';
 export interface Statement {
   readonly statement: 'deleted';
   /** `preview`: the thumbnail of an output. */
-  readonly kind: 'upload' | 'output' | 'preview';
+  readonly kind: 'upload' | 'output' | 'preview' | 'crop';
   /** Key of the file: of an upload its `file_key`. */
   readonly object_key: string;
   /** Job that made the file; null: an upload. */

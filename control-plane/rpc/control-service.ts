@@ -12,6 +12,7 @@ import {
 import { type Gate, usableKeys } from '../accounts/gate.ts';
 import { readBalance } from '../billing/balance.ts';
 import { readPricing } from '../billing/pricing.ts';
+import type { FaceCalls } from '../faces/face-calls.ts';
 import { isJobId } from '../jobs/job-row.ts';
 import type { JobView } from '../jobs/job-view.ts';
 import type { Submission } from '../jobs/submission.ts';
@@ -38,6 +39,7 @@ export interface ControlServiceOptions {
   readonly view: JobView;
   readonly batchCalls: BatchCalls;
   readonly jobCalls: JobCalls;
+  readonly faceCalls: FaceCalls;
   readonly mediaCalls: MediaCalls;
   readonly keyCalls: KeyCalls;
   readonly sessionCalls: SessionCalls;
@@ -65,6 +67,7 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
     view,
     batchCalls,
     jobCalls,
+    faceCalls,
     mediaCalls,
     keyCalls,
     sessionCalls,
@@ -145,6 +148,7 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
     submitJob: timed('SubmitJob', submitJob),
     submitJobs: options.submitJobs,
     estimateJob: timed('EstimateJob', jobCalls.estimateJob),
+    findFaces: timed('FindFaces', faceCalls.findFaces),
     cancelJob: timed('CancelJob', jobCalls.cancelJob),
     getJob: timed('GetJob', getJob),
     listJobs: timed('ListJobs', jobCalls.listJobs),

@@ -1,5 +1,6 @@
 import { ApiError } from '@semblance/common/errors';
 import type { CallContext } from '@semblance/common/grpc/server';
+import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
 import { isCapability } from '@semblance/engine-api/capabilities';
 import type {
   CancelJobRequest,
@@ -16,6 +17,7 @@ import type {
   SummarizeUsageResponse,
 } from '@semblance/proto/semblance/control/v1/control';
 import type { Gate } from '../accounts/gate.ts';
+import { withFaces } from '../faces/mapping.ts';
 import type { Inspect } from '../inspections/inspector.ts';
 import type { CallbackCheck } from '../jobs/callback-check.ts';
 import type { Canceller } from '../jobs/cancel.ts';
@@ -37,11 +39,12 @@ export interface JobCallsOptions {
   readonly callbackCheck: Pick<CallbackCheck, 'resolved'>;
   /** As for submits. */
   readonly webhooks: boolean;
+  readonly agents: () => readonly GpuAgent[];
 }
 
 /** Creates the calls of accounts about their jobs besides submitting and reading them. */
 export function createJobCalls(options: JobCallsOptions) {
-  const { database, gate, view, canceller, inspect, callbackCheck, webhooks } = options;
+  const { database, gate, view, canceller, inspect, callbackCheck, webhooks, agents } = options;
   return {
     async cancelJob(
       { caller, jobId }: CancelJobRequest,
@@ -78,10 +81,11 @@ export function createJobCalls(options: JobCallsOptions) {
         idempotencyKey: undefined,
       };
       await callbackCheck.resolved(submission);
-      const estimated = await estimate(database.fast, submission, webhooks);
+      const estimated = await estimate(database.fast, submission, webhooks, agents());
       // What is refused as a submit would be is not looked at.
       if (!request.inspect || !isCapability(capability)) return { ...estimated, inspection: undefined };
-      const inspection = await inspect({ accountId, capability, inputs, parameters }, signal);
+      const told = await withFaces(database.fast, { capability, inputs, parameters });
+      const inspection = await inspect({ accountId, capability, inputs, parameters: told }, signal);
       return { ...estimated, inspection };
     },
 

@@ -7,6 +7,8 @@ import type { ObjectStore } from '@semblance/objects/store';
 import type { createGate } from '../accounts/gate.ts';
 import { createOidc, type OidcSettings } from '../admin-tokens/oidc.ts';
 import type { Fleet } from '../agents/capacity.ts';
+import { createFaceCalls } from '../faces/face-calls.ts';
+import type { FindFaces } from '../faces/find-faces.ts';
 import type { Inspect } from '../inspections/inspector.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import type { createRemovals } from '../media/removals.ts';
@@ -54,6 +56,7 @@ export interface ServicesOptions {
   readonly endpoints: Endpoints;
   readonly voices: ReadonlyMap<string, Voice>;
   readonly inspect: Inspect;
+  readonly findFaces: FindFaces;
   readonly certificateOf: CertificateOf;
   readonly fleet: Fleet;
 }
@@ -71,6 +74,7 @@ export async function startServices({
   endpoints,
   voices,
   inspect,
+  findFaces,
   certificateOf,
   fleet,
 }: ServicesOptions): Promise<{ readonly port: number; close(): Promise<void> }> {
@@ -92,7 +96,17 @@ export async function startServices({
     resumable: createResumableUploads({ database, objects }),
     submit,
     view,
-    jobCalls: createJobCalls({ database, gate, view, canceller, inspect, callbackCheck, webhooks: true }),
+    jobCalls: createJobCalls({
+      database,
+      gate,
+      view,
+      canceller,
+      inspect,
+      callbackCheck,
+      webhooks: true,
+      agents: () => fleet.agents.list(),
+    }),
+    faceCalls: createFaceCalls({ gate, findFaces, links: createSignedLinks({ objects }) }),
     batchCalls: createBatchCalls({ database, gate, view, batches, canceller }),
     mediaCalls: createMediaCalls({ database, gate, removals }),
     webhookCalls: createWebhookCalls({ database, gate, endpoints }),

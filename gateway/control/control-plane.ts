@@ -30,6 +30,8 @@ import {
   type EstimateJobResponse,
   type ExtendUploadRequest,
   type ExtendUploadResponse,
+  type FindFacesRequest,
+  type FindFacesResponse,
   type FindUsableKeysRequest,
   type FindUsableKeysResponse,
   type GetBalanceRequest,
@@ -100,6 +102,9 @@ const SUBMITS_AT_ONCE = 2;
 /** Time that an inspection adds to an estimate, in ms: its limit of 5 s, and some for the answer. */
 const INSPECTION_MS = 6_000;
 
+/** Time of a search for faces beyond that of other calls, in ms: its limit of 25 s, and some for the answer. */
+const FACES_MS = 26_000;
+
 /** Time limit of opening a session, in ms, because it may wait for a slot that is about to be free. */
 const OPEN_SESSION_MS = 15_000;
 
@@ -139,6 +144,8 @@ export interface ControlPlane extends PlainCalls, KeyCalls {
     request: EstimateJobRequest,
     signal: AbortSignal,
   ): Promise<EstimateJobResponse>;
+  /** @param signal cancels the search */
+  findFaces(ctx: GatewayContext, request: FindFacesRequest, signal: AbortSignal): Promise<FindFacesResponse>;
   cancelJob(ctx: GatewayContext, request: CancelJobRequest): Promise<CancelJobResponse>;
   deleteJobMedia(ctx: GatewayContext, request: DeleteJobMediaRequest): Promise<DeleteJobMediaResponse>;
   deleteUpload(ctx: GatewayContext, request: DeleteUploadRequest): Promise<unknown>;
@@ -340,6 +347,7 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     listUploadParts: asker(client.listUploadParts.bind(client)),
     submitJob,
     estimateJob: (ctx, request, signal) => (request.inspect ? inspectJob : estimateJob)(ctx, request, signal),
+    findFaces: asker(client.findFaces.bind(client), timeoutMs + FACES_MS),
     cancelJob: asker(client.cancelJob.bind(client)),
     deleteJobMedia: asker(client.deleteJobMedia.bind(client)),
     deleteUpload: asker(client.deleteUpload.bind(client)),

@@ -123,7 +123,12 @@ describe('POST /estimate', () => {
   it.each<[string, Inspection | undefined, object]>([
     [
       'what was found',
-      { outcome: { $case: 'inspected', value: { details: { hints: [HINT], models: [], options: {} } } } },
+      {
+        outcome: {
+          $case: 'inspected',
+          value: { details: { hints: [HINT], models: [], options: {}, mapped: [] } },
+        },
+      },
       { inspection: { status: 'inspected' }, details: { hints: [HINT] } },
     ],
     [
@@ -136,7 +141,10 @@ describe('POST /estimate', () => {
       {
         outcome: {
           $case: 'refused',
-          value: { error: REFUSED, details: { faces: FACES, hints: [], models: [], options: {} } },
+          value: {
+            error: REFUSED,
+            details: { faces: FACES, hints: [], models: [], options: {}, mapped: [] },
+          },
         },
       },
       { inspection: { status: 'refused', error: REFUSED }, details: { faces: FACES, hints: [] } },

@@ -13,6 +13,7 @@ import {
 } from '@semblance/common/submit-rules';
 import { MAX_FACES } from '@semblance/engine-api/capabilities';
 import { MAX_GIVEN_OPTIONS, MAX_OPTION_TEXT, OPTION_NAME } from '@semblance/engine-api/option';
+import { MAX_MAPPED } from '@semblance/engine-api/people';
 import { z } from 'zod';
 
 /**
@@ -61,6 +62,33 @@ export const faceKeys = z
   .max(MAX_FACES, `must name at most ${MAX_FACES} pictures`)
   .meta({
     description: `In place of \`face_key\`: 1 to ${MAX_FACES} pictures of one person, the first the leading one. Left out: \`face_key\` is needed.`,
+  });
+
+/** Faces of people by their ids. */
+export const faces = z
+  .array(
+    z
+      .object(
+        {
+          face_id: z
+            .string('must be a face_id from POST /faces')
+            .regex(/^face-[0-9a-f]{26}$/, 'must be a face_id from POST /faces')
+            .meta({ description: 'A person of the picture or video of the job, as `POST /faces` told.' }),
+          face_key: fileKey.meta({
+            ...fileKey.meta(),
+            description:
+              'Picture whose face the person gets: a file_key, exactly as POST /uploads answered it.',
+          }),
+        },
+        'must be an object with face_id and face_key',
+      )
+      .meta({ id: 'FaceForPerson', description: 'A person, and the picture whose face the person gets.' }),
+    'must be a list of objects with face_id and face_key',
+  )
+  .min(1, 'must name at least one person')
+  .max(MAX_MAPPED, `must name at most ${MAX_MAPPED} people`)
+  .meta({
+    description: `Who gets which face: 1 to ${MAX_MAPPED} people whom \`POST /faces\` found in the picture or video of the job, each once. Everybody else gets that of \`face_key\`, as far as they are suitable, and without one stays as they are. Left out: all suitable people get that of \`face_key\`.`,
   });
 
 /** Address to which the terminal job is POSTed. */

@@ -75,6 +75,24 @@ export const detailsSchema = z
       description:
         'Options of the engine that the output was made with, as text: those that the submit gave, and those that the owner of the service set. Absent where there are none.',
     }),
+    mapped_faces: z
+      .array(
+        z
+          .object({
+            face_id: z.string().meta({ description: 'The person, as `POST /faces` told.' }),
+            given: z.string().nullable().meta({
+              description:
+                'Field of the submit with the face that the person got, such as `faces.0.face_key`. Null: the person stayed as they were.',
+            }),
+            frames: count('frames in which the person got it; 1 in a picture.'),
+          })
+          .meta({ id: 'MappedFace' }),
+      )
+      .optional()
+      .meta({
+        description:
+          'With `faces`: what became of each person of the picture or video. Absent where the submit had none.',
+      }),
   })
   .meta({ id: 'JobDetails' });
 

@@ -5,10 +5,12 @@ import {
   CAPABILITY_NAMES,
   type Capability,
   FACE_KEYS,
+  FACES,
   faceRole,
   type MediaKind,
   takesFaces,
 } from '@semblance/engine-api/capabilities';
+import { FACES_PARAMETER, mappedRole } from '@semblance/engine-api/people';
 import { GENDERS } from '@semblance/engine-api/speech';
 import { z } from 'zod';
 import { faultsOf } from '../http/faults.ts';
@@ -17,6 +19,7 @@ import {
   engineOptions,
   expiresIn,
   faceKeys,
+  faces,
   fileKey,
   metadata,
   optional,
@@ -135,7 +138,7 @@ export function submitSchema(capability: JobCapability): z.ZodObject {
             field === FACE_KEY ? optional(fileKey).meta({ description: FACE_KEY_SAYS }) : keyOf(kind),
           ]),
         ),
-        ...(takesFaces(capability) ? { [FACE_KEYS]: optional(faceKeys) } : {}),
+        ...(takesFaces(capability) ? { [FACE_KEYS]: optional(faceKeys), [FACES]: optional(faces) } : {}),
         ...PARAMETERS[capability],
         engine_options: optional(engineOptions).meta({
           description: 'Options of the engine by name. Left out: what the engine does by default.',
@@ -156,7 +159,7 @@ export function submitSchema(capability: JobCapability): z.ZodObject {
 }
 
 const FACE_KEY_SAYS =
-  'Picture of the person whose face is put in: a file_key, exactly as POST /uploads answered it. Left out: `face_keys` is needed in its place.';
+  'Picture of the person whose face is put in: a file_key, exactly as POST /uploads answered it. With `faces` it is for everybody whom they do not name. Left out: `face_keys` or `faces` is needed in its place.';
 
 /** Returns the schema of a required input. */
 function keyOf(kind: MediaKind) {
@@ -177,11 +180,11 @@ const has = (body: Body, field: string) => body[field] !== undefined && body[fie
 /** Faults of both fields are told beside those of others. */
 const when = ({ value }: { value: unknown }) => typeof value === 'object' && value !== null;
 
-/** Returns a schema that wants `face_key` or `face_keys`, where the capability takes a face. */
+/** Returns a schema that wants `face_key`, `face_keys` or `faces`, where the capability takes a face. */
 function withOneOfFaces(capability: JobCapability, schema: z.ZodObject): z.ZodObject {
   if (!takesFaces(capability)) return schema;
   return schema
-    .refine((body: Body) => has(body, FACE_KEY) || has(body, FACE_KEYS), {
+    .refine((body: Body) => has(body, FACE_KEY) || has(body, FACE_KEYS) || has(body, FACES), {
       ...{ path: [FACE_KEY], error: 'is required', when },
     })
     .refine((body: Body) => !(has(body, FACE_KEY) && has(body, FACE_KEYS)), {
@@ -218,7 +221,8 @@ export function submitParser(capability: JobCapability): SubmitParser {
       engine_options: given = {},
       metadata: noted,
       expires_in: expiry,
-      [FACE_KEYS]: faces = [],
+      [FACE_KEYS]: several = [],
+      [FACES]: mapped,
       ...rest
     } = result.data as Record<string, unknown>;
     const fields = rest as Record<string, string | undefined>;
@@ -229,16 +233,47 @@ export function submitParser(capability: JobCapability): SubmitParser {
           return value === undefined ? [] : [[name, value]];
         }),
       );
+    const inputs = {
+      ...pick(roles.map(([role, { field }]) => [role, field])),
+      ...Object.fromEntries((several as string[]).map((key, i) => [faceRole(i), key])),
+    };
+    const mapping = mappingOf((mapped ?? []) as GivenFace[], inputs);
     return {
-      inputs: {
-        ...pick(roles.map(([role, { field }]) => [role, field])),
-        ...Object.fromEntries((faces as string[]).map((key, i) => [faceRole(i), key])),
+      inputs: { ...inputs, ...mapping.inputs },
+      parameters: {
+        ...pick(Object.keys(parameters).map((name) => [ENGINE_NAMES[name] ?? name, name])),
+        ...mapping.parameters,
       },
-      parameters: pick(Object.keys(parameters).map((name) => [ENGINE_NAMES[name] ?? name, name])),
       engineOptions: given as Record<string, string>,
       callbackUrl: fields.callback_url,
       metadata: noted === undefined ? undefined : { entries: noted as Record<string, string> },
       expiresInSeconds: expiry === undefined ? undefined : BigInt(expiry as number),
     };
+  };
+}
+
+interface GivenFace {
+  readonly face_id: string;
+  readonly face_key: string;
+}
+
+/**
+ * Returns what a mapping adds to a submit. Every job has the input `face`; where the caller gave none, it is the first
+ * of the mapping, and nobody else gets it.
+ */
+function mappingOf(
+  given: readonly GivenFace[],
+  inputs: Readonly<Record<string, string>>,
+): Pick<ParsedSubmit, 'inputs' | 'parameters'> {
+  const [first] = given;
+  if (!first) return { inputs: {}, parameters: {} };
+  const people = given.map(({ face_id: id }, i) => ({ id, input: mappedRole(i) }));
+  const mapping = inputs.face === undefined ? { people } : { people, others: 'face' };
+  return {
+    inputs: {
+      ...(inputs.face === undefined && { face: first.face_key }),
+      ...Object.fromEntries(given.map(({ face_key: key }, i) => [mappedRole(i), key])),
+    },
+    parameters: { [FACES_PARAMETER]: JSON.stringify(mapping) },
   };
 }

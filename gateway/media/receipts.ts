@@ -90,9 +90,10 @@ export function readReceiptKeys({ control, keepMs }: ReceiptKeysOptions): Handle
 const statementSchema = z
   .object({
     statement: z.literal('deleted').meta({ description: 'What the receipt states: the file is deleted.' }),
-    kind: z
-      .enum(['upload', 'output', 'preview'])
-      .meta({ description: 'What the file was; a preview is the thumbnail of an output.' }),
+    kind: z.enum(['upload', 'output', 'preview', 'crop']).meta({
+      description:
+        'What the file was; a preview is the thumbnail of an output, a crop the picture of a face that an upload shows.',
+    }),
     object_key: z.string().meta({ description: 'Key of the file; of an upload its `file_key`.' }),
     job_id: z.string().nullable().meta({ description: 'Job that made the file; null for an upload.' }),
     size_bytes: z.int().min(0).meta({ description: 'Number of bytes of the file.' }),

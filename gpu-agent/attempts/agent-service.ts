@@ -159,11 +159,12 @@ function statusOf(attempt: Attempt): AttemptStatus {
 /** Returns findings as a message. */
 export function findingsOf({ findings }: Pick<AttemptOutput, 'findings'>): Findings | undefined {
   if (!findings) return undefined;
-  const { faces, hints, models = [], options = {} } = findings;
+  const { faces, hints, models = [], options = {}, mapped = [] } = findings;
   return {
     faces: faces && { ...faces, left: faces.left.map((one) => ({ ...one })) },
     hints: hints.map((hint) => ({ ...hint })),
     models: models.map((model) => ({ ...model })),
     options: { ...options },
+    mapped: mapped.map((one) => ({ ...one })),
   };
 }

@@ -1,16 +1,23 @@
 import { faceRoles } from '@semblance/engine-api/capabilities';
-import type { EngineCapability } from '@semblance/engine-api/engine';
+import { type EngineCapability, RenderError } from '@semblance/engine-api/engine';
 import { type Findings, type Hint, MAX_FINDINGS } from '@semblance/engine-api/findings';
+import { FACES_PARAMETER } from '@semblance/engine-api/people';
 import type { InputLink } from '../assets/fetch-inputs.ts';
 import type { AttemptWork } from './start-request.ts';
 
-type Offer = Pick<EngineCapability, 'severalFaces'>;
+type Offer = Pick<EngineCapability, 'severalFaces' | 'mapsFaces'>;
 
-/** Returns the inputs that an engine gets: of several pictures of a face the first, unless it takes several. */
+/**
+ * Returns the inputs that an engine gets: of several pictures of a face the first, unless it takes several.
+ * @throws RenderError for a mapping that the engine does not take
+ */
 export function inputsFor(
-  { inputs }: Pick<AttemptWork, 'inputs'>,
-  { severalFaces }: Offer,
+  { inputs, parameters }: Pick<AttemptWork, 'inputs' | 'parameters'>,
+  { severalFaces, mapsFaces }: Offer,
 ): readonly InputLink[] {
+  // The submit was checked against all agents; they may have changed since, and a RenderJob may be made by hand.
+  if (!mapsFaces && Object.hasOwn(parameters, FACES_PARAMETER))
+    throw new RenderError('processing_failed', 'The engine does not give several people a face each.');
   if (severalFaces) return inputs;
   const [, ...further] = rolesOf(inputs);
   return inputs.filter(({ role }) => !further.includes(role));

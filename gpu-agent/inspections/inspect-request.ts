@@ -1,5 +1,5 @@
 import { type Capability, rolesFault } from '@semblance/engine-api/capabilities';
-import type { InspectRequest } from '@semblance/proto/semblance/agent/v1/inspection';
+import type { FindPeopleRequest, InspectRequest } from '@semblance/proto/semblance/agent/v1/inspection';
 import type { InputLink } from '../assets/fetch-inputs.ts';
 import { checkCapability, checkParameters, checkUrl, fail } from '../attempts/start-request.ts';
 
@@ -9,6 +9,8 @@ export interface Inspection {
   readonly capability: Capability;
   readonly parameters: Readonly<Record<string, string>>;
   readonly inputs: readonly InputLink[];
+  /** The people of the one input are wanted. */
+  readonly people?: true;
 }
 
 /** Largest picture that is fetched, in bytes: the size of the largest upload of a picture. */
@@ -31,4 +33,24 @@ export function parseInspect(request: InspectRequest): Inspection {
     return { role, url, maxBytes: limit, key: key?.slice(0, 512) };
   });
   return { id: inspectionId, capability, parameters, inputs };
+}
+
+/** Largest video in which people are searched, in bytes: the size of the largest upload of a video. */
+const MAX_VIDEO_BYTES = 512 * 1024 * 1024;
+
+/** Returns a search for people as an inspection of the capability that changes such files. @throws MalformedRequestError */
+export function parseFindPeople({ searchId, kind, file }: FindPeopleRequest): Inspection {
+  if (!ID.test(searchId)) fail('search_id must be letters, digits and -');
+  if (kind !== 'image' && kind !== 'video') fail('kind must be image or video');
+  const { url = '', maxBytes = 0n, key } = file ?? {};
+  checkUrl('file', url);
+  const most = kind === 'image' ? MAX_PICTURE_BYTES : MAX_VIDEO_BYTES;
+  const limit = maxBytes > 0n ? Math.min(Number(maxBytes), most) : most;
+  return {
+    id: searchId,
+    capability: kind === 'image' ? 'face-swap-image' : 'face-swap',
+    parameters: {},
+    inputs: [{ role: kind, url, maxBytes: limit, key: key?.slice(0, 512) }],
+    people: true,
+  };
 }

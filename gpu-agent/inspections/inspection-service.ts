@@ -9,7 +9,7 @@ import { findingsOf } from '../attempts/agent-service.ts';
 import { MalformedRequestError } from '../attempts/start-request.ts';
 import { timedCalls } from '../grpc/timed.ts';
 import type { AgentMetrics } from '../metrics.ts';
-import { parseInspect } from './inspect-request.ts';
+import { parseFindPeople, parseInspect } from './inspect-request.ts';
 import { type Inspections, NotInspectedError } from './inspections.ts';
 
 export interface InspectionServiceOptions {
@@ -39,10 +39,27 @@ export function createInspectionService(options: InspectionServiceOptions): Grpc
           refusal: refusal && { ...refusal, findings: undefined },
         };
       } catch (error) {
-        if (error instanceof MalformedRequestError)
-          throw new GrpcError(status.INVALID_ARGUMENT, error.message);
-        if (error instanceof NotInspectedError) throw new GrpcError(REFUSAL[error.code], error.message);
-        throw error;
+        throw statusOf(error);
+      }
+    }),
+    findPeople: timed('FindPeople', async (request, { signal }) => {
+      try {
+        const { findings, refusal } = await inspections.inspect(parseFindPeople(request), signal);
+        const { people = [], frames = 0 } = findings?.people ?? {};
+        return {
+          people: people.map(({ box, atUs, crop, notSource, notTarget, ...rest }) => ({
+            ...rest,
+            ...box,
+            atUs: BigInt(Math.round(atUs)),
+            notSource: [...notSource],
+            notTarget: [...notTarget],
+            crop: Buffer.from(crop, 'base64'),
+          })),
+          frames,
+          refusal: refusal && { ...refusal, findings: undefined },
+        };
+      } catch (error) {
+        throw statusOf(error);
       }
     }),
   };
@@ -51,4 +68,9 @@ export function createInspectionService(options: InspectionServiceOptions): Grpc
     implementation: implementation as unknown as GrpcService['implementation'],
     name: 'semblance.agent.v1.InspectionService',
   };
+}
+
+function statusOf(error: unknown): unknown {
+  if (error instanceof MalformedRequestError) return new GrpcError(status.INVALID_ARGUMENT, error.message);
+  return error instanceof NotInspectedError ? new GrpcError(REFUSAL[error.code], error.message) : error;
 }

@@ -45,7 +45,7 @@ const begun = () => until(async () => (await agent.leftovers()).length > 0, 'the
 describe('an inspection', () => {
   it('answers what the engine finds in the pictures, and leaves no file', async () => {
     expect(await inspect('ok')).toEqual({
-      findings: { faces: undefined, hints: [HINT], models: [], options: {} },
+      findings: { faces: undefined, hints: [HINT], models: [], options: {}, mapped: [] },
       refusal: undefined,
     });
     expect(await agent.leftovers()).toEqual([]);
@@ -58,6 +58,7 @@ describe('an inspection', () => {
         hints: [],
         models: [],
         options: {},
+        mapped: [],
       },
       refusal: { code: 'face_not_detected', message: 'There is no face in the image.' },
     });

@@ -21,6 +21,8 @@ import type { Inspection } from './inspect-request.ts';
 
 /** Longest time of an inspection with its wait, in ms. */
 const LIMIT_MS = 5_000;
+/** The same for a search for people, which looks at frames from all over a video. */
+const PEOPLE_LIMIT_MS = 20_000;
 /** Most inspections that wait for their turn. */
 const MAX_WAITING = 16;
 
@@ -89,10 +91,11 @@ export function createInspections(options: InspectionsOptions): Inspections {
     if (current && !hasRoom(current.engine)) current.yielding.abort(noRoom());
   });
 
-  function choose({ capability }: Inspection): ChosenEngine {
+  function choose({ capability, people }: Inspection): ChosenEngine {
     if (attempts.draining) throw new NotInspectedError('draining', 'the agent takes no more work');
     const engine = engines.find(capability);
-    if (engine?.pool.engine?.inspects) return engine;
+    if (people ? engine?.pool.engine?.findsPeople : engine?.pool.engine?.inspects)
+      return engine as ChosenEngine;
     throw new NotInspectedError('unsupported', `no engine here looks at pictures of ${capability}`);
   }
 
@@ -130,7 +133,7 @@ export function createInspections(options: InspectionsOptions): Inspections {
 
   return {
     async inspect(work, caller) {
-      const late = AbortSignal.timeout(options.limitMs ?? LIMIT_MS);
+      const late = AbortSignal.timeout(options.limitMs ?? (work.people ? PEOPLE_LIMIT_MS : LIMIT_MS));
       const signal = AbortSignal.any([caller, closing.signal, late]);
       const end = (outcome: string) => metrics.inspections.inc({ capability: work.capability, outcome });
       try {
@@ -162,7 +165,7 @@ async function lookIn(
   signal: AbortSignal,
   logger: Logger,
 ): Promise<Findings> {
-  const { capability, parameters } = work;
+  const { capability, parameters, people } = work;
   const dir = await workDir.attempt(`inspection-${work.id}`);
   try {
     const transfer = { dispatcher, signal, logger, limits };
@@ -171,7 +174,7 @@ async function lookIn(
     const subject = inputSubject({ jobName: `inspection-${work.id}`, capability, parameters }, inputs);
     await contentChecks.assertAllowed(subject, { signal, logger });
     const ready = await readyInputs(capability, inputs, offer, signal);
-    return await pool.inspect({ capability, inputs: ready, parameters }, signal);
+    return await pool.inspect({ capability, inputs: ready, parameters, ...(people && { people }) }, signal);
   } finally {
     await dir.remove();
   }

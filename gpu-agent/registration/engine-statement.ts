@@ -32,6 +32,7 @@ export function engineStatement(
               slots: engines.slotsOf(pool, offer),
               memoryMib: Math.max(0, Math.round(offer.memoryMib)),
               ...(offer.vramMib === undefined ? {} : { vramMib: Math.max(0, Math.round(offer.vramMib)) }),
+              ...(offer.mapsFaces ? { mapsFaces: true } : {}),
               ...stated(offer, engines.ownerOf(offer.capability)),
               ...spoken(offer),
             })),

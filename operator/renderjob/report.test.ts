@@ -94,9 +94,13 @@ describe('an output', () => {
       hints: [{ code: 'face_small', message: 'The face is small.', input: 'face' }],
       models: [{ name: 'swapper-a', sha256: 'ab'.repeat(32), licence: 'MIT' }],
       options: { likeness: '0.4' },
+      mapped: [
+        { id: 'face-1', input: 'face_of_1', frames: 3 },
+        { id: 'face-2', frames: 0 },
+      ],
     };
     expect(written(found)).toEqual(found);
-    expect(written({ hints: [], models: [], options: {} })).toEqual({ hints: [] });
+    expect(written({ hints: [], models: [], options: {}, mapped: [] })).toEqual({ hints: [] });
     expect(written(undefined)).toBeUndefined();
     const left = Array.from({ length: 99 }, () => ({ reason: 'bystander', count: -1 }));
     const hints = Array.from({ length: 99 }, () => ({
@@ -115,6 +119,7 @@ describe('an output', () => {
           licence: 'l'.repeat(999),
         })),
       ],
+      mapped: Array.from({ length: 99 }, () => ({ id: 'i'.repeat(99), frames: -1 })),
       options: Object.fromEntries([
         ['No Name', '1'],
         ...Array.from({ length: 99 }, (_, i) => [`o${i}`, 'v'.repeat(3_000)]),
@@ -137,7 +142,7 @@ describe('an output', () => {
 
   describe('that is not there', () => {
     const of = (code: string) => ({ hints: [{ code, message: 'The face is turned.', input: 'face' }] });
-    const said = (code: string) => ({ ...of(code), models: [], options: {} });
+    const said = (code: string) => ({ ...of(code), models: [], options: {}, mapped: [] });
     const failure = (findings?: AttemptOutput['findings']) => ({
       failure: { code: 'face_not_detected', message: 'No face.', findings },
     });

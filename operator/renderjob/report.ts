@@ -91,13 +91,14 @@ export function foundBy(report: AttemptStatus | undefined): Pick<RenderJobStatus
   return said ? { findings: recorded(said) } : {};
 }
 
-/** Returns findings as the resource records them, without models and options where there are none. */
+/** Returns findings as the resource records them, without models, options and a mapping where there are none. */
 function recorded(said: Findings): NonNullable<RenderJobStatus['findings']> {
-  const { models, options, ...rest } = cutFindings(said);
+  const { models, options, mapped, ...rest } = cutFindings(said);
   return {
     ...rest,
     ...(models.length > 0 ? { models } : {}),
     ...(Object.keys(options).length > 0 ? { options } : {}),
+    ...(mapped.length > 0 ? { mapped } : {}),
   };
 }
 

@@ -1,3 +1,5 @@
+import { MAX_MAPPED, mappedRole } from './people.ts';
+
 /**
  * The eight capabilities. The key is the path segment that names them in URLs, in RenderJobs and in the admin
  * command. `inputs` maps the role that an engine sees to the request field with the file key, and to the kind of
@@ -85,6 +87,8 @@ export function isCapability(value: string): value is Capability {
 export const MAX_FACES = 8;
 /** The field with several pictures, in place of `face_key`. */
 export const FACE_KEYS = 'face_keys';
+/** The field with the faces of people by their ids. */
+export const FACES = 'faces';
 
 /** An input of a capability. */
 export interface InputFacts {
@@ -101,14 +105,20 @@ export function takesFaces(capability: Capability): boolean {
 
 /**
  * Returns the inputs that a capability can have, by role. Where it puts a face in, `face` is the first picture of the
- * person, and `face_2` to `face_8` are further ones.
+ * person, and `face_2` to `face_8` are further ones; `face_of_1` to `face_of_10` are those of a mapping.
  */
 export function inputsOf(capability: Capability): Readonly<Record<string, InputFacts>> {
   const further = takesFaces(capability)
     ? Array.from({ length: MAX_FACES - 1 }, (_, i) => faceRole(i + 1))
     : [];
   const facts: InputFacts = { field: FACE_KEYS, kind: 'image', optional: true };
-  return { ...CAPABILITIES[capability].inputs, ...Object.fromEntries(further.map((role) => [role, facts])) };
+  const given: InputFacts = { ...facts, field: FACES };
+  const mapped = takesFaces(capability) ? Array.from({ length: MAX_MAPPED }, (_, i) => mappedRole(i)) : [];
+  return {
+    ...CAPABILITIES[capability].inputs,
+    ...Object.fromEntries(further.map((role) => [role, facts])),
+    ...Object.fromEntries(mapped.map((role) => [role, given])),
+  };
 }
 
 /** Returns the role of a picture by its place in `face_keys`, from 0. */
@@ -137,6 +147,9 @@ export function rolesFault(
     needed.every((role) => roles.includes(role)) &&
     roles.every((role) => all.some(([known]) => known === role));
   if (fits && roles.length > 0) return undefined;
-  const more = all.length > needed.length ? `, and face_2 to face_${MAX_FACES}` : '';
+  const more =
+    all.length > needed.length
+      ? `, and face_2 to face_${MAX_FACES} and face_of_1 to face_of_${MAX_MAPPED}`
+      : '';
   return `${needed.join(' and ') || 'none'}${more}`;
 }

@@ -30,6 +30,8 @@ export interface EngineCapability {
   readonly limits?: EngineLimits;
   /** Whether it takes several pictures of the person whose face is put in; otherwise it gets the first. */
   readonly severalFaces?: boolean;
+  /** Whether a render takes a mapping of faces (people.ts); otherwise it gets no job with one. */
+  readonly mapsFaces?: boolean;
   /** Whether it reads pictures as JPEG, PNG and WebP alone; otherwise it gets them as they were sent. */
   readonly plainPictures?: boolean;
   /** What a render may be told beyond its parameters; absent: nothing. */
@@ -94,6 +96,8 @@ export interface InspectRequest {
   /** As in {@link RenderRequest}, but only the inputs that are pictures. */
   readonly inputs: Readonly<Record<string, string>>;
   readonly parameters: Readonly<Record<string, string>>;
+  /** Asks for the people of the one input, `image` or `video`, in place of what a render would find out. */
+  readonly people?: true;
   /** Aborted when nobody waits any more: the inspection must end within 1 s. */
   readonly signal: AbortSignal;
 }
@@ -106,6 +110,8 @@ export interface Engine {
    * Known after the warm-up and shown in the agent's status. An engine that is a separate program logs it instead.
    */
   readonly unavailable?: readonly UnavailableCapability[];
+  /** Whether its inspections find the people of a picture or video. */
+  readonly findsPeople?: boolean;
   /** Number of renders that it runs at once; absent: as many as it is given. Known after the warm-up. */
   readonly concurrency?: number;
   /** Memory on the card that it holds with its models, in MiB, if it knows. Known after the warm-up. */

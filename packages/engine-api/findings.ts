@@ -1,3 +1,5 @@
+import type { FoundPeople } from './people.ts';
+
 /**
  * What an engine found out about the inputs of a render, for the job's owner. The job record shows it as `details`.
  */
@@ -9,6 +11,19 @@ export interface Findings {
   readonly models?: readonly UsedModel[];
   /** Options that the render was given, by its owner or its caller: name → value as text. Only the agent sets them. */
   readonly options?: Readonly<Record<string, string>>;
+  /** Who of a mapping got which face; absent without a mapping. */
+  readonly mapped?: readonly MappedFace[];
+  /** Only of an inspection that was asked for people; no record of a job has it. */
+  readonly people?: FoundPeople;
+}
+
+/** What became of a person of a mapping. */
+export interface MappedFace {
+  readonly id: string;
+  /** Role of the picture whose face the person got; absent: the person stayed as it was. */
+  readonly input?: string;
+  /** Frames in which the person got it; 1 in a picture. */
+  readonly frames: number;
 }
 
 /** A model, by what its owner states of it. */

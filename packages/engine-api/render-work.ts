@@ -11,4 +11,4 @@ export interface RenderWork {
 }
 
 /** One inspection as it is sent to the engine process. */
-export type InspectWork = Omit<RenderWork, 'options' | 'outputDir'>;
+export type InspectWork = Omit<RenderWork, 'options' | 'outputDir'> & { readonly people?: true };

@@ -37,6 +37,7 @@ export function createBuiltinEngine({ threads, settings }: FactoryOptions): Engi
   return {
     name: 'builtin',
     version: '1',
+    findsPeople: true,
     get capabilities() {
       return offered.map((one) => toEngineCapability(one, parsed, voices));
     },
@@ -68,8 +69,8 @@ export function createBuiltinEngine({ threads, settings }: FactoryOptions): Engi
       await pool.warmUp(signal);
     },
     render: (request) => render(pool, offered, request),
-    inspect: ({ signal, capability, inputs, parameters }) =>
-      pool.inspect({ capability, inputs, parameters }, signal),
+    inspect: ({ signal, capability, inputs, parameters, people }) =>
+      pool.inspect({ capability, inputs, parameters, ...(people && { people }) }, signal),
     close: () => pool.close(),
   };
 }
@@ -85,7 +86,7 @@ function toEngineCapability(
     memoryMib,
     ...(limits && { limits }),
     ...(swaps && { options: swapOptions(settings) }),
-    ...(takesFaces(capability) && { severalFaces: true }),
+    ...(takesFaces(capability) && { severalFaces: true, mapsFaces: true }),
     ...(needsSpeech && voices && { speech: voices }),
   };
 }

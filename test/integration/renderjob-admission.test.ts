@@ -2,7 +2,7 @@
 import { isKubeError } from '@semblance/common/kube/index';
 import { checkSubmission } from '@semblance/control-plane/jobs/submit';
 import { RENDERJOB_RESOURCE } from '@semblance/crds/gen/renderjobs';
-import { CAPABILITIES, FACE_KEYS, faceRole } from '@semblance/engine-api/capabilities';
+import { CAPABILITIES, FACE_KEYS, FACES, faceRole } from '@semblance/engine-api/capabilities';
 import {
   JOB_CAPABILITIES,
   type JobCapability,
@@ -22,7 +22,7 @@ afterAll(() => rig?.close());
 
 const KEY = 'api/up-01k9x3v7m2q8r5t1w4y6z0abcd';
 /** Fields of a submit that are no parameters of the work. */
-const OTHERS = ['engine_options', 'callback_url', 'metadata', 'expires_in', FACE_KEYS];
+const OTHERS = ['engine_options', 'callback_url', 'metadata', 'expires_in', FACE_KEYS, FACES];
 /** Fields of a submit with another name as parameters. */
 const RENAMED = ['voice'];
 
@@ -217,6 +217,23 @@ it('a script may be named by its digest, as the service does, and by nothing els
     { script_sha256: digest, script: 'x' },
   ])
     expect(await avatar(parameters), JSON.stringify(parameters)).toBe(false);
+});
+
+it('a mapping of faces may be named by its digest, as the service does, and only where faces are put in', async () => {
+  const digest = 'a'.repeat(64);
+  const takes = (capability: string, parameters: object) => {
+    const target = capability === 'face-swap-image' ? 'image' : 'video';
+    const names =
+      capability === 'lip-sync' ? ['video', 'audio'] : [target, 'face', 'face_of_1', 'face_of_10'];
+    return admissionTakes({ capability, inputs: names.map((name) => ({ name, key: KEY })), parameters });
+  };
+  for (const capability of ['face-swap', 'face-swap-image']) {
+    for (const parameters of [{ faces: '{}' }, { faces_sha256: digest }, {}])
+      expect(await takes(capability, parameters), JSON.stringify(parameters)).toBe(true);
+    for (const parameters of [{ faces_sha256: '' }, { faces_sha256: digest, faces: '{}' }])
+      expect(await takes(capability, parameters), JSON.stringify(parameters)).toBe(false);
+  }
+  expect(await takes('lip-sync', { faces: '{}' })).toBe(false);
 });
 
 it('what the voice sounds like: the values that the API takes, and not beside a voice', async () => {

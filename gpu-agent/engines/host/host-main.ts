@@ -71,6 +71,7 @@ async function start(setup: EngineSetup): Promise<void> {
       ...(concurrency === undefined ? {} : { concurrency }),
       ...(vramMib === undefined ? {} : { vramMib }),
       inspects: engine.inspect !== undefined,
+      findsPeople: engine.findsPeople === true,
     },
     warmUpMs: Math.round(performance.now() - began),
   });

@@ -27,6 +27,8 @@ export interface EngineInfo {
   readonly vramMib?: number;
   /** Whether it looks at pictures before a render. */
   readonly inspects?: boolean;
+  /** Whether its inspections find people. */
+  readonly findsPeople?: boolean;
 }
 
 /** Messages from the agent to an engine process. */

@@ -1,10 +1,9 @@
 import { rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { RenderError, type RenderResult, type RenderStage } from '@semblance/engine-api/engine';
-import type { Findings } from '@semblance/engine-api/findings';
+import type { InspectWork } from '@semblance/engine-api/render-work';
 import { cropsOf } from '@semblance/vision/face-mesh';
 import {
-  type BasePicture,
   CONTENT_TYPES,
   EXTENSIONS,
   encodeBase,
@@ -20,11 +19,14 @@ import {
   severalFaces,
   sourceHints,
 } from '../findings/hints.ts';
+import { type MappingWork, mappingOf } from '../people/mapping.ts';
 import type { Inspector, Renderer, RenderTools } from '../renderer.ts';
 import type { ShownFeatures } from '../swap/shown-features.ts';
 import { drawnWidth } from '../swap/small-face.ts';
 import { prepareSource } from '../swap/source-face.ts';
 import { swapFace } from '../swap/swap-face.ts';
+import type { Steps, Swapped } from './steps.ts';
+import { swapMapped } from './swap-mapped.ts';
 
 const IMAGE = { role: 'image', name: 'base image' };
 const FACE = { role: 'face', name: 'face picture' };
@@ -34,58 +36,50 @@ export interface PhotoSwapJob {
   readonly image: string;
   /** Path of the face picture. */
   readonly face: string;
+  /** Who gets which face. */
+  readonly mapping?: MappingWork;
   readonly outputDir: string;
 }
 
 export type PhotoSwapTools = Pick<RenderTools, 'finder' | 'settings' | 'checkpoint' | 'onProgress'>;
 
 /** Runs Photo Swap in a worker thread. */
-export const renderPhotoSwap: Renderer = ({ inputs, outputDir }, tools) =>
-  photoSwap({ ...picturesOf(inputs), outputDir }, tools);
+export const renderPhotoSwap: Renderer = (work, tools) =>
+  photoSwap({ ...picturesOf(work), outputDir: work.outputDir }, tools);
 
 /** Faces that an inspection looks at closely, the most prominent ones. A picture of thirty faces takes ten seconds. */
 const CLOSELY = 6;
 
 /** Looks as the render does, but draws nothing. It takes the features of {@link CLOSELY} faces for those of all. */
-export const inspectPhotoSwap: Inspector = async ({ inputs }, { finder, settings, checkpoint }) =>
+export const inspectPhotoSwap: Inspector = async (work, { finder, settings, checkpoint }) =>
   (
     await swapped(
-      picturesOf(inputs),
+      picturesOf(work),
       { finder, settings },
       { lap: checkpoint, progress: () => undefined, checkpoint, draw: false },
     )
   ).findings;
 
-function picturesOf({ image, face }: Readonly<Record<string, string>>): Pick<PhotoSwapJob, 'image' | 'face'> {
+function picturesOf(work: InspectWork): Pick<PhotoSwapJob, 'image' | 'face' | 'mapping'> {
+  const { image, face } = work.inputs;
   if (!image || !face)
     throw new RenderError('processing_failed', 'Photo Swap needs the inputs image and face.');
-  return { image, face };
-}
-
-/** Receives what a swap has done. */
-interface Steps {
-  readonly checkpoint: () => void;
-  /** Called at the end of a stage. */
-  readonly lap: (name: string, fraction: number, next: string) => void;
-  readonly progress: (fraction: number, stage: string) => void;
-  /** False: the base stays as it is. */
-  readonly draw: boolean;
-}
-
-interface Swapped {
-  readonly base: BasePicture;
-  readonly faces: number;
-  /** Milliseconds by stage. */
-  readonly times: Readonly<Record<string, number>>;
-  readonly findings: Findings;
+  const mapping = mappingOf(work);
+  return { image, face, ...(mapping && { mapping }) };
 }
 
 /** Reads both pictures and swaps the faces of the base. @throws RenderError as {@link photoSwap} */
 async function swapped(
-  job: Pick<PhotoSwapJob, 'image' | 'face'>,
+  job: Pick<PhotoSwapJob, 'image' | 'face' | 'mapping'>,
   { finder, settings }: Pick<PhotoSwapTools, 'finder' | 'settings'>,
   { checkpoint, lap, progress, draw }: Steps,
 ): Promise<Swapped> {
+  if (job.mapping)
+    return swapMapped(
+      { ...job, mapping: job.mapping },
+      { finder, settings },
+      { checkpoint, lap, progress, draw },
+    );
   const face = await readFace(job.face);
   checkpoint();
   const base = await readBase(job.image);

@@ -106,6 +106,10 @@ function withOptions({ likeness }: RenderOptions = {}): BuiltinSettings | undefi
 }
 
 async function act({ type, work }: TaskWork, tools: RenderTools): Promise<RenderResult | Findings> {
+  if (type === 'inspect' && work.people) {
+    const { findPeople } = await import('../people/find-people.ts');
+    return { hints: [], people: await findPeople(work.inputs, { ...tools, recogniser: loadRecogniser }) };
+  }
   const chosen = BUILTIN_CAPABILITIES.find(({ capability }) => capability === work.capability);
   if (!chosen) throw new Error(`no renderer for ${work.capability}`);
   const face = await chooseFace(work.inputs, { ...tools, recogniser: loadRecogniser });

@@ -12,6 +12,11 @@ const PARTS = 3;
 /** Share of the examined pixels whose brightness bin changes between frames of different shots. */
 const CUT_SHARE = 0.38;
 /**
+ * The same where a cut that is none does no harm: between two views of one scene, which a cut may also lead to, 0.2 of
+ * the pixels change or more, and 0.07 when a camera pans fast.
+ */
+export const WARY_CUT_SHARE = 0.15;
+/**
  * Factor by which that share must exceed the share in the frames before: constant flashing and shaking is no series
  * of cuts.
  */
@@ -19,8 +24,14 @@ const CUT_RATIO = 2.5;
 
 /** Finds hard cuts by histograms of brightness (Zhang, Kankanhalli and Smoliar 1993), taken in parts of the frame. */
 export class CutDetector {
+  readonly #share: number;
   #last: Float32Array | undefined;
   #usual = 0;
+
+  /** @param share of the examined pixels from which a change is a cut */
+  constructor(share = CUT_SHARE) {
+    this.#share = share;
+  }
 
   /** Returns whether this frame begins another shot than the frame before. */
   isCut(frame: Frame): boolean {
@@ -31,7 +42,7 @@ export class CutDetector {
     let changed = 0;
     for (let i = 0; i < now.length; i++) changed += Math.abs((now[i] as number) - (last[i] as number));
     changed /= 2 * PARTS * PARTS;
-    const cut = changed > CUT_SHARE && changed > CUT_RATIO * this.#usual;
+    const cut = changed > this.#share && changed > CUT_RATIO * this.#usual;
     if (!cut) this.#usual = 0.8 * this.#usual + 0.2 * changed;
     return cut;
   }

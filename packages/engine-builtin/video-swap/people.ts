@@ -16,6 +16,10 @@ const MAX_LOOKS = 6;
 
 /** A person seen in the video. */
 export interface Person {
+  /** Id in the mapping of the render; undefined: it has none, or does not know the person. */
+  readonly id?: string;
+  /** Place of the source that is put on this person; undefined: the only one, or none. */
+  readonly source?: number | undefined;
   /** Whether the new face is put on this person. */
   readonly target: boolean;
   /** Shot in which that was decided. */
@@ -42,6 +46,8 @@ export interface Chosen {
  * appears in a later shot beside a swapped one. All others are chosen as in a photograph.
  */
 export class People {
+  /** Whether every face counts, also a small or turned one, because all people are known before. */
+  readonly everybody: boolean;
   readonly #most: number;
   readonly #single: boolean;
   #people: Person[] = [];
@@ -51,7 +57,8 @@ export class People {
    * @param options `most`: people remembered; beyond that the one not seen for longest is forgotten. `single`: only
    * one person is swapped, the most prominent one of the first frame with a face
    */
-  constructor({ most = Number.POSITIVE_INFINITY, single = false } = {}) {
+  constructor({ most = Number.POSITIVE_INFINITY, single = false, everybody = false } = {}) {
+    this.everybody = everybody;
     this.#most = most;
     this.#single = single;
   }
@@ -94,6 +101,11 @@ export class People {
   /** Adds another description of a person: from another side, in another light. */
   learn(person: Person, look: Float32Array): void {
     if (person.looks.length < MAX_LOOKS) person.looks.push(look);
+  }
+
+  /** Returns whether a description is surely of another known person; what is told only where all are known. */
+  isAnother(_person: Person, _look: Float32Array): boolean {
+    return false;
   }
 
   /** Registers a swapped person who could not be recognised before. */

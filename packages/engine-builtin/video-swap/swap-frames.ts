@@ -19,6 +19,8 @@ export interface SwapFramesOptions {
   readonly finder: Pick<FaceFinder, 'coverOf'>;
   readonly threads: SwapThreads;
   readonly source: SwapSource;
+  /** Sources of a mapping, by the places that its people name, beginning with `source`. */
+  readonly sources?: readonly SwapSource[];
   readonly colors: Colors;
   readonly writer: Pick<VideoWriter, 'write'>;
   readonly checkpoint: () => void;
@@ -55,7 +57,10 @@ const RUNS_AHEAD = 1;
  */
 export class SwapFrames {
   readonly #options: SwapFramesOptions;
-  readonly #render: number;
+  readonly #sources: readonly SwapSource[];
+  /** Number of each source at the threads. */
+  readonly #renders: readonly number[];
+  readonly #framesOf = new Map<string, number>();
   #keys = new Map<number, Key>();
   #readers = new Map<number, FrameEyesReader>();
   #jaws = new Map<number, JawMean>();
@@ -69,7 +74,8 @@ export class SwapFrames {
 
   constructor(options: SwapFramesOptions) {
     this.#options = options;
-    this.#render = options.threads.begin(options.source);
+    this.#sources = options.sources ?? [options.source];
+    this.#renders = this.#sources.map((source) => options.threads.begin(source));
   }
 
   /** Takes a run of frames, whose memory is shared, and draws into it. Waits while too many runs are under way. */
@@ -82,6 +88,8 @@ export class SwapFrames {
     for (const [i, frame] of frames.entries()) {
       const here = faces[i] ?? [];
       if (here.length > 0) this.swapped++;
+      for (const id of new Set(here.flatMap(({ person }) => person?.id ?? [])))
+        this.#framesOf.set(id, (this.#framesOf.get(id) ?? 0) + 1);
       this.mostFaces = Math.max(this.mostFaces, here.length);
       const drawn =
         here.length > 0 ? this.#draw(frame, here, { keys, eyes, jaws }) : Promise.resolve(frame.data);
@@ -104,6 +112,11 @@ export class SwapFrames {
     return [...this.#taken.values()];
   }
 
+  /** Number of frames in which a person of the mapping got a face, by id. */
+  get framesOf(): ReadonlyMap<string, number> {
+    return this.#framesOf;
+  }
+
   #note(track: number, here: ShownFeatures): void {
     const { frames, taken } = this.#taken.get(track) ?? { frames: 0, taken: here };
     const mean = (of: keyof ShownFeatures) => taken[of] + (here[of] - taken[of]) / (frames + 1);
@@ -114,7 +127,7 @@ export class SwapFrames {
   }
 
   close(): void {
-    this.#options.threads.end(this.#render);
+    for (const render of this.#renders) this.#options.threads.end(render);
   }
 
   /** Reads the eyes of all faces in a run, frame by frame; what is usual for new faces comes from what the run shows. */
@@ -148,7 +161,7 @@ export class SwapFrames {
     const jaws = new Map<number, JawMean>();
     for (const track of new Set(faces.map((one) => one.track))) {
       const here = faces.filter((one) => one.track === track);
-      const mean = this.#jaws.get(track) ?? new JawMean(this.#options.source.points);
+      const mean = this.#jaws.get(track) ?? new JawMean(this.#sourceOf(here[0] as PlacedFace).points);
       jaws.set(track, mean);
       const before = mean.seen > 0 ? mean.moves : undefined;
       for (const { face } of here) mean.add(face);
@@ -197,7 +210,8 @@ export class SwapFrames {
         const { closed } = eyes.get(placedFace) as FrameEyes;
         // Frames that follow tell of a face that appears with closed eyes.
         const usual = (this.#readers.get(track) as FrameEyesReader).usual;
-        keys.push(this.#key(frame, face, { look, last, filmed: { blinking: closed, usual } }));
+        const render = this.#renders[placeOf(placedFace)] as number;
+        keys.push(this.#key(frame, face, { look, last, filmed: { blinking: closed, usual }, render }));
       }
     }
     this.#keys = new Map([...chosen].map(([track, keys]) => [track, keys.at(-1) as Key]));
@@ -207,7 +221,7 @@ export class SwapFrames {
   #key(
     frame: VideoFrame,
     face: Face,
-    { look, last, filmed }: { look: Look; last: Key | undefined; filmed: FilmedEyes },
+    { look, last, filmed, render }: { look: Look; last: Key | undefined; filmed: FilmedEyes; render: number },
   ): Key {
     const { finder, threads, colors } = this.#options;
     const part = cutOut(frame, face);
@@ -231,7 +245,7 @@ export class SwapFrames {
         if (!texture) {
           this.analyses++;
           texture = Promise.all([cover, before]).then(([found, decided]) =>
-            threads.analyse(this.#render, {
+            threads.analyse(render, {
               frame: part.frame,
               points: placed(face, -part.x, -part.y, 1).points,
               cover: found,
@@ -247,6 +261,10 @@ export class SwapFrames {
         return texture;
       },
     };
+  }
+
+  #sourceOf(face: PlacedFace): SwapSource {
+    return this.#sources[placeOf(face)] as SwapSource;
   }
 
   async #draw(
@@ -278,7 +296,7 @@ export class SwapFrames {
     );
     const { threads, colors } = this.#options;
     const { width, height, data } = frame;
-    await threads.draw(this.#render, {
+    await threads.draw(this.#renders[0] as number, {
       frame: { width, height, data },
       faces: drawings,
       color: colors,
@@ -286,3 +304,6 @@ export class SwapFrames {
     return data;
   }
 }
+
+/** Returns the place of the source that a face gets. */
+const placeOf = ({ person }: PlacedFace): number => person?.source ?? 0;

@@ -31,6 +31,8 @@ export interface VideoToSwap {
   readonly outputDir: string;
   /** Decides whose face is replaced; default: those of all people who are as prominent as the first. */
   readonly people?: People;
+  /** Sources that `people` name by their places, beginning with `source`; default: `source` alone. */
+  readonly sources?: readonly SwapSource[] | undefined;
 }
 
 export interface SwappedVideo {
@@ -46,7 +48,7 @@ export interface SwappedVideo {
  * @throws RenderError `unsupported_format`, `input_too_large`, and what `onTracked` throws
  */
 export async function swapVideo(
-  { path, info, size, source, outputDir, people }: VideoToSwap,
+  { path, info, size, source, sources, outputDir, people }: VideoToSwap,
   media: Media,
   tools: Omit<RenderTools, 'media'> & {
     readonly timed: StageTimes['timed'];
@@ -64,7 +66,8 @@ export async function swapVideo(
   let swap: SwapFrames | undefined;
   try {
     const threads = swapThreads();
-    swap = new SwapFrames({ finder, threads, source, colors, writer: counted(writer), checkpoint });
+    const drawn = { source, ...(sources && { sources }) };
+    swap = new SwapFrames({ finder, threads, ...drawn, colors, writer: counted(writer), checkpoint });
     let waiting: VideoFrame[] = [];
     let run: VideoFrame[] = [];
     const advance = async (): Promise<void> => {

@@ -32,6 +32,8 @@ export interface PlacedFace {
   readonly opacity: number;
   /** Openness of its eyes in this frame. */
   readonly openness: Openness;
+  /** The person, once recognised. */
+  readonly person?: Person | undefined;
 }
 
 /** One face in one shot. It keeps the samples of a bounded number of frames. */
@@ -102,7 +104,7 @@ export class Track {
     const face = faceFromPoints(points, sample.score);
     const opacity = Math.min(sample.seen, shownAt(yaw(face)), this.#fade(index));
     if (opacity <= 0.01) return undefined;
-    return { track: this.id, face, opacity, openness: opennessOf(sample.points) };
+    return { track: this.id, face, opacity, openness: opennessOf(sample.points), person: this.person };
   }
 
   #pose(index: number): Posed | undefined {

@@ -3,7 +3,7 @@ import { type FaceFinder, MAX_YAW, SUITABLE_SHARE, yaw } from '@semblance/vision
 import type { Face } from '@semblance/vision/face-mesh';
 import type { FaceRecogniser } from '@semblance/vision/face-recogniser';
 import { withBystanders } from '../findings/face-counts.ts';
-import { CutDetector } from './cuts.ts';
+import { CutDetector, WARY_CUT_SHARE } from './cuts.ts';
 import { type Colors, type Frame, type IndexedFrame, intoPart, outOfPart, wholeFrame } from './frame-part.ts';
 import { cropsOfFrame } from './mesh-crop.ts';
 import { People, type Person } from './people.ts';
@@ -21,6 +21,8 @@ const SMALLEST = 30;
  * may be a known person.
  */
 const KNOWN_SHARE = 0.35;
+/** The same where all people are known before. */
+const EVERYBODY_SHARE = 0.2;
 /**
  * Smallest width and largest rotation at which a person can be recognised, and the further rotation from which the
  * face looks new.
@@ -40,7 +42,7 @@ export class FaceTracker {
   readonly #finder: FaceFinder;
   readonly #color: Colors;
   readonly #checkpoint: () => void;
-  readonly #cuts = new CutDetector();
+  readonly #cuts: CutDetector;
   readonly #recogniser: (() => Promise<FaceRecogniser>) | undefined;
   readonly #people: People;
   #tracks: Track[] = [];
@@ -65,6 +67,8 @@ export class FaceTracker {
     this.#checkpoint = checkpoint;
     this.#recogniser = recogniser;
     this.#people = people;
+    // Where all people are known before, a track that begins anew gets its person again.
+    this.#cuts = new CutDetector(people.everybody ? WARY_CUT_SHARE : undefined);
   }
 
   /** Tracks faces through the next frames. @param before frames just before them, for gaps that began there */
@@ -198,7 +202,8 @@ export class FaceTracker {
     const shorter = Math.min(part.picture.width, part.picture.height);
     const smallest = Math.max(SMALLEST, SMALLEST_SHARE * shorter, wide / part.step);
     const begins = frame.index === this.#shotStart && this.#recogniser;
-    const share = begins ? KNOWN_SHARE : SUITABLE_SHARE;
+    const least = begins ? KNOWN_SHARE : SUITABLE_SHARE;
+    const share = this.#people.everybody ? EVERYBODY_SHARE : least;
     const open = this.#tracks.filter((track) => track.open);
     const tracked = open.flatMap((track) => track.predict(frame.index) ?? []);
     const known = tracked.map((face) => intoPart(face, part));
@@ -220,6 +225,7 @@ export class FaceTracker {
       }
     }
     for (const track of open) await this.#learn(track, frame);
+    if (this.#people.everybody) for (const track of open) await this.#verify(track, frame);
     const newcomers = [];
     for (const face of fresh) newcomers.push({ face, look: await this.#describe(frame, face) });
     const chosen = this.#people.choose(newcomers, this.shots, {
@@ -237,7 +243,9 @@ export class FaceTracker {
 
   /** Returns the description of a face where it can be recognised. */
   async #describe(frame: Frame, face: Face): Promise<Float32Array | undefined> {
-    if (!this.#recogniser || face.width < TOLD_WIDTH || Math.abs(yaw(face)) > TOLD_YAW) return undefined;
+    if (!this.#recogniser) return undefined;
+    const told = face.width >= TOLD_WIDTH && Math.abs(yaw(face)) <= TOLD_YAW;
+    if (!told && !this.#people.everybody) return undefined;
     this.#checkpoint();
     return (await this.#recogniser()).describe(cropsOfFrame(frame, this.#color), face);
   }
@@ -251,6 +259,13 @@ export class FaceTracker {
     track.turns.push(yaw(face));
     if (track.person) this.#people.learn(track.person, look);
     else track.person = this.#people.meet(look, this.shots);
+  }
+
+  /** Ends a track that has gone over to the face of somebody else. */
+  async #verify(track: Track, frame: IndexedFrame): Promise<void> {
+    const face = track.last === frame.index ? track.predict(frame.index) : undefined;
+    const look = face && track.person && (await this.#describe(frame, face));
+    if (look && track.person && this.#people.isAnother(track.person, look)) track.open = false;
   }
 
   /** Begins a track with a found face and tracks it back to where it appeared. */

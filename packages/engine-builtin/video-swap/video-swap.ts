@@ -9,16 +9,19 @@ import {
   faceHints,
   framesUnchanged,
   hintsOfLeft,
+  type Input,
   keptInFrames,
   LOOKED_AT,
   severalFaces,
   sourceHints,
 } from '../findings/hints.ts';
 import { sampleFaces } from '../first-look/samples.ts';
+import { inputOf, type MappingWork, mappedFaces, mappingOf, pathOf, rolesOf } from '../people/mapping.ts';
 import type { Inspector, Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
 import { prepareSource } from '../swap/source-face.ts';
 import { videoResult } from '../video-result.ts';
+import { MappedPeople } from './mapped-people.ts';
 import type { SwapSource } from './swap-protocol.ts';
 import { swapVideo } from './swap-video.ts';
 
@@ -31,35 +34,59 @@ export const renderVideoSwap: Renderer = async (work, tools) => {
   if (!video || !face)
     throw new RenderError('processing_failed', 'Video Swap needs the inputs video and face.');
   const shorter = work.parameters.output_resolution_p;
-  const job = { video, face, outputDir: work.outputDir };
+  const mapping = mappingOf(work);
+  const job = { video, face, outputDir: work.outputDir, ...(mapping && { mapping }) };
   return videoSwap(shorter ? { ...job, shorterSide: Number(shorter) } : job, await tools.media(), tools);
 };
 
 /** Looks at the face picture. */
-export const inspectVideoSwap: Inspector = async ({ inputs: { face } }, tools) => {
+export const inspectVideoSwap: Inspector = async (work, tools) => {
+  const { face } = work.inputs;
   if (!face) throw new RenderError('processing_failed', 'Video Swap needs the input face.');
-  return { hints: (await readSource(face, tools)).hints };
+  const mapping = mappingOf(work);
+  return { hints: (await readSources({ face, ...(mapping && { mapping }) }, tools)).hints };
 };
+
+/** Reads the pictures of a job in the order in which its people name them. @throws RenderError */
+async function readSources(
+  { face, mapping }: Pick<VideoSwapJob, 'face' | 'mapping'>,
+  tools: Pick<RenderTools, 'finder' | 'settings' | 'checkpoint'>,
+): Promise<{ sources: SwapSource[]; hints: Hint[]; people?: MappedPeople }> {
+  if (!mapping) {
+    const { source, hints } = await readSource(face, tools, FACE);
+    return { sources: [source], hints: [...hints] };
+  }
+  const roles = rolesOf(mapping);
+  const read = [];
+  for (const role of roles) read.push(await readSource(pathOf(mapping, role), tools, inputOf(role)));
+  return {
+    sources: read.map(({ source }) => source),
+    hints: read.flatMap(({ hints }) => hints),
+    people: new MappedPeople(mapping, (role) => roles.indexOf(role)),
+  };
+}
 
 /** Returns the face to be put on others, and hints about its picture. @throws RenderError */
 async function readSource(
   path: string,
   { finder, settings, checkpoint }: Pick<RenderTools, 'finder' | 'settings' | 'checkpoint'>,
+  input: Input,
 ): Promise<{ readonly source: SwapSource; readonly hints: readonly Hint[] }> {
   const picture = await readFace(path);
   const { faces, left } = await finder.look(picture, checkpoint);
   const [face] = faces;
   if (!face) {
-    const message = 'No face was found in the face picture (face_key).';
-    throw new RenderError('face_not_detected', message, { findings: { hints: hintsOfLeft(left, FACE) } });
+    const field = input === FACE ? 'face_key' : 'faces';
+    const message = `No face was found in the ${input.name} (${field}).`;
+    throw new RenderError('face_not_detected', message, { findings: { hints: hintsOfLeft(left, input) } });
   }
   const options = { ...settings, cover: await finder.coverOf(cropsOf(picture), face) };
   return {
     source: { picture, points: face.points, score: face.score, options },
     hints: [
-      ...severalFaces(faces.length, FACE),
-      ...faceHints(face, FACE, cropsOf(picture)),
-      ...sourceHints(prepareSource(picture, face, LOOKED_AT, options), FACE),
+      ...severalFaces(faces.length, input),
+      ...faceHints(face, input, cropsOf(picture)),
+      ...sourceHints(prepareSource(picture, face, LOOKED_AT, options), input),
     ],
   };
 }
@@ -76,6 +103,8 @@ export interface VideoSwapJob {
   readonly outputDir: string;
   /** Shorter side of the output in pixels, at most that of the video. */
   readonly shorterSide?: number;
+  /** Who gets which face. */
+  readonly mapping?: MappingWork;
 }
 
 /** @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large` */
@@ -94,10 +123,19 @@ export async function videoSwap(
   );
   if (!sampled.shown) throw noFace(sampled.left, []);
   onProgress(0, 'face');
-  const { source, hints } = await timed('face', () => readSource(job.face, tools));
+  const { sources, hints, people } = await timed('face', () => readSources(job, tools));
+  const [source] = sources as [SwapSource];
   checkpoint();
   const size = outputSize(info.video, job.shorterSide);
-  const given = { path: job.video, info, size, source, outputDir: job.outputDir };
+  const given = {
+    path: job.video,
+    info,
+    size,
+    source,
+    sources,
+    outputDir: job.outputDir,
+    ...(people && { people }),
+  };
   const { outputPath, written, swap, tracker } = await swapVideo(given, media, {
     ...tools,
     timed,
@@ -116,6 +154,7 @@ export async function videoSwap(
     },
     findings: {
       faces: faceCounts(swap.mostFaces, tracker.left),
+      ...(job.mapping && { mapped: mappedFaces(job.mapping, swap.framesOf) }),
       hints: [
         ...hints,
         ...keptInFrames(swap.tracks, swap.swapped),

@@ -49,23 +49,30 @@ const FINDINGS = {
   models: [{ name: 'their-model', sha256: 'ab'.repeat(32), licence: 'MIT' }],
   // Only the agent knows what it gave.
   options: { made_up: '1' },
+  mapped: [],
 };
 /** Findings that break a rule, by the parameter `mode`. */
 const BAD_FINDINGS: Readonly<Record<string, object>> = {
   'bad-counts': { ...FINDINGS, faces: { found: 3, changed: 1, left: [] } },
   'bad-number': { ...FINDINGS, faces: { found: 0, changed: 1, left: [{ reason: 'bystander', count: -1 }] } },
   'bad-reason': { ...FINDINGS, faces: { found: 1, changed: 0, left: [{ reason: 'Far Away', count: 1 }] } },
-  'bad-code': { models: [], options: {}, hints: [{ code: 'a-b', message: 'It is blue.' }] },
-  'bad-message': { models: [], options: {}, hints: [{ code: 'face_small', message: 'x'.repeat(301) }] },
+  'bad-code': { models: [], options: {}, mapped: [], hints: [{ code: 'a-b', message: 'It is blue.' }] },
+  'bad-message': {
+    models: [],
+    options: {},
+    mapped: [],
+    hints: [{ code: 'face_small', message: 'x'.repeat(301) }],
+  },
   'bad-input': {
     models: [],
     options: {},
+    mapped: [],
     hints: [{ code: 'face_small', message: 'It is blue.', input: 'video' }],
   },
   'bad-hash': { ...FINDINGS, models: [{ name: 'm', sha256: 'AB', licence: 'MIT' }] },
   'bad-licence': { ...FINDINGS, models: [{ name: 'm', sha256: 'ab'.repeat(32), licence: ' ' }] },
   'too-many-models': { ...FINDINGS, models: Array(17).fill(FINDINGS.models[0]) },
-  'too-many-hints': { models: [], options: {}, hints: Array(9).fill(FINDINGS.hints[0]) },
+  'too-many-hints': { models: [], options: {}, mapped: [], hints: Array(9).fill(FINDINGS.hints[0]) },
 };
 
 export interface ScriptedOptions {
