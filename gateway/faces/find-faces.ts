@@ -119,7 +119,7 @@ const facesSchema = z
       description: `The people, the most prominent first, at most ${MAX_PEOPLE}; none if nobody was found.`,
     }),
   })
-  .meta({ id: 'Faces' });
+  .meta({ id: 'FoundFaces' });
 
 export const findFacesOperation: Operation = {
   id: 'findFaces',

@@ -131,7 +131,7 @@ export const newKeySchema = keySchema
 
 export const keysSchema = z
   .object({ keys: z.array(keySchema).meta({ description: 'The keys, newest first.' }) })
-  .meta({ id: 'Keys' });
+  .meta({ id: 'KeyList' });
 
 export const accountSchema = z
   .object({

@@ -90,6 +90,13 @@ test('what may be left out of a request says what holds then', () => {
   ).toEqual([]);
 });
 
+test('no schema has a property of its own name, which generated classes would confuse with their instance', () => {
+  for (const [name, schema] of Object.entries(document.components.schemas)) {
+    const own = name.replace(/(?!^)([A-Z])/g, '_$1').toLowerCase();
+    expect(Object.keys((schema.properties as Json) ?? {}), name).not.toContain(own);
+  }
+});
+
 const UNITS =
   /US dollars|[Ss]econds?|[Mm]inutes|pixels|entries|[Cc]alls|[Ff]aces|files|jobs|attempt|[Uu]nits|rates|Share|[Nn]umber of/;
 
