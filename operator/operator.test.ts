@@ -225,6 +225,32 @@ describe('a job', () => {
     expect((await harness.get('third')).status?.queuePosition).toBeUndefined();
   });
 
+  it('goes to an agent that has its voice, and waits while none has it', async () => {
+    await harness.operator();
+    const { runs, script } = heldRuns();
+    const speaker = (name: string, voice: string) =>
+      harness.agent({
+        ...{ name, slots: 2, script },
+        capabilities: ['avatar'],
+        speech: { voices: [{ id: voice, language: 'en' }], languages: ['en'] },
+      });
+    await speaker('one', 'slt');
+    const avatar = (name: string, voice_id: string) =>
+      harness.job(name, {
+        capability: 'avatar',
+        inputs: [{ name: 'image', key: 'api/a.jpg' }],
+        parameters: { script: 'Hello.', voice_id },
+      });
+    await avatar('other', 'rms');
+    const other = await harness.until('other', waits('NoAgentWithVoice', 1));
+    expect(ready(other)?.message).toContain('none of 1 agent with avatar has the voice rms.');
+    await avatar('own', 'slt');
+    expect((await harness.until('own', phase('Running'))).status?.agent).toBe('one');
+    await speaker('two', 'rms');
+    expect((await harness.until('other', phase('Running'))).status?.agent).toBe('two');
+    for (const run of runs) run.succeed();
+  });
+
   it('fails when nobody takes it in time, or when it runs too long', async () => {
     await harness.operator();
     await harness.job('unwanted', { pendingDeadlineSeconds: 1 });

@@ -10,6 +10,7 @@ const WAITING: Readonly<Record<string, string>> = {
   PriorityClassUnknown: 'busy',
   NoAgents: 'no_agent',
   NoAgentForCapability: 'no_agent',
+  NoAgentWithVoice: 'no_agent',
   SlotsTooFew: 'no_agent',
   AgentsNotReady: 'no_agent',
   AgentsDraining: 'no_agent',

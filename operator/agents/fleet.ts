@@ -232,9 +232,20 @@ function isSame(a: ViewOptions, b: ViewOptions): boolean {
 
 /** Returns equal texts for views between which no listener sees a difference. */
 function signOf(view: AgentView, uid: string | undefined, fate: AgentFate): string {
-  const { incarnation, slots, costs, memory, memoryMib, vram, cards, vramHeldMib } = view;
+  const { incarnation, slots, costs, speech, memory, memoryMib, vram, cards, vramHeldMib } = view;
   const { live, address, readiness } = view;
   const maps = [[...costs], [...(memory ?? [])], [...(vram ?? [])], [...live]];
   const onCards = [cards, vramHeldMib];
-  return JSON.stringify([incarnation, slots, maps, memoryMib, onCards, address, readiness, uid, fate]);
+  return JSON.stringify([
+    incarnation,
+    slots,
+    maps,
+    speech,
+    memoryMib,
+    onCards,
+    address,
+    readiness,
+    uid,
+    fate,
+  ]);
 }

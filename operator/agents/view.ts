@@ -1,5 +1,6 @@
 import { certificateOf } from '@semblance/common/agent-certificate';
 import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
+import type { Speech } from '@semblance/engine-api/speech';
 import type { Disruption } from './disruption.ts';
 
 /** State of an agent's Lease, as the operator has seen it. */
@@ -17,6 +18,8 @@ export interface AgentView {
   readonly slots: number;
   /** Slots that one render takes, by capability. */
   readonly costs: ReadonlyMap<string, number>;
+  /** Voices and languages of its Avatar. Undefined: its engine does not tell them, or it has none. */
+  readonly speech?: Speech | undefined;
   /** Most memory that one render takes, in MiB, by capability. */
   readonly memory?: ReadonlyMap<string, number>;
   /** Memory for all renders together, in MiB. Undefined: the agent does not say. */
@@ -88,11 +91,13 @@ export function viewOf(options: ViewOptions): AgentView {
   const costs = new Map<string, number>();
   const memory = new Map<string, number>();
   const vram = new Map<string, number>();
+  let speech: Speech | undefined;
   for (const { capabilities } of engines) {
     for (const capability of capabilities) {
       // The first engine that offers a capability is the one the agent uses.
       if (costs.has(capability.name)) continue;
       costs.set(capability.name, capability.slots);
+      if (capability.speech) speech = capability.speech as Speech;
       if (capability.memoryMib !== undefined) memory.set(capability.name, capability.memoryMib);
       if (capability.vramMib !== undefined) vram.set(capability.name, capability.vramMib);
     }
@@ -104,6 +109,7 @@ export function viewOf(options: ViewOptions): AgentView {
     certificate: certificateOf(agent),
     slots,
     costs,
+    speech,
     memory,
     memoryMib,
     cards: cards.map(({ uuid, totalMib }) => ({ uuid, totalMib })),

@@ -1,9 +1,10 @@
 import type { WaitingReason } from '../renderjob/types.ts';
 import type { FairShare } from './fair-share.ts';
 import { createHeap } from './heap.ts';
+import { costsOf } from './need.ts';
 import { type Obstacle, obstacleTo, type PoolWord, waitingReason } from './reasons.ts';
 import type { ScheduledAgent } from './scheduled-agent.ts';
-import { type AccountQueue, byAge, type WaitingJob, type WaitingQueue } from './waiting-queue.ts';
+import { type AccountQueue, byAge, neededBy, type WaitingJob, type WaitingQueue } from './waiting-queue.ts';
 
 /** Reasons of jobs whose turn will come, so that the order matters. */
 const BUSY: ReadonlySet<string> = new Set(['SlotsBusy', 'MemoryBusy', 'CardsBusy']);
@@ -27,21 +28,21 @@ export interface ExplainOptions {
 export function explain({ queue, agents, shares, now, pools }: ExplainOptions): Map<string, WaitingReason> {
   const reasons = new Map<string, WaitingReason>();
   if (queue.size === 0) return reasons;
-  const capabilities = [...queue.counts.keys()].sort();
-  const rivals = rivalsOf(capabilities, agents);
+  const needs = [...queue.counts.keys()].sort();
+  const rivals = rivalsOf(needs, agents);
   const common = new Map(
-    capabilities.map((capability) => [
-      capability,
+    needs.map((need) => [
+      need,
       {
-        obstacle: obstacleTo(capability, agents, pools),
+        obstacle: obstacleTo(need, agents, pools),
         overtakenOf: new Map<string, Obstacle>(),
-        total: (rivals.get(capability) ?? []).reduce((all, rival) => all + (queue.counts.get(rival) ?? 0), 0),
+        total: (rivals.get(need) ?? []).reduce((all, rival) => all + (queue.counts.get(rival) ?? 0), 0),
         /** How many of its rivals, itself included, have had their place. */
         ahead: 0,
       },
     ]),
   );
-  const lines = groupsOf(capabilities, rivals).map((group) => inOrder(group, queue, agents, shares, now));
+  const lines = groupsOf(needs, rivals).map((group) => inOrder(group, queue, agents, shares, now));
   // The groups take turns, so that the first jobs of each are told early.
   const over = new Set<unknown>();
   for (let going = lines; going.length > 0; ) {
@@ -53,11 +54,11 @@ export function explain({ queue, agents, shares, now, pools }: ExplainOptions): 
       }
       const { job, overtaken } = value;
       // Rivalry is mutual: the job is ahead of all its rivals.
-      for (const rival of rivals.get(job.capability) ?? []) {
+      for (const rival of rivals.get(neededBy(job)) ?? []) {
         const theirs = common.get(rival);
         if (theirs) theirs.ahead++;
       }
-      const own = common.get(job.capability);
+      const own = common.get(neededBy(job));
       if (own) {
         const obstacle = obstacleOf(job, overtaken, own.obstacle, own.overtakenOf, shares);
         reasons.set(job.uid, waitingReason(obstacle, own.ahead, own.total));
@@ -95,29 +96,30 @@ function obstacleOf(
   return obstacle;
 }
 
-/** Returns by capability those that compete for the same agents, itself included. */
+/** Returns by need those that compete for the same agents, itself included. */
 function rivalsOf(
-  capabilities: readonly string[],
+  needs: readonly string[],
   agents: readonly ScheduledAgent[],
 ): ReadonlyMap<string, readonly string[]> {
-  const pairs = new Map(capabilities.map((capability) => [capability, new Set([capability])]));
-  for (const { costs } of agents) {
-    const offered = capabilities.filter((capability) => costs.has(capability));
-    for (const one of offered) for (const other of offered) pairs.get(one)?.add(other);
+  const pairs = new Map(needs.map((need) => [need, new Set([need])]));
+  const costs = new Map(needs.map((need) => [need, costsOf(agents, need)]));
+  for (const agent of agents) {
+    const met = needs.filter((need) => costs.get(need)?.(agent) !== undefined);
+    for (const one of met) for (const other of met) pairs.get(one)?.add(other);
   }
-  return new Map([...pairs].map(([capability, set]) => [capability, [...set]]));
+  return new Map([...pairs].map(([need, set]) => [need, [...set]]));
 }
 
-/** Groups capabilities that are rivals, directly or through others. */
+/** Groups needs that are rivals, directly or through others. */
 function groupsOf(
-  capabilities: readonly string[],
+  needs: readonly string[],
   rivals: ReadonlyMap<string, readonly string[]>,
 ): ReadonlySet<string>[] {
   const groups: Set<string>[] = [];
-  for (const capability of capabilities) {
-    if (groups.some((group) => group.has(capability))) continue;
+  for (const need of needs) {
+    if (groups.some((group) => group.has(need))) continue;
     const group = new Set<string>();
-    for (const open = [capability]; open.length > 0; ) {
+    for (const open = [need]; open.length > 0; ) {
       const next = open.pop() as string;
       if (group.has(next)) continue;
       group.add(next);
@@ -153,7 +155,7 @@ function* inOrder(
   shares: FairShare,
   now: number,
 ): Generator<{ job: WaitingJob; overtaken: boolean }, undefined> {
-  const slots = new Map([...group].map((capability) => [capability, slotsOf(capability, agents)]));
+  const slots = new Map([...group].map((need) => [need, slotsOf(need, agents)]));
   /** Accounts after their jobs of higher priority. */
   const spent = new Map<string, { virtualTime: number; running: number }>();
   for (const { accounts } of queue.levels()) {
@@ -174,7 +176,7 @@ function* inOrder(
       const { line, head: job } = turn;
       yield { job, overtaken: youngest !== undefined && byAge(job, youngest) < 0 };
       if (!youngest || byAge(youngest, job) < 0) youngest = job;
-      turn.virtualTime += shares.costOf(turn.account, job.capability, slots.get(job.capability) ?? 1);
+      turn.virtualTime += shares.costOf(turn.account, job.capability, slots.get(neededBy(job)) ?? 1);
       turn.running++;
       line.next++;
       if (line.next >= line.jobs.length) turn.lines = turn.lines.filter((each) => each !== line);
@@ -190,7 +192,7 @@ function* inOrder(
 
 function linesOf(own: AccountQueue, group: ReadonlySet<string>): Line[] {
   const lines: Line[] = [];
-  for (const [capability, jobs] of own) if (group.has(capability)) lines.push({ jobs, next: 0 });
+  for (const [need, jobs] of own) if (group.has(need)) lines.push({ jobs, next: 0 });
   return lines;
 }
 
@@ -209,11 +211,12 @@ function inTurn(a: Turn, b: Turn): number {
   return a.virtualTime - b.virtualTime || a.running - b.running || byAge(a.head, b.head);
 }
 
-/** Returns the slots that a job of the capability takes: the least that any agent reports. */
-function slotsOf(capability: string, agents: readonly ScheduledAgent[]): number {
+/** Returns the slots that a job takes: the least that any agent that can take it reports. */
+function slotsOf(need: string, agents: readonly ScheduledAgent[]): number {
   let least: number | undefined;
-  for (const { costs } of agents) {
-    const cost = costs.get(capability);
+  const costs = costsOf(agents, need);
+  for (const agent of agents) {
+    const cost = costs(agent);
     if (cost !== undefined && (least === undefined || cost < least)) least = cost;
   }
   return least ?? 1;

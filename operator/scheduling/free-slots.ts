@@ -1,4 +1,5 @@
 import { createCardMemory } from './card-memory.ts';
+import { costsOf, parseNeed } from './need.ts';
 import type { ScheduledAgent } from './scheduled-agent.ts';
 
 /**
@@ -9,13 +10,14 @@ export type Packing = 'spread' | 'pack';
 /** What is free during one pass over the queue. */
 export interface FreeSlots {
   /**
-   * Returns the agent for a job of the capability, if one has room.
+   * Returns the agent for a job, if one has room.
+   * @param need what it needs, see `needOf`
    * @param avoided name of an agent that is chosen only if no other has room
    */
-  best(capability: string, avoided?: string): ScheduledAgent | undefined;
+  best(need: string, avoided?: string): ScheduledAgent | undefined;
   take(agent: ScheduledAgent, capability: string): void;
   /** Keeps the agent nearest to having enough slots, so that small jobs cannot starve one that takes several. */
-  reserve(capability: string): void;
+  reserve(need: string): void;
 }
 
 interface Free {
@@ -41,21 +43,23 @@ export function createFreeSlots(agents: readonly ScheduledAgent[], packing: Pack
   const able = new Map<string, Free[]>();
   const sign = packing === 'pack' ? -1 : 1;
 
-  function ableTo(capability: string): Free[] {
-    const known = able.get(capability);
+  function ableTo(need: string): Free[] {
+    const known = able.get(need);
     if (known) return known;
-    const found = all.filter(({ agent: { costs, readiness, slots } }) => {
-      const cost = costs.get(capability);
-      return readiness.ready && cost !== undefined && cost <= slots;
+    const costs = costsOf(agents, need);
+    const found = all.filter(({ agent }) => {
+      const cost = costs(agent);
+      return agent.readiness.ready && cost !== undefined && cost <= agent.slots;
     });
-    able.set(capability, found);
+    able.set(need, found);
     return found;
   }
 
-  function best(capability: string, avoided?: string): Free | undefined {
+  function best(need: string, avoided?: string): Free | undefined {
+    const { capability } = parseNeed(need);
     let chosen: Free | undefined;
     let last: Free | undefined;
-    for (const free of ableTo(capability)) {
+    for (const free of ableTo(need)) {
       if (free.slots < (free.agent.costs.get(capability) ?? 0) || !fits(free, capability)) continue;
       if (free.agent.paused || !cards.fits(free.agent, capability)) continue;
       if (free.agent.name === avoided) last = free;
@@ -65,7 +69,7 @@ export function createFreeSlots(agents: readonly ScheduledAgent[], packing: Pack
   }
 
   return {
-    best: (capability, avoided) => best(capability, avoided)?.agent,
+    best: (need, avoided) => best(need, avoided)?.agent,
     take(agent, capability) {
       const free = ofAgent.get(agent);
       if (!free) return;
@@ -74,9 +78,10 @@ export function createFreeSlots(agents: readonly ScheduledAgent[], packing: Pack
       cards.take(agent, capability);
       free.empty = false;
     },
-    reserve(capability) {
+    reserve(need) {
+      const { capability } = parseNeed(need);
       let nearest: Free | undefined;
-      for (const free of ableTo(capability)) if (!nearest || free.slots > nearest.slots) nearest = free;
+      for (const free of ableTo(need)) if (!nearest || free.slots > nearest.slots) nearest = free;
       if (nearest && (nearest.agent.costs.get(capability) ?? 1) > 1) nearest.slots = 0;
     },
   };

@@ -2,9 +2,10 @@ import { isDraining } from '../agents/view.ts';
 import type { WaitingReason } from '../renderjob/types.ts';
 import { createCardMemory } from './card-memory.ts';
 import { hasSlots, lacksOnlyMemory } from './free-slots.ts';
+import { costsOf, parseNeed } from './need.ts';
 import type { ScheduledAgent } from './scheduled-agent.ts';
 
-/** Why all jobs of a capability wait. */
+/** Why all jobs that need the same wait. */
 export interface Obstacle {
   readonly reason: string;
   /** End of a sentence, without its beginning. */
@@ -43,28 +44,26 @@ export function waitingReason(obstacle: Obstacle, position: number, total: numbe
 export type PoolWord = (capability: string, others: Obstacle) => Obstacle | undefined;
 
 /**
- * Returns why jobs of a capability wait, in words a person can act on. The reasons, from the most to the least
- * action required: `NoAgents`, `NoAgentForCapability`, `SlotsTooFew`, `AgentsNotReady`, `AgentsDraining`,
+ * Returns why jobs that need the same wait, in words a person can act on. The reasons, from the most to the least
+ * action required: `NoAgents`, `NoAgentForCapability`, `NoAgentWithVoice`, `SlotsTooFew`, `AgentsNotReady`, `AgentsDraining`,
  * `MemoryBusy`, `CardsBusy`, `SlotsBusy`; or that of a pool. A single job may also have `PriorityClassUnknown` or `AccountShare`
  * (explain.ts).
  */
-export function obstacleTo(
-  capability: string,
-  agents: readonly ScheduledAgent[],
-  pools?: PoolWord,
-): Obstacle {
-  const obstacle = obstacleOf(capability, agents);
-  return pools?.(capability, obstacle) ?? obstacle;
+export function obstacleTo(need: string, agents: readonly ScheduledAgent[], pools?: PoolWord): Obstacle {
+  const obstacle = obstacleOf(need, agents);
+  return pools?.(parseNeed(need).capability, obstacle) ?? obstacle;
 }
 
-function obstacleOf(capability: string, agents: readonly ScheduledAgent[]): Obstacle {
+function obstacleOf(need: string, agents: readonly ScheduledAgent[]): Obstacle {
+  const { capability, voice } = parseNeed(need);
+  const costIn = costsOf(agents, need);
   const because = (reason: string, message: string) => ({ reason, message });
 
   if (agents.length === 0) {
     return because('NoAgents', 'no agent has registered. Start one (kubectl get gpuagents).');
   }
-  const able = agents.filter(({ costs }) => costs.has(capability));
-  if (able.length === 0) {
+  const offering = agents.filter(({ costs }) => costs.has(capability));
+  if (offering.length === 0) {
     const offered = [...new Set(agents.flatMap(({ costs }) => [...costs.keys()]))].sort();
     const has = offered.length > 0 ? `they offer ${offered.join(', ')}` : 'they offer nothing';
     return because(
@@ -72,13 +71,20 @@ function obstacleOf(capability: string, agents: readonly ScheduledAgent[]): Obst
       `none of ${count(agents.length, 'agent')} has an engine for ${capability}; ${has}.`,
     );
   }
+  const able = offering.filter((agent) => costIn(agent) !== undefined);
+  if (able.length === 0) {
+    return because(
+      'NoAgentWithVoice',
+      `none of ${count(offering.length, 'agent')} with ${capability} has the voice ${voice}.`,
+    );
+  }
   const large = able.filter(({ costs, slots }) => (costs.get(capability) ?? 0) <= slots);
   if (large.length === 0) {
-    const need = Math.min(...able.map(({ costs }) => costs.get(capability) ?? 0));
+    const least = Math.min(...able.map(({ costs }) => costs.get(capability) ?? 0));
     const most = Math.max(...able.map(({ slots }) => slots));
     return because(
       'SlotsTooFew',
-      `${capability} takes ${count(need, 'slot')} and no agent has more than ${most}.`,
+      `${capability} takes ${count(least, 'slot')} and no agent has more than ${most}.`,
     );
   }
   const ready = large.filter(({ readiness }) => readiness.ready);
@@ -111,8 +117,8 @@ function obstacleOf(capability: string, agents: readonly ScheduledAgent[]): Obst
   }
   const slots = ready.reduce((sum, agent) => sum + agent.slots, 0);
   const used = ready.reduce((sum, agent) => sum + Math.min(agent.used, agent.slots), 0);
-  const need = Math.min(...ready.map(({ costs }) => costs.get(capability) ?? 1));
-  const needs = need > 1 ? `; ${capability} takes ${need} on one agent` : '';
+  const each = Math.min(...ready.map(({ costs }) => costs.get(capability) ?? 1));
+  const needs = each > 1 ? `; ${capability} takes ${each} on one agent` : '';
   const others = large.length - ready.length;
   const more = others > 0 ? ` (${count(others, 'more agent')} not ready)` : '';
   return because(

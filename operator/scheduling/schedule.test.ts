@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Readiness } from '../agents/view.ts';
 import { explain } from './explain.ts';
 import { createFairShare } from './fair-share.ts';
+import { needOf, parseNeed } from './need.ts';
 import { ordinal } from './reasons.ts';
 import { type PlaceOptions, place, type ScheduledAgent, type WaitingJob } from './schedule.ts';
 import { createWaitingQueue } from './waiting-queue.ts';
@@ -46,6 +47,80 @@ const placed = (queue: WaitingJob[], agents: ScheduledAgent[]) =>
   [...schedule(queue, agents).placements].map(([uid, placement]) => `${uid}@${placement.agent}`);
 const reasonOf = (queue: WaitingJob[], agents: ScheduledAgent[], uid: string) =>
   schedule(queue, agents).waiting.get(uid);
+
+describe('a voice', () => {
+  const speech = (...ids: string[]) => ({
+    voices: ids.map((id) => ({ id, language: 'en' })),
+    languages: ['en', ...(ids.includes('thorsten') ? ['de'] : [])],
+  });
+  const speaker = (name: string, ...ids: string[]) =>
+    agent(name, { costs: new Map([['avatar', 1]]), ...(ids.length > 0 && { speech: speech(...ids) }) });
+  const avatar = (name: string, parameters: Record<string, string> = {}) =>
+    job(name, { capability: 'avatar', need: needOf({ capability: 'avatar', parameters }) });
+
+  it('brings a job to an agent that has it, and a language to one that speaks it', () => {
+    const agents = [speaker('a', 'slt'), speaker('b', 'thorsten')];
+    expect(
+      placed(
+        inOrder(
+          avatar('one', { voice_id: 'thorsten' }),
+          avatar('two', { language: 'de-AT' }),
+          avatar('three', { voice_id: 'slt' }),
+          avatar('four', { language: 'en' }),
+        ),
+        agents,
+      ).sort(),
+    ).toEqual(['four@a', 'one@b', 'three@a', 'two@b']);
+  });
+
+  it('that no agent has is the reason of its job, and holds up no other', () => {
+    const agents = [speaker('a', 'slt'), speaker('b', 'rms')];
+    const queue = inOrder(
+      avatar('none', { voice_id: 'thorsten' }),
+      avatar('some', { voice_id: 'rms' }),
+      avatar('any'),
+    );
+    expect(placed(queue, agents).sort()).toEqual(['any@a', 'some@b']);
+    expect(reasonOf(queue, agents, 'none')).toMatchObject({
+      reason: 'NoAgentWithVoice',
+      message: '1st of 1 waiting; none of 2 agents with avatar has the voice thorsten.',
+    });
+  });
+
+  it('has a language as a hint: one that no agent speaks keeps nothing waiting, one that is spoken elsewhere does', () => {
+    const agents = [speaker('a', 'slt'), { ...speaker('b', 'thorsten'), used: 2 }];
+    expect(placed([avatar('one', { language: 'fr' })], agents)).toEqual(['one@a']);
+    expect(placed([avatar('one', { voice_id: 'slt', language: 'fr' })], agents)).toEqual(['one@a']);
+    expect(placed([avatar('one', { language: 'de' })], agents)).toEqual([]);
+    expect(reasonOf([avatar('one', { language: 'de' })], agents, 'one')?.reason).toBe('SlotsBusy');
+  });
+
+  it('may be that of an agent that does not tell its voices', () => {
+    expect(placed([avatar('one', { voice_id: 'thorsten' })], [speaker('a', 'slt'), speaker('b')])).toEqual([
+      'one@b',
+    ]);
+  });
+
+  it('waits for its own agent among others that are free, and counts those that want the same', () => {
+    const agents = [speaker('a', 'slt'), { ...speaker('b', 'thorsten'), used: 2 }];
+    const queue = inOrder(avatar('one', { voice_id: 'thorsten' }), avatar('two', { voice_id: 'thorsten' }));
+    expect(placed(queue, agents)).toEqual([]);
+    expect(reasonOf(queue, agents, 'two')).toMatchObject({
+      reason: 'SlotsBusy',
+      message: '2nd of 2 waiting; 2 of 2 slots on 1 agent are busy.',
+    });
+  });
+
+  it('is asked for by avatar alone', () => {
+    expect(needOf({ capability: 'photo', parameters: { voice_id: 'slt' } })).toBe('photo');
+    expect(needOf({ capability: 'avatar', parameters: { script: 'Hello.' } })).toBe('avatar');
+    expect(parseNeed(needOf({ capability: 'avatar', parameters: { language: 'de' } }))).toEqual({
+      capability: 'avatar',
+      voice: undefined,
+      language: 'de',
+    });
+  });
+});
 
 describe('the queue', () => {
   it('is in order of priority, then creation, then name', () => {

@@ -2,8 +2,9 @@ import type { Placement } from '../renderjob/types.ts';
 import type { FairShare } from './fair-share.ts';
 import { createFreeSlots, type FreeSlots, type Packing } from './free-slots.ts';
 import { createHeap } from './heap.ts';
+import { costsOf } from './need.ts';
 import type { ScheduledAgent } from './scheduled-agent.ts';
-import { type AccountQueue, byAge, type WaitingJob, type WaitingQueue } from './waiting-queue.ts';
+import { type AccountQueue, byAge, neededBy, type WaitingJob, type WaitingQueue } from './waiting-queue.ts';
 
 export type { ScheduledAgent } from './scheduled-agent.ts';
 export type { WaitingJob } from './waiting-queue.ts';
@@ -33,18 +34,17 @@ export interface PlaceOptions {
  */
 export function place({ queue, agents, shares, now, packing }: PlaceOptions): Placed[] {
   const free = createFreeSlots(agents, packing);
-  const open = new Set(
-    [...queue.counts.keys()].filter((capability) => isWorthwhile(capability, agents, free)),
-  );
+  const open = new Set([...queue.counts.keys()].filter((need) => isWorthwhile(need, agents, free)));
   const placed: Placed[] = [];
   for (const { accounts } of [...queue.levels()]) {
     if (open.size === 0) break;
     const line = createHeap(inTurn, candidates(accounts, open, shares, now));
     for (let next = line.pop(); next && open.size > 0; next = line.pop()) {
-      // The capability may have been closed, or the queue have moved on, since the candidate was built.
+      // What it needs may have been closed, or the queue have moved on, since the candidate was built.
       const job = oldestOf(next.queue, open);
       if (!job) continue;
-      const agent = free.best(job.capability, job.interruptedOn);
+      const need = neededBy(job);
+      const agent = free.best(need, job.interruptedOn);
       if (agent) {
         const slots = agent.costs.get(job.capability) ?? 1;
         const { uid, capability } = job;
@@ -54,8 +54,8 @@ export function place({ queue, agents, shares, now, packing }: PlaceOptions): Pl
         queue.remove(uid);
         placed.push({ job, slots, agent: agent.name, incarnation: agent.incarnation });
       } else {
-        free.reserve(job.capability);
-        open.delete(job.capability);
+        free.reserve(need);
+        open.delete(need);
       }
       const head = oldestOf(next.queue, open);
       if (head) line.push(candidate(next.account, next.queue, head, shares, now));
@@ -64,9 +64,10 @@ export function place({ queue, agents, shares, now, packing }: PlaceOptions): Pl
   return placed;
 }
 
-/** Returns whether a job of it can be placed, or must have slots kept. */
-function isWorthwhile(capability: string, agents: readonly ScheduledAgent[], free: FreeSlots): boolean {
-  return free.best(capability) !== undefined || agents.some(({ costs }) => (costs.get(capability) ?? 0) > 1);
+/** Returns whether a job that needs it can be placed, or must have slots kept. */
+function isWorthwhile(need: string, agents: readonly ScheduledAgent[], free: FreeSlots): boolean {
+  const cost = costsOf(agents, need);
+  return free.best(need) !== undefined || agents.some((agent) => (cost(agent) ?? 0) > 1);
 }
 
 interface Candidate {
@@ -109,8 +110,8 @@ function candidates(
 
 function oldestOf(queue: AccountQueue, open: ReadonlySet<string>): WaitingJob | undefined {
   let oldest: WaitingJob | undefined;
-  for (const [capability, [head]] of queue) {
-    if (head && open.has(capability) && (!oldest || byAge(head, oldest) < 0)) oldest = head;
+  for (const [need, [head]] of queue) {
+    if (head && open.has(need) && (!oldest || byAge(head, oldest) < 0)) oldest = head;
   }
   return oldest;
 }

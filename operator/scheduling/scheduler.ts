@@ -11,6 +11,7 @@ import { createAssumedPlacements } from './assumed.ts';
 import { explain } from './explain.ts';
 import { createFairShare } from './fair-share.ts';
 import type { Packing } from './free-slots.ts';
+import { needOf } from './need.ts';
 import type { PriorityOf } from './priority-classes.ts';
 import type { PoolWord } from './reasons.ts';
 import { type Placed, place } from './schedule.ts';
@@ -118,6 +119,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
       uid,
       name,
       capability,
+      need: needOf(job.spec),
       account,
       createdAt,
       interruptedOn: interruptedOn(job),

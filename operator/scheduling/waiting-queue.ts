@@ -3,6 +3,8 @@ export interface WaitingJob {
   readonly uid: string;
   readonly name: string;
   readonly capability: string;
+  /** What it needs of an agent; see `needOf`. Default: its capability. */
+  readonly need?: string | undefined;
   readonly priority: number;
   /** Account of the job; '' for all that nobody is billed for. Default ''. */
   readonly account?: string;
@@ -23,7 +25,7 @@ function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** The waiting jobs of one account at one priority, by capability, oldest first. */
+/** The waiting jobs of one account at one priority, by what they need, oldest first. */
 export type AccountQueue = ReadonlyMap<string, readonly WaitingJob[]>;
 
 export interface Level {
@@ -42,7 +44,7 @@ export interface WaitingQueue {
   has(account: string): boolean;
   /** Returns the levels, highest priority first. */
   levels(): readonly Level[];
-  /** Number of waiting jobs, by capability. */
+  /** Number of waiting jobs, by what they need. */
   readonly counts: ReadonlyMap<string, number>;
   readonly size: number;
 }
@@ -59,7 +61,7 @@ export function createWaitingQueue(): WaitingQueue {
       if (before && isSame(before, job)) return;
       if (before) queue.remove(job.uid);
       known.set(job.uid, job);
-      add(counts, job.capability, 1);
+      add(counts, neededBy(job), 1);
       add(accounts, job.account ?? '', 1);
       const at = lowerBound(levels, (level) => job.priority - level.priority);
       const level = levels[at]?.priority === job.priority ? levels[at] : undefined;
@@ -67,8 +69,9 @@ export function createWaitingQueue(): WaitingQueue {
       if (!level) levels.splice(at, 0, { priority: job.priority, accounts: of });
       const own = of.get(job.account ?? '') ?? new Map<string, WaitingJob[]>();
       of.set(job.account ?? '', own);
-      const line = own.get(job.capability) ?? [];
-      own.set(job.capability, line);
+      const need = neededBy(job);
+      const line = own.get(need) ?? [];
+      own.set(need, line);
       const last = line.at(-1);
       // A new job is nearly always the youngest.
       if (!last || byAge(last, job) < 0) line.push(job);
@@ -83,18 +86,19 @@ export function createWaitingQueue(): WaitingQueue {
       const job = known.get(uid);
       if (!job) return;
       known.delete(uid);
-      const { account = '', capability, priority } = job;
-      add(counts, capability, -1);
+      const { account = '', priority } = job;
+      const need = neededBy(job);
+      add(counts, need, -1);
       add(accounts, account, -1);
       const at = lowerBound(levels, (level) => priority - level.priority);
       const own = levels[at]?.accounts.get(account);
-      const line = own?.get(capability);
+      const line = own?.get(need);
       if (!own || !line) return;
       const place = lowerBound(line, (other) => byAge(other, job));
       if (place === 0) line.shift();
       else line.splice(place, 1);
       if (line.length > 0) return;
-      own.delete(capability);
+      own.delete(need);
       if (own.size > 0) return;
       levels[at]?.accounts.delete(account);
       if (levels[at]?.accounts.size === 0) levels.splice(at, 1);
@@ -109,10 +113,16 @@ export function createWaitingQueue(): WaitingQueue {
   return queue;
 }
 
+/** Returns what a job needs of an agent. */
+export function neededBy({ capability, need = capability }: WaitingJob): string {
+  return need;
+}
+
 function isSame(a: WaitingJob, b: WaitingJob): boolean {
   return (
     a.priority === b.priority &&
     a.capability === b.capability &&
+    neededBy(a) === neededBy(b) &&
     (a.account ?? '') === (b.account ?? '') &&
     a.unknownClass === b.unknownClass &&
     a.interruptedOn === b.interruptedOn &&

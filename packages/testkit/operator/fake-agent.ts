@@ -3,7 +3,7 @@ import { type ServerWritableStream, status } from '@grpc/grpc-js';
 import { GrpcError, type GrpcServer, startGrpcServer, unary } from '@semblance/common/grpc/server';
 import { createKubeClient, createLeaseKeeper, type KubeClient } from '@semblance/common/kube/index';
 import { silentLogger } from '@semblance/common/logging';
-import { GPUAGENT_RESOURCE } from '@semblance/crds/gen/gpuagents';
+import { GPUAGENT_RESOURCE, type GpuAgentStatus } from '@semblance/crds/gen/gpuagents';
 import {
   type AcknowledgeAttemptRequest,
   AgentServiceService,
@@ -47,6 +47,8 @@ export interface FakeAgentOptions {
   readonly script: Script;
   readonly ledger?: Ledger;
   readonly capabilities?: readonly string[];
+  /** Voices and languages that it tells of each capability. Default: none. */
+  readonly speech?: NonNullable<GpuAgentStatus['engines']>[number]['capabilities'][number]['speech'];
   /** Memory that the agent states, and that a render takes, in MiB. */
   readonly memoryMib?: number;
   readonly renderMemoryMib?: number;
@@ -297,6 +299,7 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
       slots: 1,
       ...(renderMemoryMib !== undefined && { memoryMib: renderMemoryMib }),
       ...(card && { vramMib: card.renderMib }),
+      ...(options.speech && { speech: options.speech }),
     }));
     const own = {
       incarnation,
