@@ -4,7 +4,7 @@ import { SqlText } from '../storage/sql.ts';
 /** Columns of `jobs j` for `toJobRow`. Every query that reads jobs for their owners selects at least them. */
 export const JOB_COLUMNS = new SqlText(
   `j.id, j.capability, j.status, j.output_key, j.charged_micros, j.error_code, j.error_message, j.settled_at, j.findings,
-   j.metadata, j.key_id as submit_key_id, least(j.output_expires_at, j.settled_at + (select output_retention_seconds from settings) * interval '1 second')
+   j.metadata, coalesce(j.key_id, j.submit_key_id) as submit_key_id, least(j.output_expires_at, j.settled_at + (select output_retention_seconds from settings) * interval '1 second')
      as output_expires_at,
    (select v.object_key from output_previews v where v.job_id = j.id) as preview_key`,
 );
@@ -28,7 +28,7 @@ export interface JobRow {
   /** When its output is deleted; null: not known before its end, or never. */
   readonly outputExpiresAt: Date | null;
   readonly previewKey: string | null;
-  /** API key that submitted it, if it has a callback. */
+  /** API key that submitted it; null: none, or an earlier release without a callback. */
   readonly keyId: string | null;
 }
 

@@ -1,11 +1,13 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { jobRecord } from '@semblance/common/job-record';
 import {
   makeAccount,
   photoSwap,
   startTestSystem,
   succeed,
   type TestSystem,
+  untilJob,
   untilRenderJob,
   untilTrue,
   upload,
@@ -135,8 +137,11 @@ describe('events of jobs', () => {
     const { create, deliveries, read, replay } = calls(account);
     const { url, received } = await receiver(500, 404, 200);
     const { id: endpointId } = await create(url, ['job.succeeded']);
-    await finishedJob(account);
+    const id = await finishedJob(account);
     await untilTrue(() => received.length === 2, 'two attempts failed');
+    // The same links as the key of the submit reads, which end with it.
+    const job = await untilJob(system, account.caller, id, ({ status }) => status === 'succeeded');
+    expect(JSON.parse(received[0]?.body ?? '').data).toEqual(jobRecord(job));
     await untilTrue(async () => (await deliveries()).deliveries[0]?.state === 'delivered', 'it succeeds');
     const [delivery] = (await deliveries({ endpointId })).deliveries;
     expect(delivery?.attempts.map(({ status, error }) => [status, error])).toEqual([
