@@ -16,6 +16,7 @@ import { createVoicesSeen } from './agents/voices-seen.ts';
 import { runChores } from './chores/chores.ts';
 import { keepHouse } from './chores/housekeeping.ts';
 import { createFindFaces } from './faces/find-faces.ts';
+import { createFramePreviewer } from './inspections/frame-previewer.ts';
 import { createInspector } from './inspections/inspector.ts';
 import { createJobs } from './jobs/jobs.ts';
 import { slotsOn } from './jobs/slot-time.ts';
@@ -170,6 +171,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     fleet: { agents, pools, renderJobs: reflector },
     inspect: createInspector(asking),
     findFaces: createFindFaces({ ...asking, database, removals }),
+    previewFrame: createFramePreviewer({ ...asking, sql: database.sql }),
   });
 
   const previews = createPreviewChore({

@@ -25,6 +25,7 @@ import type { BodyLimits } from './http/pace.ts';
 import { cancelJob, cancelJobOperation } from './jobs/cancel.ts';
 import { estimateJob, estimateOperation } from './jobs/estimate.ts';
 import { listJobs, listJobsOperation } from './jobs/list.ts';
+import { previewJob, previewJobOperation } from './jobs/preview.ts';
 import { readJob, readJobOperation } from './jobs/read.ts';
 import { submitJob, submitOperation } from './jobs/submit.ts';
 import { JOB_CAPABILITIES } from './jobs/submit-schemas.ts';
@@ -160,6 +161,13 @@ export function routeTable(options: RoutesOptions): Route[] {
       handler: estimateJob({ callerOf, control, bodyTimeoutMs }),
       scope: 'submit',
       operation: estimateOperation,
+    },
+    {
+      method: 'post',
+      path: '/preview',
+      handler: previewJob({ callerOf, control, bodyTimeoutMs }),
+      scope: 'submit',
+      operation: previewJobOperation,
     },
     {
       method: 'post',

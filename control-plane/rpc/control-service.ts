@@ -149,6 +149,7 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
     submitJobs: options.submitJobs,
     estimateJob: timed('EstimateJob', jobCalls.estimateJob),
     findFaces: timed('FindFaces', faceCalls.findFaces),
+    previewJob: timed('PreviewJob', jobCalls.previewJob),
     cancelJob: timed('CancelJob', jobCalls.cancelJob),
     getJob: timed('GetJob', getJob),
     listJobs: timed('ListJobs', jobCalls.listJobs),

@@ -2,6 +2,8 @@ import { ApiError } from '@semblance/common/errors';
 import type { CallContext } from '@semblance/common/grpc/server';
 import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
 import { isCapability } from '@semblance/engine-api/capabilities';
+import { FACES_PARAMETER } from '@semblance/engine-api/people';
+import { isPreviewed, PREVIEWED } from '@semblance/engine-api/previewed';
 import type {
   CancelJobRequest,
   CancelJobResponse,
@@ -11,6 +13,8 @@ import type {
   ListJobsResponse,
   ListUsageRequest,
   ListUsageResponse,
+  PreviewJobRequest,
+  PreviewJobResponse,
   ReadJobTextsRequest,
   ReadJobTextsResponse,
   SummarizeUsageRequest,
@@ -18,6 +22,7 @@ import type {
 } from '@semblance/proto/semblance/control/v1/control';
 import type { Gate } from '../accounts/gate.ts';
 import { withFaces } from '../faces/mapping.ts';
+import type { PreviewFrame } from '../inspections/frame-previewer.ts';
 import type { Inspect } from '../inspections/inspector.ts';
 import type { CallbackCheck } from '../jobs/callback-check.ts';
 import type { Canceller } from '../jobs/cancel.ts';
@@ -36,6 +41,7 @@ export interface JobCallsOptions {
   readonly view: JobView;
   readonly canceller: Canceller;
   readonly inspect: Inspect;
+  readonly previewFrame: PreviewFrame;
   readonly callbackCheck: Pick<CallbackCheck, 'resolved'>;
   /** As for submits. */
   readonly webhooks: boolean;
@@ -44,7 +50,7 @@ export interface JobCallsOptions {
 
 /** Creates the calls of accounts about their jobs besides submitting and reading them. */
 export function createJobCalls(options: JobCallsOptions) {
-  const { database, gate, view, canceller, inspect, callbackCheck, webhooks, agents } = options;
+  const { database, gate, view, canceller, inspect, previewFrame, callbackCheck, webhooks, agents } = options;
   return {
     async cancelJob(
       { caller, jobId }: CancelJobRequest,
@@ -87,6 +93,26 @@ export function createJobCalls(options: JobCallsOptions) {
       const told = await withFaces(database.fast, { capability, inputs, parameters });
       const inspection = await inspect({ accountId, capability, inputs, parameters: told }, signal);
       return { ...estimated, inspection };
+    },
+
+    async previewJob(
+      { caller, atUs, ...request }: PreviewJobRequest,
+      { trailers, signal }: CallContext,
+    ): Promise<PreviewJobResponse> {
+      const { accountId } = await gate.admit(caller, trailers);
+      const { capability, inputs, parameters } = request;
+      if (!isPreviewed(capability))
+        throw new ApiError('invalid_input', `There are previews of ${PREVIEWED.join(' and ')}.`);
+      if (capability === 'face-swap' && Object.hasOwn(parameters, FACES_PARAMETER))
+        throw new ApiError('invalid_input', 'There is no preview of a video with `faces`: leave them out.');
+      const submission = { accountId, ...request, callbackUrl: undefined, idempotencyKey: undefined };
+      await estimate(database.fast, submission, webhooks, agents());
+      const told = await withFaces(database.fast, { capability, inputs, parameters });
+      return {
+        jpeg: Buffer.from(
+          await previewFrame({ accountId, capability, inputs, parameters: told, atUs }, signal),
+        ),
+      };
     },
 
     async listJobs(request: ListJobsRequest, { trailers }: CallContext): Promise<ListJobsResponse> {

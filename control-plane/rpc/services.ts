@@ -9,6 +9,7 @@ import { createOidc, type OidcSettings } from '../admin-tokens/oidc.ts';
 import type { Fleet } from '../agents/capacity.ts';
 import { createFaceCalls } from '../faces/face-calls.ts';
 import type { FindFaces } from '../faces/find-faces.ts';
+import type { PreviewFrame } from '../inspections/frame-previewer.ts';
 import type { Inspect } from '../inspections/inspector.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import type { createRemovals } from '../media/removals.ts';
@@ -57,6 +58,7 @@ export interface ServicesOptions {
   readonly voices: ReadonlyMap<string, Voice>;
   readonly inspect: Inspect;
   readonly findFaces: FindFaces;
+  readonly previewFrame: PreviewFrame;
   readonly certificateOf: CertificateOf;
   readonly fleet: Fleet;
 }
@@ -75,6 +77,7 @@ export async function startServices({
   voices,
   inspect,
   findFaces,
+  previewFrame,
   certificateOf,
   fleet,
 }: ServicesOptions): Promise<{ readonly port: number; close(): Promise<void> }> {
@@ -102,6 +105,7 @@ export async function startServices({
       view,
       canceller,
       inspect,
+      previewFrame,
       callbackCheck,
       webhooks: true,
       agents: () => fleet.agents.list(),

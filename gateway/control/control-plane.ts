@@ -56,6 +56,8 @@ import {
   type ListVoicesResponse,
   type OpenSessionRequest,
   type OpenSessionResponse,
+  type PreviewJobRequest,
+  type PreviewJobResponse,
   type ReadReceiptKeysRequest,
   type ReadReceiptKeysResponse,
   type RecordUploadPartRequest,
@@ -145,6 +147,12 @@ export interface ControlPlane extends PlainCalls, KeyCalls {
     signal: AbortSignal,
   ): Promise<EstimateJobResponse>;
   /** @param signal cancels the search */
+  /** @param signal cancels the call, and with it the work of the agent */
+  previewJob(
+    ctx: GatewayContext,
+    request: PreviewJobRequest,
+    signal: AbortSignal,
+  ): Promise<PreviewJobResponse>;
   findFaces(ctx: GatewayContext, request: FindFacesRequest, signal: AbortSignal): Promise<FindFacesResponse>;
   cancelJob(ctx: GatewayContext, request: CancelJobRequest): Promise<CancelJobResponse>;
   deleteJobMedia(ctx: GatewayContext, request: DeleteJobMediaRequest): Promise<DeleteJobMediaResponse>;
@@ -347,6 +355,7 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     listUploadParts: asker(client.listUploadParts.bind(client)),
     submitJob,
     estimateJob: (ctx, request, signal) => (request.inspect ? inspectJob : estimateJob)(ctx, request, signal),
+    previewJob: asker(client.previewJob.bind(client), timeoutMs + FACES_MS),
     findFaces: asker(client.findFaces.bind(client), timeoutMs + FACES_MS),
     cancelJob: asker(client.cancelJob.bind(client)),
     deleteJobMedia: asker(client.deleteJobMedia.bind(client)),

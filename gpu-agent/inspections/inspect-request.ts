@@ -1,5 +1,10 @@
-import { type Capability, rolesFault } from '@semblance/engine-api/capabilities';
-import type { FindPeopleRequest, InspectRequest } from '@semblance/proto/semblance/agent/v1/inspection';
+import { type Capability, inputsOf, rolesFault } from '@semblance/engine-api/capabilities';
+import type { PreviewMoment } from '@semblance/engine-api/engine';
+import type {
+  FindPeopleRequest,
+  InspectRequest,
+  PreviewRequest,
+} from '@semblance/proto/semblance/agent/v1/inspection';
 import type { InputLink } from '../assets/fetch-inputs.ts';
 import { checkCapability, checkParameters, checkUrl, fail } from '../attempts/start-request.ts';
 
@@ -11,6 +16,8 @@ export interface Inspection {
   readonly inputs: readonly InputLink[];
   /** The people of the one input are wanted. */
   readonly people?: true;
+  /** A preview is wanted. */
+  readonly preview?: PreviewMoment;
 }
 
 /** Largest picture that is fetched, in bytes: the size of the largest upload of a picture. */
@@ -53,4 +60,26 @@ export function parseFindPeople({ searchId, kind, file }: FindPeopleRequest): In
     inputs: [{ role: kind, url, maxBytes: limit, key: key?.slice(0, 512) }],
     people: true,
   };
+}
+
+/** Longest time into a video, in microseconds: a day. */
+const MOST_US = 86_400_000_000;
+
+/** @throws MalformedRequestError saying what is wrong; it does not quote links */
+export function parsePreview(request: PreviewRequest): Inspection {
+  const { previewId, capability, parameters, atUs } = request;
+  if (!ID.test(previewId)) fail('preview_id must be letters, digits and -');
+  checkCapability(capability);
+  checkParameters(parameters);
+  if (atUs < 0n || atUs > MOST_US) fail('at_us must be within a day');
+  const roles = rolesFault(capability, Object.keys(request.inputs));
+  if (roles !== undefined) fail(`the inputs of ${capability} are ${roles}`);
+  const kinds = inputsOf(capability);
+  const inputs = Object.entries(request.inputs).map(([role, { url, maxBytes, key }]) => {
+    checkUrl(`inputs.${role}`, url);
+    const most = kinds[role]?.kind === 'image' ? MAX_PICTURE_BYTES : MAX_VIDEO_BYTES;
+    const limit = maxBytes > 0n ? Math.min(Number(maxBytes), most) : most;
+    return { role, url, maxBytes: limit, key: key?.slice(0, 512) };
+  });
+  return { id: previewId, capability, parameters, inputs, preview: { atUs: Number(atUs) } };
 }

@@ -9,7 +9,7 @@ import { findingsOf } from '../attempts/agent-service.ts';
 import { MalformedRequestError } from '../attempts/start-request.ts';
 import { timedCalls } from '../grpc/timed.ts';
 import type { AgentMetrics } from '../metrics.ts';
-import { parseFindPeople, parseInspect } from './inspect-request.ts';
+import { parseFindPeople, parseInspect, parsePreview } from './inspect-request.ts';
 import { type Inspections, NotInspectedError } from './inspections.ts';
 
 export interface InspectionServiceOptions {
@@ -56,6 +56,17 @@ export function createInspectionService(options: InspectionServiceOptions): Grpc
             crop: Buffer.from(crop, 'base64'),
           })),
           frames,
+          refusal: refusal && { ...refusal, findings: undefined },
+        };
+      } catch (error) {
+        throw statusOf(error);
+      }
+    }),
+    preview: timed('Preview', async (request, { signal }) => {
+      try {
+        const { findings, refusal } = await inspections.inspect(parsePreview(request), signal);
+        return {
+          jpeg: Buffer.from(findings?.preview ?? '', 'base64'),
           refusal: refusal && { ...refusal, findings: undefined },
         };
       } catch (error) {

@@ -21,8 +21,8 @@ import type { Inspection } from './inspect-request.ts';
 
 /** Longest time of an inspection with its wait, in ms. */
 const LIMIT_MS = 5_000;
-/** The same for a search for people, which looks at frames from all over a video. */
-const PEOPLE_LIMIT_MS = 20_000;
+/** The same for a search for people, and for a preview, which read videos. */
+const FRAMES_LIMIT_MS = 20_000;
 /** Most inspections that wait for their turn. */
 const MAX_WAITING = 16;
 
@@ -91,10 +91,11 @@ export function createInspections(options: InspectionsOptions): Inspections {
     if (current && !hasRoom(current.engine)) current.yielding.abort(noRoom());
   });
 
-  function choose({ capability, people }: Inspection): ChosenEngine {
+  function choose({ capability, people, preview }: Inspection): ChosenEngine {
     if (attempts.draining) throw new NotInspectedError('draining', 'the agent takes no more work');
     const engine = engines.find(capability);
-    if (people ? engine?.pool.engine?.findsPeople : engine?.pool.engine?.inspects)
+    const can = engine?.pool.engine;
+    if (people ? can?.findsPeople : preview ? can?.previewsSwaps : can?.inspects)
       return engine as ChosenEngine;
     throw new NotInspectedError('unsupported', `no engine here looks at pictures of ${capability}`);
   }
@@ -133,7 +134,9 @@ export function createInspections(options: InspectionsOptions): Inspections {
 
   return {
     async inspect(work, caller) {
-      const late = AbortSignal.timeout(options.limitMs ?? (work.people ? PEOPLE_LIMIT_MS : LIMIT_MS));
+      const late = AbortSignal.timeout(
+        options.limitMs ?? (work.people || work.preview ? FRAMES_LIMIT_MS : LIMIT_MS),
+      );
       const signal = AbortSignal.any([caller, closing.signal, late]);
       const end = (outcome: string) => metrics.inspections.inc({ capability: work.capability, outcome });
       try {
@@ -165,7 +168,7 @@ async function lookIn(
   signal: AbortSignal,
   logger: Logger,
 ): Promise<Findings> {
-  const { capability, parameters, people } = work;
+  const { capability, parameters, people, preview } = work;
   const dir = await workDir.attempt(`inspection-${work.id}`);
   try {
     const transfer = { dispatcher, signal, logger, limits };
@@ -174,7 +177,8 @@ async function lookIn(
     const subject = inputSubject({ jobName: `inspection-${work.id}`, capability, parameters }, inputs);
     await contentChecks.assertAllowed(subject, { signal, logger });
     const ready = await readyInputs(capability, inputs, offer, signal);
-    return await pool.inspect({ capability, inputs: ready, parameters, ...(people && { people }) }, signal);
+    const asked = { ...(people && { people }), ...(preview && { preview }) };
+    return await pool.inspect({ capability, inputs: ready, parameters, ...asked }, signal);
   } finally {
     await dir.remove();
   }

@@ -98,8 +98,18 @@ export interface InspectRequest {
   readonly parameters: Readonly<Record<string, string>>;
   /** Asks for the people of the one input, `image` or `video`, in place of what a render would find out. */
   readonly people?: true;
+  /** Asks for a preview in place of what a render would find out; see {@link Engine.previewsSwaps}. */
+  readonly preview?: PreviewMoment;
   /** Aborted when nobody waits any more: the inspection must end within 1 s. */
   readonly signal: AbortSignal;
+}
+
+/** Largest width and height of a preview, in pixels. */
+export const PREVIEW_SIDE = 512;
+
+/** The frame of a video that a preview shows: near this time, in microseconds. Of a picture it does not count. */
+export interface PreviewMoment {
+  readonly atUs: number;
 }
 
 export interface Engine {
@@ -112,6 +122,8 @@ export interface Engine {
   readonly unavailable?: readonly UnavailableCapability[];
   /** Whether its inspections find the people of a picture or video. */
   readonly findsPeople?: boolean;
+  /** Whether its inspections of `face-swap-image` and `face-swap` answer a preview. Their inputs are then all of a render. */
+  readonly previewsSwaps?: boolean;
   /** Number of renders that it runs at once; absent: as many as it is given. Known after the warm-up. */
   readonly concurrency?: number;
   /** Memory on the card that it holds with its models, in MiB, if it knows. Known after the warm-up. */

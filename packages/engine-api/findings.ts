@@ -15,6 +15,8 @@ export interface Findings {
   readonly mapped?: readonly MappedFace[];
   /** Only of an inspection that was asked for people; no record of a job has it. */
   readonly people?: FoundPeople;
+  /** Only of an inspection that was asked for a preview: one frame of the output, as JPEG in Base64. */
+  readonly preview?: string;
 }
 
 /** What became of a person of a mapping. */

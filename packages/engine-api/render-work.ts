@@ -1,4 +1,4 @@
-import type { EngineCapability } from './engine.ts';
+import type { EngineCapability, PreviewMoment } from './engine.ts';
 import type { RenderOptions } from './option.ts';
 
 /** One render as it is sent to the engine process. */
@@ -11,4 +11,7 @@ export interface RenderWork {
 }
 
 /** One inspection as it is sent to the engine process. */
-export type InspectWork = Omit<RenderWork, 'options' | 'outputDir'> & { readonly people?: true };
+export type InspectWork = Omit<RenderWork, 'options' | 'outputDir'> & {
+  readonly people?: true;
+  readonly preview?: PreviewMoment;
+};

@@ -38,6 +38,7 @@ export function createBuiltinEngine({ threads, settings }: FactoryOptions): Engi
     name: 'builtin',
     version: '1',
     findsPeople: true,
+    previewsSwaps: true,
     get capabilities() {
       return offered.map((one) => toEngineCapability(one, parsed, voices));
     },
@@ -69,8 +70,7 @@ export function createBuiltinEngine({ threads, settings }: FactoryOptions): Engi
       await pool.warmUp(signal);
     },
     render: (request) => render(pool, offered, request),
-    inspect: ({ signal, capability, inputs, parameters, people }) =>
-      pool.inspect({ capability, inputs, parameters, ...(people && { people }) }, signal),
+    inspect: ({ signal, ...work }) => pool.inspect(work, signal),
     close: () => pool.close(),
   };
 }

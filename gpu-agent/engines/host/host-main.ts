@@ -72,6 +72,7 @@ async function start(setup: EngineSetup): Promise<void> {
       ...(vramMib === undefined ? {} : { vramMib }),
       inspects: engine.inspect !== undefined,
       findsPeople: engine.findsPeople === true,
+      previewsSwaps: engine.previewsSwaps === true,
     },
     warmUpMs: Math.round(performance.now() - began),
   });

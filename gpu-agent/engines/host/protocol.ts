@@ -29,6 +29,8 @@ export interface EngineInfo {
   readonly inspects?: boolean;
   /** Whether its inspections find people. */
   readonly findsPeople?: boolean;
+  /** Whether its inspections answer previews of swaps. */
+  readonly previewsSwaps?: boolean;
 }
 
 /** Messages from the agent to an engine process. */

@@ -25,7 +25,7 @@ import type { ShownFeatures } from '../swap/shown-features.ts';
 import { drawnWidth } from '../swap/small-face.ts';
 import { prepareSource } from '../swap/source-face.ts';
 import { swapFace } from '../swap/swap-face.ts';
-import type { Steps, Swapped } from './steps.ts';
+import type { BaseSource, Steps, Swapped } from './steps.ts';
 import { swapMapped } from './swap-mapped.ts';
 
 const IMAGE = { role: 'image', name: 'base image' };
@@ -68,9 +68,12 @@ function picturesOf(work: InspectWork): Pick<PhotoSwapJob, 'image' | 'face' | 'm
   return { image, face, ...(mapping && { mapping }) };
 }
 
-/** Reads both pictures and swaps the faces of the base. @throws RenderError as {@link photoSwap} */
-async function swapped(
-  job: Pick<PhotoSwapJob, 'image' | 'face' | 'mapping'>,
+/**
+ * Reads both pictures and swaps the faces of the base.
+ * @throws RenderError as {@link photoSwap}
+ */
+export async function swapped(
+  job: Pick<PhotoSwapJob, 'face' | 'mapping'> & { readonly image: BaseSource },
   { finder, settings }: Pick<PhotoSwapTools, 'finder' | 'settings'>,
   { checkpoint, lap, progress, draw }: Steps,
 ): Promise<Swapped> {
@@ -82,7 +85,7 @@ async function swapped(
     );
   const face = await readFace(job.face);
   checkpoint();
-  const base = await readBase(job.image);
+  const base = typeof job.image === 'string' ? await readBase(job.image) : job.image;
   lap('decode', 0.15, 'detect');
   const { faces: sources, left: others } = await finder.look(face, checkpoint);
   const [source] = sources;

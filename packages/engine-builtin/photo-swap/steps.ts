@@ -2,6 +2,9 @@ import type { Findings } from '@semblance/engine-api/findings';
 import type { BasePicture } from '@semblance/vision/image/picture-file';
 import type { RenderTools } from '../renderer.ts';
 
+/** Path of the base image, or the picture itself. */
+export type BaseSource = string | BasePicture;
+
 export type SwapTools = Pick<RenderTools, 'finder' | 'settings'>;
 
 /** Receives what a swap has done. */

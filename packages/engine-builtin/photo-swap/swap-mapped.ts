@@ -22,7 +22,7 @@ import type { ShownFeatures } from '../swap/shown-features.ts';
 import { drawnWidth } from '../swap/small-face.ts';
 import { prepareSource, type SourceFace } from '../swap/source-face.ts';
 import { swapFace } from '../swap/swap-face.ts';
-import type { Steps, Swapped, SwapTools } from './steps.ts';
+import type { BaseSource, Steps, Swapped, SwapTools } from './steps.ts';
 
 /** Share of the smaller box from which a face is the one that was found there before. */
 const SAME_PLACE = 0.5;
@@ -37,11 +37,11 @@ interface Target {
 
 /** Gives each face of the base the face that a mapping says. @throws RenderError as a swap of one face */
 export async function swapMapped(
-  { image, mapping }: { readonly image: string; readonly mapping: MappingWork },
+  { image, mapping }: { readonly image: BaseSource; readonly mapping: MappingWork },
   tools: SwapTools,
   { checkpoint, lap, progress, draw }: Steps,
 ): Promise<Swapped> {
-  const base = await readBase(image);
+  const base = typeof image === 'string' ? await readBase(image) : image;
   lap('decode', 0.15, 'detect');
   const faces = await facesOf(tools.finder, base.picture, checkpoint);
   const targets = targetsIn(faces, base.picture, mapping);

@@ -119,6 +119,11 @@ async function act({ type, work }: TaskWork, tools: RenderTools): Promise<Render
     const findings = withChosen(result.findings, face);
     return findings ? { ...result, findings } : result;
   }
+  if (work.preview) {
+    const { previewSwap } = await import('../photo-swap/preview-swap.ts');
+    const found = await previewSwap({ ...work, inputs }, work.preview, tools);
+    return withChosen(found, face) ?? found;
+  }
   if (!chosen.loadInspector) throw new Error(`${work.capability} has no picture to inspect`);
   const findings = await (await chosen.loadInspector())({ ...work, inputs }, tools);
   return withChosen(findings, face) ?? findings;
