@@ -25,9 +25,10 @@ import {
 } from '@semblance/proto/semblance/control/v1/control';
 import type { WebhookEndpoint, WebhookEndpointFields } from '@semblance/proto/semblance/control/v1/webhooks';
 import type { Gate } from '../accounts/gate.ts';
+import { writeAudit } from '../audit/audit.ts';
 import type { Database } from '../storage/database.ts';
 import type { Transaction } from '../storage/sql.ts';
-import type { Endpoint, EndpointFields, Endpoints } from '../webhooks/endpoints.ts';
+import type { Endpoint, EndpointFields, Endpoints, Note } from '../webhooks/endpoints.ts';
 import { findOwnDelivery, listOwnDeliveries, replayOwnDelivery } from '../webhooks/own-deliveries.ts';
 import { promoteSecret, replaceSecretNow, rotateSecret, showSecret } from '../webhooks/secrets.ts';
 
@@ -42,6 +43,21 @@ export function createWebhookCalls({ database, gate, endpoints }: WebhookCallsOp
   const { sql, fast } = database;
   const account = async (caller: Parameters<Gate['admit']>[0], { trailers }: CallContext) =>
     (await gate.admit(caller, trailers)).accountId;
+
+  /** Admits a caller who changes something, with the function that records it. */
+  async function changer(
+    action: string,
+    caller: Parameters<Gate['admit']>[0],
+    { trailers, requestId }: CallContext,
+  ): Promise<{ readonly accountId: string; readonly note: Note }> {
+    const { accountId, keyId } = await gate.admit(caller, trailers);
+    const actor = { name: keyId, role: 'account', tokenId: undefined } as const;
+    return {
+      accountId,
+      note: (tx, facts) =>
+        writeAudit(tx, { action, actor, stated: keyId, requestId }, { accountId, ...facts }),
+    };
+  }
 
   return {
     async listWebhookEndpoints(
@@ -62,24 +78,25 @@ export function createWebhookCalls({ database, gate, endpoints }: WebhookCallsOp
       { caller, fields }: CreateWebhookEndpointRequest,
       context: CallContext,
     ): Promise<CreateWebhookEndpointResponse> {
-      const accountId = await account(caller, context);
+      const { accountId, note } = await changer('CreateWebhookEndpoint', caller, context);
       const { url = '', events = [], ...rest } = fieldsOf(fields);
-      return { endpoint: told(await endpoints.create(accountId, { url, events, ...rest })) };
+      return { endpoint: told(await endpoints.create(accountId, { url, events, ...rest }, note)) };
     },
 
     async updateWebhookEndpoint(
       { caller, endpointId, fields }: UpdateWebhookEndpointRequest,
       context: CallContext,
     ): Promise<UpdateWebhookEndpointResponse> {
-      const accountId = await account(caller, context);
-      return { endpoint: told(await endpoints.change(accountId, endpointId, fieldsOf(fields))) };
+      const { accountId, note } = await changer('UpdateWebhookEndpoint', caller, context);
+      return { endpoint: told(await endpoints.change(accountId, endpointId, fieldsOf(fields), note)) };
     },
 
     async deleteWebhookEndpoint(
       { caller, endpointId }: DeleteWebhookEndpointRequest,
       context: CallContext,
     ): Promise<DeleteWebhookEndpointResponse> {
-      await endpoints.remove(await account(caller, context), endpointId);
+      const { accountId, note } = await changer('DeleteWebhookEndpoint', caller, context);
+      await endpoints.remove(accountId, endpointId, note);
       return {};
     },
 
@@ -103,16 +120,25 @@ export function createWebhookCalls({ database, gate, endpoints }: WebhookCallsOp
       { caller, deliveryId }: ReplayWebhookDeliveryRequest,
       context: CallContext,
     ): Promise<ReplayWebhookDeliveryResponse> {
-      const accountId = await account(caller, context);
-      return { delivery: await sql.begin((tx) => replayOwnDelivery(tx, accountId, deliveryId)) };
+      const { accountId, note } = await changer('ReplayWebhookDelivery', caller, context);
+      const delivery = await sql.begin(async (tx) => {
+        const replayed = await replayOwnDelivery(tx, accountId, deliveryId);
+        await note(tx, { subject: deliveryId });
+        return replayed;
+      });
+      return { delivery };
     },
 
     async showWebhookSecret(
       { caller }: ShowWebhookSecretRequest,
       context: CallContext,
     ): Promise<ShowWebhookSecretResponse> {
-      const accountId = await account(caller, context);
-      return { secret: await sql.begin((tx) => showSecret(tx, accountId)) };
+      const { accountId, note } = await changer('ShowWebhookSecret', caller, context);
+      const secret = await sql.begin(async (tx) => {
+        await note(tx, { subject: accountId });
+        return showSecret(tx, accountId);
+      });
+      return { secret };
     },
 
     async rotateWebhookSecret(
@@ -121,9 +147,10 @@ export function createWebhookCalls({ database, gate, endpoints }: WebhookCallsOp
     ): Promise<RotateWebhookSecretResponse> {
       const rotate = ROTATIONS[step];
       if (!rotate) throw new ApiError('invalid_input', '`step` must be begin, finish or now.');
-      const accountId = await account(caller, context);
+      const { accountId, note } = await changer('RotateWebhookSecret', caller, context);
       const secret = await sql.begin(async (tx) => {
-        await rotate(tx, accountId);
+        await rotate.act(tx, accountId);
+        await note(tx, { subject: accountId, after: { step: rotate.step } });
         return showSecret(tx, accountId);
       });
       return { secret };
@@ -133,10 +160,16 @@ export function createWebhookCalls({ database, gate, endpoints }: WebhookCallsOp
 
 export type WebhookCalls = ReturnType<typeof createWebhookCalls>;
 
-const ROTATIONS: Readonly<Record<number, (tx: Transaction, accountId: string) => Promise<string>>> = {
-  [Step.STEP_BEGIN]: rotateSecret,
-  [Step.STEP_FINISH]: promoteSecret,
-  [Step.STEP_NOW]: replaceSecretNow,
+interface Rotation {
+  /** As the path of the API names it. */
+  readonly step: string;
+  readonly act: (tx: Transaction, accountId: string) => Promise<string>;
+}
+
+const ROTATIONS: Readonly<Record<number, Rotation>> = {
+  [Step.STEP_BEGIN]: { step: 'begin', act: rotateSecret },
+  [Step.STEP_FINISH]: { step: 'finish', act: promoteSecret },
+  [Step.STEP_NOW]: { step: 'now', act: replaceSecretNow },
 };
 
 function fieldsOf(fields: WebhookEndpointFields | undefined): EndpointFields {

@@ -8,7 +8,7 @@ import type { Answer } from './sender.ts';
 import type { SigningSecrets } from './signature.ts';
 
 const MAX_ATTEMPTS = 6;
-/** Days of nothing but failures after which an endpoint is disabled. */
+/** Days of nothing but failures after which an endpoint is disabled, when another delivery has used up its attempts. */
 const FAILING_DAYS = 5;
 
 /** Returns the id of a job's delivery, which is always the same. See owe_delivery in the migrations. */
@@ -168,14 +168,16 @@ export function createDeliveries(database: Database, leaseSeconds: number) {
             due_at = now() + r.pause * interval '1 millisecond'
           from result r where d.id = r.id and d.id = any(${rows.map(({ id }) => id)}::text[]) and d.state = 'pending'
         ), tried as (
-          select d.endpoint_id as id, bool_or(r.done) as succeeded, min(r.at) as at
-          from result r join deliveries d on d.id = r.id where d.endpoint_id is not null group by d.endpoint_id
+          select e.id, bool_or(r.done) as succeeded, min(r.at) as at, bool_or(d.attempts + 1 >= ${MAX_ATTEMPTS}) as used_up
+          from result r join deliveries d on d.id = r.id join webhook_endpoints e on e.id = d.endpoint_id and e.url = d.url
+          group by e.id
         ), changed as (
           select e.id, t.succeeded, t.at,
-                 not t.succeeded and coalesce(e.failing_since < t.at - ${FAILING_DAYS} * interval '1 day', false) as gives_up
+                 t.used_up and not t.succeeded
+                   and coalesce(e.failing_since < t.at - ${FAILING_DAYS} * interval '1 day', false) as gives_up
           from webhook_endpoints e join tried t on t.id = e.id
           where e.enabled and (e.failing_since is null) <> t.succeeded
-             or e.enabled and not t.succeeded and e.failing_since < t.at - ${FAILING_DAYS} * interval '1 day'
+             or e.enabled and t.used_up and not t.succeeded and e.failing_since < t.at - ${FAILING_DAYS} * interval '1 day'
           order by e.id for no key update of e
         ), judged as (
           update webhook_endpoints e set

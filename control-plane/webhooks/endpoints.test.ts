@@ -204,17 +204,19 @@ describe('an endpoint', () => {
 
   test('to which nothing but failures went for five days is disabled, and says so', async () => {
     const account = await makeAccount(system);
-    const { create, test: sendTest, read, change } = calls(account);
+    const { create, test: sendTest, read, change, deliveries } = calls(account);
     const { url, received } = await receiver(500);
     const { id } = await create(url, ['job.failed']);
-    await sendTest(id);
-    await untilTrue(async () => (await read(id))?.failingSince !== undefined, 'it fails');
-    expect(await read(id)).toMatchObject({ enabled: true });
+    const first = await sendTest(id);
+    const state = async (of = first) => (await deliveries({ deliveryId: of?.id })).deliveries[0]?.state;
+    await untilTrue(async () => (await state()) === 'abandoned', 'its attempts are used up');
+    expect(await read(id)).toMatchObject({ enabled: true, failingSince: expect.any(String) });
     await sql`update webhook_endpoints set failing_since = now() - interval '5 days 1 minute' where id = ${id}`;
     await sendTest(id);
     await untilTrue(async () => (await read(id))?.enabled === false, 'it is disabled');
     expect(await read(id)).toMatchObject({ disabledBy: 'failing' });
-    expect(received.length).toBeGreaterThan(1);
+    // The delivery after the five days had all its attempts.
+    expect(received).toHaveLength(12);
     const again = await change(id, { enabled: true });
     expect([again?.enabled, again?.disabledBy, again?.failingSince]).toEqual([true, undefined, undefined]);
   });
@@ -268,6 +270,50 @@ describe('an endpoint', () => {
       description: '',
     });
   });
+});
+
+test('the log is in the order of the events, not of the submits of their jobs, and is paged without gaps', async () => {
+  const account = await makeAccount(system);
+  const { create, test: sendTest, deliveries } = calls(account);
+  const { url } = await receiver(200);
+  const { id: endpointId } = await create(url, ['batch.finished']);
+  const { control, ask } = system.client;
+  const { fileKey } = await upload(system, account.caller);
+  const { id } = await ask(control.submitJob.bind(control), {
+    ...photoSwap(account.caller, fileKey),
+    callbackUrl: url,
+  });
+  const sent = [await sendTest(endpointId), await sendTest(endpointId)];
+  await succeed(system, await untilRenderJob(system, id));
+  await untilTrue(async () => (await deliveries({ jobId: id })).deliveries.length === 1, 'the job is told');
+  const wanted = [id.replace('job-', 'dlv-'), sent[1]?.id, sent[0]?.id];
+  expect((await deliveries()).deliveries.map((one) => one.id)).toEqual(wanted);
+  const paged: (string | undefined)[] = [];
+  for (let cursor: string | undefined, more = true; more; more = cursor !== undefined) {
+    const page = await deliveries({ limit: 1, cursor });
+    paged.push(...page.deliveries.map((one) => one.id));
+    cursor = page.nextCursor;
+  }
+  expect(paged).toEqual(wanted);
+  await expect(deliveries({ cursor: 'dlv-x' })).rejects.toMatchObject({ code: 'invalid_input' });
+});
+
+test('changes by two calls at once are both made, and each is in the audit with its key', async () => {
+  const account = await makeAccount(system);
+  const { create, change, read, remove } = calls(account);
+  const { id } = await create('http://127.0.0.1:9/?secret=1', ['job.failed']);
+  await Promise.all([change(id, { description: 'the shop' }), change(id, { enabled: false })]);
+  expect(await read(id)).toMatchObject({ description: 'the shop', enabled: false });
+  await remove(id);
+  const rows = await sql<{ action: string; role: string; after: string | null }[]>`
+    select action, role, after::text from audit where account_id = ${account.accountId} and subject = ${id} order by id`;
+  expect(rows.map(({ action, role }) => [action, role])).toEqual([
+    ['CreateWebhookEndpoint', 'account'],
+    ['UpdateWebhookEndpoint', 'account'],
+    ['UpdateWebhookEndpoint', 'account'],
+    ['DeleteWebhookEndpoint', 'account'],
+  ]);
+  expect(JSON.stringify(rows)).not.toContain('secret=1');
 });
 
 test('an event about one subject goes to each target once, with the transaction in which it happens', async () => {

@@ -2,9 +2,10 @@ import { ApiError } from '@semblance/common/errors';
 import { newId } from '@semblance/common/ids';
 import { callbackUrlFault } from '@semblance/common/submit-rules';
 import { isEndpointEvent, MAX_DESCRIPTION, MAX_ENDPOINTS, TEST_EVENT } from '@semblance/common/webhook-rules';
+import type { AuditFacts } from '../audit/audit.ts';
 import { isStorable, type Sql, SqlText, type Transaction } from '../storage/sql.ts';
 import type { CallbackHosts } from './callback-hosts.ts';
-import { type DeliveryView, listDeliveries } from './list-deliveries.ts';
+import { type DeliveryView, listDeliveries, withoutQuery } from './list-deliveries.ts';
 
 export interface Endpoint {
   readonly id: string;
@@ -42,6 +43,9 @@ const shown = (row: EndpointRow): Endpoint =>
     failingSince: row.failingSince ?? undefined,
   }) as Endpoint;
 
+/** Records a change in its transaction. */
+export type Note = (tx: Transaction, facts: Omit<AuditFacts, 'accountId'>) => Promise<void>;
+
 /** Manages the addresses at which accounts want their events. */
 export interface Endpoints {
   /** Lists those of an account, the oldest first. */
@@ -49,11 +53,11 @@ export interface Endpoints {
   /** @throws ApiError not_found */
   find(accountId: string, id: string): Promise<Endpoint>;
   /** @throws ApiError invalid_input */
-  create(accountId: string, fields: EndpointFields): Promise<Endpoint>;
+  create(accountId: string, fields: EndpointFields, note: Note): Promise<Endpoint>;
   /** Changes some fields. Deliveries that wait for one that is disabled end. @throws ApiError invalid_input, not_found */
-  change(accountId: string, id: string, fields: EndpointFields): Promise<Endpoint>;
+  change(accountId: string, id: string, fields: EndpointFields, note: Note): Promise<Endpoint>;
   /** Deletes one, and ends the deliveries that wait for it. @throws ApiError not_found */
-  remove(accountId: string, id: string): Promise<void>;
+  remove(accountId: string, id: string, note: Note): Promise<void>;
   /** Owes it a test event, whichever events it chose. @throws ApiError invalid_input if it is disabled, not_found */
   test(accountId: string, id: string): Promise<DeliveryView>;
 }
@@ -69,7 +73,7 @@ export function createEndpoints(sql: Sql, hosts: CallbackHosts): Endpoints {
     return foundIn(sql, accountId, id);
   }
 
-  async function create(accountId: string, fields: EndpointFields): Promise<Endpoint> {
+  async function create(accountId: string, fields: EndpointFields, note: Note): Promise<Endpoint> {
     const { url = '', description = '', events = [], enabled = true } = checkFields(fields);
     const address = await checkedUrl(url, accountId);
     return sql.begin(async (tx) => {
@@ -86,11 +90,18 @@ export function createEndpoints(sql: Sql, hosts: CallbackHosts): Endpoints {
       await tx`
         insert into webhook_endpoints (id, account_id, url, description, events, enabled, disabled_by)
         values (${id}, ${accountId}, ${address}, ${description}, ${events}::text[], ${enabled}, ${enabled ? null : 'owner'})`;
-      return foundIn(tx, accountId, id);
+      const made = await foundIn(tx, accountId, id);
+      await note(tx, { subject: id, after: factsOf(made) });
+      return made;
     });
   }
 
-  async function change(accountId: string, id: string, fields: EndpointFields): Promise<Endpoint> {
+  async function change(
+    accountId: string,
+    id: string,
+    fields: EndpointFields,
+    note: Note,
+  ): Promise<Endpoint> {
     const { url, description, events, enabled } = checkFields(fields);
     await find(accountId, id);
     const address = url === undefined ? undefined : await checkedUrl(url, accountId);
@@ -107,17 +118,20 @@ export function createEndpoints(sql: Sql, hosts: CallbackHosts): Endpoints {
           failing_since = case when ${anew} then null else failing_since end, updated_at = now()
         where id = ${id}`;
       if (!on) await tx`select end_deliveries(${id})`;
-      return foundIn(tx, accountId, id);
+      const after = await foundIn(tx, accountId, id);
+      await note(tx, { subject: id, before: factsOf(before), after: factsOf(after) });
+      return after;
     });
   }
 
-  async function remove(accountId: string, id: string): Promise<void> {
+  async function remove(accountId: string, id: string, note: Note): Promise<void> {
     await sql.begin(async (tx) => {
-      await foundIn(tx, accountId, id, true);
+      const before = await foundIn(tx, accountId, id, true);
       await tx`
         update webhook_endpoints set enabled = false, disabled_by = 'owner', deleted_at = now(), updated_at = now()
         where id = ${id}`;
       await tx`select end_deliveries(${id})`;
+      await note(tx, { subject: id, before: factsOf(before) });
     });
   }
 
@@ -151,7 +165,8 @@ export function createEndpoints(sql: Sql, hosts: CallbackHosts): Endpoints {
 
 /** @param locked whether other changes of the endpoint wait for the transaction @throws ApiError not_found */
 async function foundIn(tx: Transaction, accountId: string, id: string, locked = false): Promise<Endpoint> {
-  if (locked && isStorable(id)) await tx`select 1 from webhook_endpoints where id = ${id} for no key update`;
+  if (locked && isStorable(id))
+    await tx`select 1 from webhook_endpoints where id = ${id} and account_id = ${accountId} for no key update`;
   const [row] = isStorable(id)
     ? await tx<EndpointRow[]>`
         select ${COLUMNS} from webhook_endpoints e
@@ -159,6 +174,11 @@ async function foundIn(tx: Transaction, accountId: string, id: string, locked = 
     : [];
   if (!row) throw new ApiError('not_found', 'There is no such webhook endpoint.');
   return shown(row);
+}
+
+/** Returns what the audit keeps of an endpoint: receivers have secrets in the query of a URL. */
+function factsOf({ url, events, enabled, description }: Endpoint): Record<string, unknown> {
+  return { url: withoutQuery(url), events, enabled, description };
 }
 
 /** @throws ApiError invalid_input */

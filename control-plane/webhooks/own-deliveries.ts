@@ -1,13 +1,15 @@
 import { ApiError } from '@semblance/common/errors';
+import { parseMoment } from '@semblance/common/moment';
 import type { ListWebhookDeliveriesRequest } from '@semblance/proto/semblance/control/v1/control';
 import type { WebhookDelivery } from '@semblance/proto/semblance/control/v1/webhooks';
+import { timestampOf } from '../storage/moments.ts';
 import { isStorable, SqlText, type Transaction } from '../storage/sql.ts';
 import { replayDelivery } from './deliveries.ts';
 import { withoutQuery } from './list-deliveries.ts';
 
 /** Most deliveries of a page. */
 const MAX_PAGE = 200;
-const DELIVERY_ID = /^dlv-[0-9a-z-]{1,60}$/;
+const DELIVERY_ID = /^dlv-[0-9a-z]{26}$/;
 
 interface Row {
   readonly id: string;
@@ -17,6 +19,8 @@ interface Row {
   readonly state: string;
   readonly url: string;
   readonly created_at: Date;
+  /** To the microsecond. */
+  readonly created_at_text: string;
   readonly due_at: Date;
   readonly attempts:
     | { at: string; status: number | null; error: string | null; milliseconds: number }[]
@@ -25,6 +29,7 @@ interface Row {
 
 const COLUMNS = new SqlText(
   `d.id, d.endpoint_id, d.job_id, d.event, d.state, d.url, d.created_at, d.due_at,
+   to_char(d.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as created_at_text,
    (select jsonb_agg(jsonb_build_object('at', a.at, 'status', a.http_status, 'error', a.error,
                                         'milliseconds', a.milliseconds) order by a.id)
     from delivery_attempts a where a.delivery_id = d.id) as attempts`,
@@ -44,8 +49,7 @@ export async function listOwnDeliveries(
 ): Promise<{ deliveries: WebhookDelivery[]; nextCursor: string | undefined }> {
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_PAGE)
     throw new ApiError('invalid_input', `\`limit\` is a whole number from 1 to ${MAX_PAGE}.`);
-  if (cursor !== undefined && !DELIVERY_ID.test(cursor))
-    throw new ApiError('invalid_input', '`cursor` must be the `next_cursor` of an earlier answer.');
+  const after = cursor === undefined ? undefined : placeIn(cursor);
   const filters = [deliveryId, endpointId, jobId, event, state].filter((text) => text !== undefined);
   if (!filters.every(isStorable)) return { deliveries: [], nextCursor: undefined };
   // One more than asked for tells whether there are more.
@@ -57,12 +61,23 @@ export async function listOwnDeliveries(
       and (${jobId ?? null}::text is null or d.job_id = ${jobId ?? null})
       and (${event ?? null}::text is null or d.event = ${event ?? null})
       and (${state ?? null}::text is null or d.state = ${state ?? null})
-      and (${cursor ?? null}::text is null or d.id < ${cursor ?? null})
-    order by d.id desc limit ${limit + 1}`;
+      and (${after?.id ?? null}::text is null
+           or (d.created_at, d.id) < (${after?.createdAt ?? null}::timestamptz, ${after?.id ?? null}))
+    order by d.created_at desc, d.id desc limit ${limit + 1}`;
+  const last = rows.length > limit ? rows[limit - 1] : undefined;
   return {
     deliveries: rows.slice(0, limit).map(deliveryOf),
-    nextCursor: rows.length > limit ? rows[limit - 1]?.id : undefined,
+    nextCursor: last && Buffer.from(`${last.created_at_text} ${last.id}`).toString('base64url'),
   };
+}
+
+/** Reads a place in the list: right after a delivery. @throws ApiError invalid_input */
+function placeIn(cursor: string): { readonly createdAt: string; readonly id: string } {
+  const [createdAt = '', id = '', ...rest] = Buffer.from(cursor, 'base64url').toString('latin1').split(' ');
+  const micros = parseMoment(createdAt);
+  if (micros === undefined || !DELIVERY_ID.test(id) || rest.length > 0)
+    throw new ApiError('invalid_input', '`cursor` must be the `next_cursor` of an earlier answer.');
+  return { createdAt: timestampOf(micros), id };
 }
 
 /** @throws ApiError not_found */

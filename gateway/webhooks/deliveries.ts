@@ -38,7 +38,7 @@ const deliveriesQuery = z.object({
   state: oneOf(DELIVERY_STATES).meta({ description: 'Deliveries in this state. Left out: in any.' }),
   limit: limitUpTo(200, 50),
   cursor: once()
-    .regex(/^[A-Za-z0-9_-]{1,64}$/, 'must be the next_cursor of an earlier answer')
+    .regex(/^[A-Za-z0-9_-]{1,128}$/, 'must be the next_cursor of an earlier answer')
     .optional()
     .meta({
       description:

@@ -42,7 +42,8 @@ create unique index deliveries_of_jobs_to_endpoints on deliveries (job_id, endpo
 create unique index deliveries_of_events_to_endpoints on deliveries (endpoint_id, event, subject) where data is not null;
 create unique index deliveries_of_events_to_callbacks on deliveries (account_id, event, subject)
   where data is not null and endpoint_id is null;
-create index deliveries_by_endpoint on deliveries (endpoint_id, id desc) where endpoint_id is not null;
+create index deliveries_by_endpoint on deliveries (endpoint_id, created_at desc, id desc) where endpoint_id is not null;
+create index deliveries_by_time on deliveries (account_id, created_at desc, id desc);
 
 -- Returns an identifier as `newId` of the services makes it: 48 bits of Unix milliseconds and 80 random bits in Crockford's
 -- base 32, which sorts by time.
@@ -105,4 +106,4 @@ create function end_deliveries(p_endpoint text) returns void language sql as $$
 $$;
 
 -- The deliveries that an account looks for first: few among all.
-create index deliveries_unsettled_by_account on deliveries (account_id, id desc) where state <> 'delivered';
+create index deliveries_unsettled_by_account on deliveries (account_id, created_at desc, id desc) where state <> 'delivered';
