@@ -111,8 +111,8 @@ describe('a change of a session', () => {
     const [former, latter] = [await upload(accountId), await upload(accountId)];
     for (const key of [former, latter]) await change(to(id, key), NEVER);
     expect(await inputsOf(id)).toEqual({ face: latter });
-    const remove = (key: string) =>
-      rig.db.sql.begin((tx) => removeUploads(tx, accountId, [key], { by: 'retention' }));
+    const remove = async (key: string) =>
+      (await rig.db.sql.begin((tx) => removeUploads(tx, accountId, [key], { by: 'retention' }))).fileKeys;
     expect(await remove(latter)).toEqual([]);
     expect(await remove(former)).toEqual([former]);
     expect(await change(to(id, former), NEVER).catch((error) => error)).toMatchObject(NOT_YOURS);

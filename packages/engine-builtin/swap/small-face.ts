@@ -11,11 +11,15 @@ const MOST = 3;
 /** Margin around the face and its jaw, as a share of the face width. */
 const MARGIN = 0.5;
 
-/** A part of a picture, enlarged. */
+/** A picture, or a part of it enlarged, in which a face is swapped. */
 export interface Enlarged {
   readonly picture: Picture;
   /** The face, in its pixels. */
   readonly face: Face;
+  /** Its upper left corner in the picture that it was made of, and its pixels per pixel of that. */
+  readonly x: number;
+  readonly y: number;
+  readonly by: number;
   /** Adds what was drawn into it to the picture that it was made of. Pixels without a change stay as they are. */
   lay(): void;
 }
@@ -25,7 +29,7 @@ export interface Enlarged {
  * eye, and dim it.
  * @param width of the face, in pixels
  */
-export function enlargementOf(width: number): number {
+function enlargementOf(width: number): number {
   return Math.min(MOST, Math.max(1, Math.ceil(ENOUGH / width)));
 }
 
@@ -34,8 +38,10 @@ export function drawnWidth(width: number): number {
   return width * enlargementOf(width);
 }
 
-/** Enlarges the part of a picture that a swap of a face reads and changes. @param by whole number */
-export function enlarged(picture: Picture, face: Face, by: number): Enlarged {
+/** Enlarges the part of a picture that a swap of a small face reads and changes; any other picture stays as it is. */
+export function enlarged(picture: Picture, face: Face): Enlarged {
+  const by = enlargementOf(face.width);
+  if (by === 1) return { picture, face, x: 0, y: 0, by, lay: () => undefined };
   const { channels } = picture;
   const margin = MARGIN * face.width;
   const jaw = jawBox(face);
@@ -82,5 +88,13 @@ export function enlarged(picture: Picture, face: Face, by: number): Enlarged {
       }
     }
   };
-  return { picture: { width, height, channels, data }, face: faceFromPoints(points, face.score), lay };
+  const { x, y } = box;
+  return {
+    picture: { width, height, channels, data },
+    face: faceFromPoints(points, face.score),
+    x,
+    y,
+    by,
+    lay,
+  };
 }

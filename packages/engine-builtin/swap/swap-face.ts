@@ -20,7 +20,7 @@ import { mixShape } from './shape.ts';
 import { hairHangsOverLip, upperLip } from './shaven.ts';
 import { ALL_SHOWN, type DecidedBefore, type FilmedEyes, type ShownFeatures } from './shown-features.ts';
 import { blendSkin } from './skin-blend.ts';
-import { enlarged, enlargementOf } from './small-face.ts';
+import { enlarged } from './small-face.ts';
 import { flatten, type SourceFace } from './source-face.ts';
 import { frontOfEither, sourceShown } from './source-on-grid.ts';
 import type { SwapPlan } from './swap-plan.ts';
@@ -73,13 +73,12 @@ export function swapFace(
     times[name] = (times[name] ?? 0) + now - last;
     last = now;
   };
-  const by = enlargementOf(face.width);
-  const large = by > 1 ? enlarged(picture, face, by) : { picture, face, lay: () => undefined };
+  const large = enlarged(picture, face);
   return withScratch(() => {
     // Where the target's eyes stay, its red pupils go too.
     calmRedEyes(large.picture, large.face.points);
     const gaze = gazeOf(cropsOf(large.picture), large.face.points);
-    const plan = planSwap(large.picture, large.face, source, { cover, gaze, step: 1 / by, lap });
+    const plan = planSwap(large.picture, large.face, source, { cover, gaze, step: 1 / large.by, lap });
     if (draw) {
       compose(large.picture, plan, source);
       lap('compose');

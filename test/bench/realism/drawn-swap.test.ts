@@ -1,3 +1,4 @@
+import { drawnWidth } from '@semblance/engine-builtin/swap/small-face';
 import { prepareSource } from '@semblance/engine-builtin/swap/source-face';
 import { swapFace } from '@semblance/engine-builtin/swap/swap-face';
 import { openPortraits, type Portrait } from '@semblance/testkit/engine-builtin/portraits';
@@ -30,7 +31,11 @@ const EYE = 159;
 
 it('moves the target alone, or draws all but the jaw', () => {
   const { picture, face } = astronaut as Portrait;
-  const source = prepareSource((admiral as Portrait).picture, (admiral as Portrait).face, face.width);
+  const source = prepareSource(
+    (admiral as Portrait).picture,
+    (admiral as Portrait).face,
+    drawnWidth(face.width),
+  );
   const after = { ...picture, data: picture.data.slice() };
   swapFace(after, face, source);
   const { moved, still, placed, drawn, shape } = movedAlone({ picture, face }, source, undefined);

@@ -5,7 +5,7 @@ import { calmRedEyes } from '@semblance/engine-builtin/internal/swap/red-eyes';
 import { mixShape } from '@semblance/engine-builtin/internal/swap/shape';
 import type { ShownFeatures } from '@semblance/engine-builtin/internal/swap/shown-features';
 import type { SwapPlan } from '@semblance/engine-builtin/internal/swap/swap-plan';
-import { drawnWidth } from '@semblance/engine-builtin/swap/small-face';
+import { drawnWidth, type Enlarged, enlarged } from '@semblance/engine-builtin/swap/small-face';
 import { prepareSource, type SourceFace } from '@semblance/engine-builtin/swap/source-face';
 import { planSwap, swapFace } from '@semblance/engine-builtin/swap/swap-face';
 import type { FaceFinder } from '@semblance/vision/face-finder';
@@ -60,20 +60,41 @@ export function movedAlone(
   source: SourceFace,
   cover: Plane | undefined,
 ): Omit<DrawnSwap, 'after'> {
+  // A small face is swapped enlarged, and so is everything that is compared with it.
+  const drawnInto = <T>(made: Picture, draw: (large: Enlarged) => T): T => {
+    const large = enlarged(made, face);
+    const result = draw(large);
+    large.lay();
+    return result;
+  };
   const still = copyOf(picture);
-  calmRedEyes(still, face.points);
-  const plan = planSwap(still, face, source, { cover, gaze: gazeOf(cropsOf(still), face.points) });
-  compose(still, plan, source);
+  const { plan, placed } = drawnInto(still, (large) => {
+    calmRedEyes(large.picture, large.face.points);
+    const gaze = gazeOf(cropsOf(large.picture), large.face.points);
+    const plan = planSwap(large.picture, large.face, source, { cover, gaze, step: 1 / large.by });
+    compose(large.picture, plan, source);
+    return { plan, placed: placedBy(plan, face, large) };
+  });
   const moved = copyOf(picture);
-  compose(moved, withoutSource(plan), source);
-  takeJaw(moved, face, source, plan);
-  const drawn = shareOf(plan, picture);
-  takeJaw(drawn, face, source, plan);
+  drawnInto(moved, (large) => {
+    compose(large.picture, withoutSource(plan), source);
+    takeJaw(large.picture, large.face, source, plan);
+  });
+  const drawn: Picture = {
+    width: picture.width,
+    height: picture.height,
+    channels: 1,
+    data: new Uint8Array(picture.width * picture.height),
+  };
+  drawnInto(drawn, (large) => {
+    large.picture.data.set(shareOf(plan, large.picture).data);
+    takeJaw(large.picture, large.face, source, plan);
+  });
   const { width, height, data } = drawn;
   return {
     still,
     moved,
-    placed: placedBy(plan, face),
+    placed,
     shape: plan.shape,
     drawn: { width, height, data: Float32Array.from(data, (value) => value / 255) },
   };
@@ -99,11 +120,15 @@ function withoutSource(plan: SwapPlan): SwapPlan {
 }
 
 /** Returns the mesh that a swap is drawn with. */
-function placedBy({ mixed, originX, originY, scale }: SwapPlan, face: Face): Face {
+function placedBy(
+  { mixed, originX, originY, scale }: SwapPlan,
+  face: Face,
+  { x, y, by }: Pick<Enlarged, 'x' | 'y' | 'by'>,
+): Face {
   const points = face.points.slice();
   for (let i = 0; i < mixed.length / 2; i++) {
-    points[i * 3] = originX + (mixed[i * 2] as number) * scale;
-    points[i * 3 + 1] = originY + (mixed[i * 2 + 1] as number) * scale;
+    points[i * 3] = x + (originX + (mixed[i * 2] as number) * scale) / by;
+    points[i * 3 + 1] = y + (originY + (mixed[i * 2 + 1] as number) * scale) / by;
   }
   return { ...face, points };
 }
