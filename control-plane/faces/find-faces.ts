@@ -1,27 +1,26 @@
 import { Readable } from 'node:stream';
-import { type ServiceError, status } from '@grpc/grpc-js';
-import { certificateOf } from '@semblance/common/agent-certificate';
-import { raceAbort } from '@semblance/common/async/abort';
-import { ApiError, describeError, isApiErrorCode } from '@semblance/common/errors';
-import { call, createClient } from '@semblance/common/grpc/client';
-import type { Tls } from '@semblance/common/grpc/tls/tls';
+import { ApiError } from '@semblance/common/errors';
+import { call } from '@semblance/common/grpc/client';
 import { newId } from '@semblance/common/ids';
 import type { Reflector } from '@semblance/common/kube/index';
 import type { Logger } from '@semblance/common/logging';
 import { isObjectKey } from '@semblance/common/object-key';
-import { clip } from '@semblance/common/plain-text';
 import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
 import { LOOK_VALUES, MAX_PEOPLE } from '@semblance/engine-api/people';
 import type { ObjectStore } from '@semblance/objects/store';
-import {
-  type FindPeopleRequest,
-  type FindPeopleResponse,
-  type FoundPerson,
-  InspectionServiceClient,
+import type {
+  FindPeopleRequest,
+  FindPeopleResponse,
+  FoundPerson,
 } from '@semblance/proto/semblance/agent/v1/inspection';
-import type { Callees } from '../agents/callee.ts';
+import {
+  type AgentCalls,
+  askAgents,
+  busy,
+  createAccountTurns,
+  withInspectionClient,
+} from '../inspections/ask-agents.ts';
 import { readyFor } from '../inspections/ready-agents.ts';
-import { createTurns } from '../inspections/turns.ts';
 import type { Removals } from '../media/removals.ts';
 import type { Database } from '../storage/database.ts';
 import {
@@ -38,13 +37,15 @@ import {
 /** Longest time of a search with all its waits, in ms. */
 const SEARCH_MS = 25_000;
 const LINK_SECONDS = 60;
-/** Agents asked for one search. */
-const MAX_AGENTS = 3;
 /** Most searches of one account that wait for the one under way. */
 const MAX_WAITING = 8;
 /** Most bytes of a crop. */
 const MAX_CROP = 256 * 1024;
-const RETRY_SECONDS = 5;
+const QUESTION = {
+  task: 'search for faces',
+  noRoom: 'No agent has room for a search for faces.',
+  unsupported: 'No engine of this installation finds faces in such files.',
+};
 
 /** Asks one agent. @throws ServiceError */
 export type AskForPeople = (
@@ -54,7 +55,7 @@ export type AskForPeople = (
   agent: GpuAgent,
 ) => Promise<FindPeopleResponse>;
 
-export interface FaceFinderOptions {
+export interface FaceFinderOptions extends AgentCalls {
   readonly database: Database;
   readonly agents: Pick<Reflector<GpuAgent>, 'list'>;
   readonly objects: Pick<ObjectStore, 'signGet' | 'put'>;
@@ -62,9 +63,6 @@ export interface FaceFinderOptions {
   readonly logger: Logger;
   /** Default: over gRPC. */
   readonly ask?: AskForPeople | undefined;
-  readonly internalToken?: string | undefined;
-  readonly tls?: Tls | undefined;
-  readonly checkAddress?: Callees['checkAddress'] | undefined;
   /** Default {@link SEARCH_MS}. */
   readonly limitMs?: number | undefined;
 }
@@ -82,8 +80,13 @@ export type FindFaces = (accountId: string, fileKey: string, caller: AbortSignal
 
 export function createFindFaces(options: FaceFinderOptions): FindFaces {
   const { database, limitMs = SEARCH_MS } = options;
-  const inTurn = createTurns();
-  const waiting = new Map<string, number>();
+  const ask = options.ask ?? askOverGrpc(options);
+  const inTurn = createAccountTurns({
+    maxWaiting: MAX_WAITING,
+    limitMs,
+    tooMany: 'This account has too many searches for faces under way.',
+    tooLong: 'The search for faces took too long.',
+  });
 
   async function search(accountId: string, fileKey: string, upload: SearchedUpload, signal: AbortSignal) {
     const kind = upload.kind === 'video' || upload.animated ? 'video' : 'image';
@@ -92,7 +95,14 @@ export function createFindFaces(options: FaceFinderOptions): FindFaces {
       audience: 'internal',
     });
     const request = { searchId: newId(''), kind, file: { url, maxBytes: 0n, key: fileKey } };
-    const answer = await askAgents(options, request, kind, signal);
+    const ready = readyFor(options.agents.list(), kind === 'image' ? 'face-swap-image' : 'face-swap');
+    if (ready.length === 0) throw busy(QUESTION.noRoom);
+    const answer = await askAgents(
+      ready,
+      (address, agent) => ask(address, request, signal, agent),
+      QUESTION,
+      { logger: options.logger, signal },
+    );
     const found = {
       kind,
       frames: Math.max(0, answer.frames),
@@ -134,71 +144,17 @@ export function createFindFaces(options: FaceFinderOptions): FindFaces {
     };
     const before = await found();
     if (before) return before;
-    const ahead = waiting.get(accountId) ?? 0;
-    if (ahead > MAX_WAITING) throw busy('This account has too many searches for faces under way.');
-    waiting.set(accountId, ahead + 1);
-    const late = AbortSignal.timeout(limitMs);
-    const signal = AbortSignal.any([caller, late]);
-    try {
-      return await inTurn(accountId, signal, async () => {
-        // The search ahead may have been the same one.
-        const meanwhile = await found();
-        if (meanwhile) return meanwhile;
-        const upload = (await readUpload(database.fast, accountId, fileKey)) as SearchedUpload;
-        await search(accountId, fileKey, upload, signal);
-        const now = await found();
-        if (!now) throw new Error('faces that were found were not kept');
-        return now;
-      });
-    } catch (error) {
-      caller.throwIfAborted();
-      if (late.aborted) throw busy('The search for faces took too long.');
-      throw error;
-    } finally {
-      const left = (waiting.get(accountId) ?? 1) - 1;
-      if (left > 0) waiting.set(accountId, left);
-      else waiting.delete(accountId);
-    }
+    return inTurn(accountId, caller, async (signal) => {
+      // The search ahead may have been the same one.
+      const meanwhile = await found();
+      if (meanwhile) return meanwhile;
+      const upload = (await readUpload(database.fast, accountId, fileKey)) as SearchedUpload;
+      await search(accountId, fileKey, upload, signal);
+      const now = await found();
+      if (!now) throw new Error('faces that were found were not kept');
+      return now;
+    });
   };
-}
-
-const busy = (why: string) =>
-  new ApiError('at_capacity', `${why} Ask again shortly.`, { retryAfterSeconds: RETRY_SECONDS });
-
-/** Returns the first answer of the agents. @throws ApiError */
-async function askAgents(
-  options: FaceFinderOptions,
-  request: FindPeopleRequest,
-  kind: 'image' | 'video',
-  signal: AbortSignal,
-): Promise<FindPeopleResponse> {
-  const ask = options.ask ?? askOverGrpc(options);
-  const ready = readyFor(options.agents.list(), kind === 'image' ? 'face-swap-image' : 'face-swap');
-  let unsupported = ready.length > 0;
-  for (const agent of ready.slice(0, MAX_AGENTS)) {
-    const address = agent.status?.address ?? '';
-    try {
-      const answer = await raceAbort(signal, ask(address, request, signal, agent));
-      if (answer.refusal) throw refusedFile(answer.refusal);
-      return answer;
-    } catch (error) {
-      signal.throwIfAborted();
-      if (error instanceof ApiError) throw error;
-      // An agent of an earlier release has no such call.
-      const { code } = error as ServiceError;
-      if (code === status.UNIMPLEMENTED) continue;
-      unsupported = false;
-      if (code !== status.RESOURCE_EXHAUSTED)
-        options.logger.warn({ address }, `cannot search for faces: ${describeError(error)}`);
-    }
-  }
-  if (unsupported)
-    throw new ApiError('capability_unavailable', 'No engine of this installation finds faces in such files.');
-  throw busy('No agent has room for a search for faces.');
-}
-
-function refusedFile({ code, message }: { readonly code: string; readonly message: string }): ApiError {
-  return new ApiError(isApiErrorCode(code) ? code : 'invalid_input', clip(message, 1_024));
 }
 
 /** Returns the rows of an agent's answer, as far as it can be believed. */
@@ -225,15 +181,9 @@ function rowsOf(fileKey: string, people: readonly FoundPerson[]): FaceRow[] {
   });
 }
 
-function askOverGrpc({ internalToken, tls, checkAddress }: FaceFinderOptions): AskForPeople {
-  return async (address, request, signal, agent) => {
-    await checkAddress?.(agent, signal);
-    const secure = tls?.to('agent', certificateOf(agent));
-    const client = createClient(InspectionServiceClient, address, internalToken, secure);
-    try {
-      return await call(client.findPeople.bind(client), request, { timeoutMs: SEARCH_MS, signal });
-    } finally {
-      client.close();
-    }
-  };
+function askOverGrpc(calls: AgentCalls): AskForPeople {
+  return (address, request, signal, agent) =>
+    withInspectionClient(calls, { address, agent, signal }, (client) =>
+      call(client.findPeople.bind(client), request, { timeoutMs: SEARCH_MS, signal }),
+    );
 }

@@ -1,37 +1,29 @@
-import { type ServiceError, status } from '@grpc/grpc-js';
-import { certificateOf } from '@semblance/common/agent-certificate';
-import { raceAbort } from '@semblance/common/async/abort';
-import { ApiError, describeError, isApiErrorCode } from '@semblance/common/errors';
-import { call, createClient } from '@semblance/common/grpc/client';
-import type { Tls } from '@semblance/common/grpc/tls/tls';
+import { ApiError } from '@semblance/common/errors';
+import { call } from '@semblance/common/grpc/client';
 import { newId } from '@semblance/common/ids';
 import type { Reflector } from '@semblance/common/kube/index';
 import type { Logger } from '@semblance/common/logging';
-import { clip } from '@semblance/common/plain-text';
 import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
 import type { ObjectStore } from '@semblance/objects/store';
-import {
-  InspectionServiceClient,
-  type PreviewRequest,
-  type PreviewResponse,
-} from '@semblance/proto/semblance/agent/v1/inspection';
-import type { Callees } from '../agents/callee.ts';
+import type { PreviewRequest, PreviewResponse } from '@semblance/proto/semblance/agent/v1/inspection';
 import type { Sql } from '../storage/sql.ts';
+import { type AgentCalls, askAgents, busy, createAccountTurns, withInspectionClient } from './ask-agents.ts';
 import type { InspectedJob } from './inspector.ts';
 import { readyFor } from './ready-agents.ts';
-import { createTurns } from './turns.ts';
 
 /** Longest time of a preview with all its waits, in ms. */
 const PREVIEW_MS = 25_000;
 /** Lifetime of the links to the inputs, in seconds. */
 const LINK_SECONDS = 60;
-/** Agents asked for one preview. */
-const MAX_AGENTS = 3;
 /** Most previews of an account that wait for the one under way. */
 const MAX_WAITING = 4;
 /** Most bytes of a picture. */
 const MAX_JPEG = 2 * 1024 * 1024;
-const RETRY_SECONDS = 5;
+const QUESTION = {
+  task: 'make a preview',
+  noRoom: 'No agent has room for a preview.',
+  unsupported: 'No engine of this installation makes such previews.',
+};
 
 /** A job that was checked as a submit is, and the time of the frame in microseconds. */
 export interface PreviewedJob extends InspectedJob {
@@ -46,17 +38,13 @@ export type AskForPreview = (
   agent: GpuAgent,
 ) => Promise<PreviewResponse>;
 
-export interface FramePreviewerOptions {
+export interface FramePreviewerOptions extends AgentCalls {
   readonly sql: Sql;
   readonly agents: Pick<Reflector<GpuAgent>, 'list'>;
   readonly objects: Pick<ObjectStore, 'signGet'>;
   readonly logger: Logger;
   /** Default: over gRPC. */
   readonly ask?: AskForPreview | undefined;
-  /** Sent to agents with every call. */
-  readonly internalToken?: string | undefined;
-  readonly tls?: Tls | undefined;
-  readonly checkAddress?: Callees['checkAddress'] | undefined;
   /** Default {@link PREVIEW_MS}. */
   readonly limitMs?: number | undefined;
 }
@@ -70,79 +58,38 @@ export type PreviewFrame = (job: PreviewedJob, caller: AbortSignal) => Promise<U
 
 export function createFramePreviewer(options: FramePreviewerOptions): PreviewFrame {
   const { sql, limitMs = PREVIEW_MS } = options;
-  const inTurn = createTurns();
-  const waiting = new Map<string, number>();
+  const ask = options.ask ?? askOverGrpc(options);
+  const inTurn = createAccountTurns({
+    maxWaiting: MAX_WAITING,
+    limitMs,
+    tooMany: 'This account has too many previews under way.',
+    tooLong: 'The preview took too long.',
+  });
 
   async function preview(job: PreviewedJob, signal: AbortSignal): Promise<Uint8Array> {
-    const ready = readyFor(options.agents.list(), job.capability).slice(0, MAX_AGENTS);
+    const ready = readyFor(options.agents.list(), job.capability);
     if (ready.length === 0) throw busy('No agent is ready for previews.');
     const [row] = await sql<{ taken: boolean }[]>`select take_frame_preview(${job.accountId}) as taken`;
     if (!row?.taken)
       throw new ApiError('at_capacity', 'This account has had its previews of today (UTC).', {
         retryAfterSeconds: 600,
       });
-    return askAgents(options, ready, await requestFor(job, options.objects), signal);
+    const request = await requestFor(job, options.objects);
+    const { jpeg } = await askAgents(
+      ready,
+      async (address, agent) => {
+        const answer = await ask(address, request, signal, agent);
+        if (!answer.refusal && (answer.jpeg.length === 0 || answer.jpeg.length > MAX_JPEG))
+          throw new Error(`an agent answered a picture of ${answer.jpeg.length} bytes`);
+        return answer;
+      },
+      QUESTION,
+      { logger: options.logger, signal },
+    );
+    return jpeg;
   }
 
-  return async (job, caller) => {
-    const { accountId } = job;
-    const ahead = waiting.get(accountId) ?? 0;
-    if (ahead > MAX_WAITING) throw busy('This account has too many previews under way.');
-    waiting.set(accountId, ahead + 1);
-    const late = AbortSignal.timeout(limitMs);
-    const signal = AbortSignal.any([caller, late]);
-    try {
-      return await inTurn(accountId, signal, () => preview(job, signal));
-    } catch (error) {
-      caller.throwIfAborted();
-      if (late.aborted) throw busy('The preview took too long.');
-      throw error;
-    } finally {
-      const left = (waiting.get(accountId) ?? 1) - 1;
-      if (left > 0) waiting.set(accountId, left);
-      else waiting.delete(accountId);
-    }
-  };
-}
-
-const busy = (why: string) =>
-  new ApiError('at_capacity', `${why} Ask again shortly.`, { retryAfterSeconds: RETRY_SECONDS });
-
-/** Returns the first answer of the agents. @throws ApiError */
-async function askAgents(
-  options: FramePreviewerOptions,
-  ready: readonly GpuAgent[],
-  request: PreviewRequest,
-  signal: AbortSignal,
-): Promise<Uint8Array> {
-  const ask = options.ask ?? askOverGrpc(options);
-  let unsupported = true;
-  for (const agent of ready) {
-    const address = agent.status?.address ?? '';
-    try {
-      const { jpeg, refusal } = await raceAbort(signal, ask(address, request, signal, agent));
-      if (refusal)
-        throw new ApiError(
-          isApiErrorCode(refusal.code) ? refusal.code : 'invalid_input',
-          clip(refusal.message, 1_024),
-        );
-      if (jpeg.length === 0 || jpeg.length > MAX_JPEG)
-        throw new Error(`an agent answered a picture of ${jpeg.length} bytes`);
-      return jpeg;
-    } catch (error) {
-      signal.throwIfAborted();
-      if (error instanceof ApiError) throw error;
-      // An agent of an earlier release has no such call, and engines of owners may not answer previews.
-      const { code } = error as ServiceError;
-      if (code === status.UNIMPLEMENTED) continue;
-      unsupported = false;
-      if (code !== status.RESOURCE_EXHAUSTED)
-        options.logger.warn({ address }, `cannot make a preview: ${describeError(error)}`);
-    }
-  }
-  if (unsupported)
-    throw new ApiError('capability_unavailable', 'No engine of this installation makes such previews.');
-  throw busy('No agent has room for a preview.');
+  return (job, caller) => inTurn(job.accountId, caller, (signal) => preview(job, signal));
 }
 
 async function requestFor(
@@ -162,15 +109,9 @@ async function requestFor(
   };
 }
 
-function askOverGrpc({ internalToken, tls, checkAddress }: FramePreviewerOptions): AskForPreview {
-  return async (address, request, signal, agent) => {
-    await checkAddress?.(agent, signal);
-    const secure = tls?.to('agent', certificateOf(agent));
-    const client = createClient(InspectionServiceClient, address, internalToken, secure);
-    try {
-      return await call(client.preview.bind(client), request, { timeoutMs: PREVIEW_MS, signal });
-    } finally {
-      client.close();
-    }
-  };
+function askOverGrpc(calls: AgentCalls): AskForPreview {
+  return (address, request, signal, agent) =>
+    withInspectionClient(calls, { address, agent, signal }, (client) =>
+      call(client.preview.bind(client), request, { timeoutMs: PREVIEW_MS, signal }),
+    );
 }
