@@ -45,6 +45,7 @@ function finder(ask: AskForPeople, limitMs?: number) {
     logger,
     ask,
     limitMs,
+    roomWaitMs: 0,
     agents: { list: () => [agent] },
   });
 }

@@ -65,6 +65,8 @@ export interface FaceFinderOptions extends AgentCalls {
   readonly ask?: AskForPeople | undefined;
   /** Default {@link SEARCH_MS}. */
   readonly limitMs?: number | undefined;
+  /** Longest wait for an agent with room, in ms. Default: some seconds. */
+  readonly roomWaitMs?: number | undefined;
 }
 
 /** The faces of an upload, and when it goes. */
@@ -101,7 +103,7 @@ export function createFindFaces(options: FaceFinderOptions): FindFaces {
       ready,
       (address, agent) => ask(address, request, signal, agent),
       QUESTION,
-      { logger: options.logger, signal },
+      { logger: options.logger, signal, roomWaitMs: options.roomWaitMs },
     );
     const found = {
       kind,

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { type ServiceError, status } from '@grpc/grpc-js';
 import { certificateOf } from '@semblance/common/agent-certificate';
 import { raceAbort } from '@semblance/common/async/abort';
@@ -15,6 +16,10 @@ import { createTurns } from './turns.ts';
 /** Agents asked for one answer. */
 const MAX_AGENTS = 3;
 const RETRY_SECONDS = 5;
+/** Longest wait for an agent with room, in ms. */
+const ROOM_WAIT_MS = 10_000;
+/** Time between two rounds of questions, in ms. */
+const ROOM_POLL_MS = 500;
 
 /** Returns the error of a caller who should ask again in some seconds. */
 export const busy = (why: string) =>
@@ -30,8 +35,16 @@ export interface Question {
   readonly unsupported: string;
 }
 
+export interface AskLimits {
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+  /** Default {@link ROOM_WAIT_MS}. */
+  readonly roomWaitMs?: number | undefined;
+}
+
 /**
  * Asks the agents one after another and returns the first answer. A refusal is about the input, so it ends the search.
+ * While renders take all room, the agents are asked again for some seconds.
  * @param ready at least one agent
  * @throws ApiError what an agent refused; capability_unavailable; at_capacity; the signal's reason
  */
@@ -39,25 +52,40 @@ export async function askAgents<Answer extends { readonly refusal?: AttemptFailu
   ready: readonly GpuAgent[],
   ask: (address: string, agent: GpuAgent) => Promise<Answer>,
   { task, noRoom, unsupported }: Question,
-  { logger, signal }: { readonly logger: Logger; readonly signal: AbortSignal },
+  { logger, signal, roomWaitMs = ROOM_WAIT_MS }: AskLimits,
 ): Promise<Answer> {
+  const giveUpAt = performance.now() + roomWaitMs;
   let known = false;
-  for (const agent of ready.slice(0, MAX_AGENTS)) {
-    const address = agent.status?.address ?? '';
-    try {
-      const answer = await raceAbort(signal, ask(address, agent));
-      if (answer.refusal) throw refused(answer.refusal);
-      return answer;
-    } catch (error) {
-      signal.throwIfAborted();
-      if (error instanceof ApiError) throw error;
-      // An agent of an earlier release has no such call, and engines of owners may not answer it.
-      const { code } = error as ServiceError;
-      if (code === status.UNIMPLEMENTED) continue;
-      known = true;
-      if (code !== status.RESOURCE_EXHAUSTED)
-        logger.warn({ address }, `cannot ${task}: ${describeError(error)}`);
+
+  /** Returns the first answer, or the agents that have no room. */
+  async function askAll(agents: readonly GpuAgent[]): Promise<{ answer?: Answer; full: GpuAgent[] }> {
+    const full: GpuAgent[] = [];
+    for (const agent of agents) {
+      const address = agent.status?.address ?? '';
+      try {
+        const answer = await raceAbort(signal, ask(address, agent));
+        if (answer.refusal) throw refused(answer.refusal);
+        return { answer, full };
+      } catch (error) {
+        signal.throwIfAborted();
+        if (error instanceof ApiError) throw error;
+        // An agent of an earlier release has no such call, and engines of owners may not answer it.
+        const { code } = error as ServiceError;
+        if (code === status.UNIMPLEMENTED) continue;
+        known = true;
+        if (code === status.RESOURCE_EXHAUSTED) full.push(agent);
+        else logger.warn({ address }, `cannot ${task}: ${describeError(error)}`);
+      }
     }
+    return { full };
+  }
+
+  for (let agents: readonly GpuAgent[] = ready.slice(0, MAX_AGENTS); ; ) {
+    const { answer, full } = await askAll(agents);
+    if (answer) return answer;
+    if (full.length === 0 || performance.now() >= giveUpAt) break;
+    await raceAbort(signal, delay(ROOM_POLL_MS));
+    agents = full;
   }
   throw known ? busy(noRoom) : new ApiError('capability_unavailable', unsupported);
 }

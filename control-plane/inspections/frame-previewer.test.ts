@@ -46,6 +46,7 @@ const previewer = (ask: AskForPreview, more: Partial<FramePreviewerOptions> = {}
     objects: { signGet: async (key) => `http://store/${key}` },
     logger: silentLogger(),
     ask,
+    roomWaitMs: 0,
     ...more,
   });
 
@@ -73,6 +74,24 @@ describe('a preview', () => {
       expect(Buffer.from(await preview(jobOf(accountId), nobodyLeaves()))).toEqual(JPEG);
       expect(asked).toHaveLength(2);
     }
+  });
+
+  test('waits a while for an agent with room', async () => {
+    const { accountId } = await db.account();
+    const asked: string[] = [];
+    const preview = previewer(
+      async (address, ...more) => {
+        asked.push(address);
+        // One agent is broken, the other is full for two rounds.
+        if (address === 'one:1') throw failing(status.UNAVAILABLE);
+        if (asked.length < 4) throw failing(status.RESOURCE_EXHAUSTED);
+        return answers(address, ...more);
+      },
+      { roomWaitMs: 60_000 },
+    );
+    expect(Buffer.from(await preview(jobOf(accountId), nobodyLeaves()))).toEqual(JPEG);
+    expect(asked.filter((address) => address === 'one:1')).toHaveLength(1);
+    expect(asked.slice(2)).toEqual(['two:1', 'two:1']);
   });
 
   test.each<[string, AskForPreview, string]>([

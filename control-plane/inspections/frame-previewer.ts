@@ -47,6 +47,8 @@ export interface FramePreviewerOptions extends AgentCalls {
   readonly ask?: AskForPreview | undefined;
   /** Default {@link PREVIEW_MS}. */
   readonly limitMs?: number | undefined;
+  /** Longest wait for an agent with room, in ms. Default: some seconds. */
+  readonly roomWaitMs?: number | undefined;
 }
 
 /**
@@ -84,7 +86,7 @@ export function createFramePreviewer(options: FramePreviewerOptions): PreviewFra
         return answer;
       },
       QUESTION,
-      { logger: options.logger, signal },
+      { logger: options.logger, signal, roomWaitMs: options.roomWaitMs },
     );
     return jpeg;
   }

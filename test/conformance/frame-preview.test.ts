@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { apiOf } from '@semblance/testkit/stack/api';
 import { expectError } from '@semblance/testkit/stack/expect-error';
@@ -52,14 +53,23 @@ beforeAll(async () => {
 }, 240_000);
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-async function preview(body: unknown, of = account) {
-  const response = await fetch(`${of.api.baseUrl}/preview`, {
-    method: 'POST',
-    headers: { Authorization: `Bearer ${of.apiKey}`, 'Content-Type': 'application/json' },
-    body: JSON.stringify(body),
-  });
-  const bytes = Buffer.from(await response.arrayBuffer());
-  return { response, bytes };
+/** Asks until an agent has room: other tests may keep the agents busy. */
+async function preview(body: unknown) {
+  for (;;) {
+    const response = await fetch(`${account.api.baseUrl}/preview`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${account.apiKey}`, 'Content-Type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+    const bytes = Buffer.from(await response.arrayBuffer());
+    if (response.status !== 429) return { response, bytes };
+    const text = bytes.toString();
+    expectError(
+      { ...{ status: 429, headers: response.headers, text }, body: JSON.parse(text) },
+      'at_capacity',
+    );
+    await delay(1_000 * Number(response.headers.get('retry-after')));
+  }
 }
 
 async function shown(body: unknown): Promise<Buffer> {
