@@ -35,6 +35,9 @@ export interface Question {
   readonly unsupported: string;
 }
 
+/** Why an agent has not answered. */
+export type Silence = 'busy' | 'failed' | 'timed_out' | 'unsupported';
+
 export interface AskLimits {
   readonly logger: Logger;
   readonly signal: AbortSignal;
@@ -42,9 +45,52 @@ export interface AskLimits {
   readonly roomWaitMs?: number | undefined;
 }
 
+/** Returns why an agent has not answered. */
+export function silenceOf(error: unknown): Silence {
+  const { code } = error as ServiceError;
+  if (code === status.RESOURCE_EXHAUSTED) return 'busy';
+  // An agent of an earlier release has no such call, and engines of owners may not answer it.
+  if (code === status.UNIMPLEMENTED) return 'unsupported';
+  return code === status.DEADLINE_EXCEEDED ? 'timed_out' : 'failed';
+}
+
 /**
- * Asks the agents one after another and returns the first answer. A refusal is about the input, so it ends the search.
- * While renders take all room, the agents are asked again for some seconds.
+ * Asks the agents one after another for an answer. While renders take all room, they are asked again for some seconds.
+ * @param ready at least one agent
+ * @returns the first answer, or why there is none
+ * @throws the signal's reason
+ */
+export async function firstAnswer<Answer>(
+  ready: readonly GpuAgent[],
+  ask: (address: string, agent: GpuAgent) => Promise<Answer>,
+  task: string,
+  { logger, signal, roomWaitMs = ROOM_WAIT_MS }: AskLimits,
+): Promise<{ readonly answer: Answer } | { readonly silences: ReadonlySet<Silence> }> {
+  const giveUpAt = performance.now() + roomWaitMs;
+  const silences = new Set<Silence>();
+  for (let agents: readonly GpuAgent[] = ready.slice(0, MAX_AGENTS); ; ) {
+    const full: GpuAgent[] = [];
+    for (const agent of agents) {
+      const address = agent.status?.address ?? '';
+      try {
+        return { answer: await raceAbort(signal, ask(address, agent)) };
+      } catch (error) {
+        signal.throwIfAborted();
+        const silence = silenceOf(error);
+        silences.add(silence);
+        if (silence === 'busy') full.push(agent);
+        else if (silence !== 'unsupported')
+          logger.warn({ address }, `cannot ${task}: ${describeError(error)}`);
+      }
+    }
+    if (full.length === 0 || performance.now() >= giveUpAt) return { silences };
+    await raceAbort(signal, delay(ROOM_POLL_MS));
+    agents = full;
+  }
+}
+
+/**
+ * Asks the agents, and returns the first answer. A refusal is about the input, so it ends the search.
  * @param ready at least one agent
  * @throws ApiError what an agent refused; capability_unavailable; at_capacity; the signal's reason
  */
@@ -52,42 +98,16 @@ export async function askAgents<Answer extends { readonly refusal?: AttemptFailu
   ready: readonly GpuAgent[],
   ask: (address: string, agent: GpuAgent) => Promise<Answer>,
   { task, noRoom, unsupported }: Question,
-  { logger, signal, roomWaitMs = ROOM_WAIT_MS }: AskLimits,
+  limits: AskLimits,
 ): Promise<Answer> {
-  const giveUpAt = performance.now() + roomWaitMs;
-  let known = false;
-
-  /** Returns the first answer, or the agents that have no room. */
-  async function askAll(agents: readonly GpuAgent[]): Promise<{ answer?: Answer; full: GpuAgent[] }> {
-    const full: GpuAgent[] = [];
-    for (const agent of agents) {
-      const address = agent.status?.address ?? '';
-      try {
-        const answer = await raceAbort(signal, ask(address, agent));
-        if (answer.refusal) throw refused(answer.refusal);
-        return { answer, full };
-      } catch (error) {
-        signal.throwIfAborted();
-        if (error instanceof ApiError) throw error;
-        // An agent of an earlier release has no such call, and engines of owners may not answer it.
-        const { code } = error as ServiceError;
-        if (code === status.UNIMPLEMENTED) continue;
-        known = true;
-        if (code === status.RESOURCE_EXHAUSTED) full.push(agent);
-        else logger.warn({ address }, `cannot ${task}: ${describeError(error)}`);
-      }
-    }
-    return { full };
+  const found = await firstAnswer(ready, ask, task, limits);
+  if ('silences' in found) {
+    const known = [...found.silences].some((silence) => silence !== 'unsupported');
+    throw known ? busy(noRoom) : new ApiError('capability_unavailable', unsupported);
   }
-
-  for (let agents: readonly GpuAgent[] = ready.slice(0, MAX_AGENTS); ; ) {
-    const { answer, full } = await askAll(agents);
-    if (answer) return answer;
-    if (full.length === 0 || performance.now() >= giveUpAt) break;
-    await raceAbort(signal, delay(ROOM_POLL_MS));
-    agents = full;
-  }
-  throw known ? busy(noRoom) : new ApiError('capability_unavailable', unsupported);
+  const { refusal } = found.answer;
+  if (refusal) throw refused(refusal);
+  return found.answer;
 }
 
 function refused({ code, message }: AttemptFailure): ApiError {

@@ -1,9 +1,6 @@
-import { type ServiceError, status } from '@grpc/grpc-js';
-import { certificateOf } from '@semblance/common/agent-certificate';
 import { describeError } from '@semblance/common/errors';
 import { cutFindings, inFields } from '@semblance/common/findings';
-import { call, createClient } from '@semblance/common/grpc/client';
-import type { Tls } from '@semblance/common/grpc/tls/tls';
+import { call } from '@semblance/common/grpc/client';
 import { newId } from '@semblance/common/ids';
 import type { Reflector } from '@semblance/common/kube/index';
 import type { Logger } from '@semblance/common/logging';
@@ -11,14 +8,10 @@ import { clip } from '@semblance/common/plain-text';
 import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
 import { type Capability, inputsOf } from '@semblance/engine-api/capabilities';
 import type { ObjectStore } from '@semblance/objects/store';
-import {
-  InspectionServiceClient,
-  type InspectRequest,
-  type InspectResponse,
-} from '@semblance/proto/semblance/agent/v1/inspection';
+import type { InspectRequest, InspectResponse } from '@semblance/proto/semblance/agent/v1/inspection';
 import type { Inspection } from '@semblance/proto/semblance/control/v1/control';
 import type { Findings } from '@semblance/proto/semblance/engine/v1/findings';
-import type { Callees } from '../agents/callee.ts';
+import { type AgentCalls, firstAnswer, withInspectionClient } from './ask-agents.ts';
 import { readyFor } from './ready-agents.ts';
 import { createTurns } from './turns.ts';
 
@@ -26,8 +19,6 @@ import { createTurns } from './turns.ts';
 const INSPECTION_MS = 5_000;
 /** Lifetime of the links to the pictures, in seconds. */
 const LINK_SECONDS = 60;
-/** Agents asked for one inspection. */
-const MAX_AGENTS = 3;
 const MAX_MESSAGE = 1_024;
 
 /** Why nothing was looked at, as callers read it. */
@@ -58,16 +49,12 @@ export type AskForInspection = (
   agent: GpuAgent,
 ) => Promise<InspectResponse>;
 
-export interface InspectorOptions {
+export interface InspectorOptions extends AgentCalls {
   readonly agents: Pick<Reflector<GpuAgent>, 'list'>;
   readonly objects: Pick<ObjectStore, 'signGet'>;
   readonly logger: Logger;
   /** Default: over gRPC. */
   readonly ask?: AskForInspection | undefined;
-  /** Sent to agents with every call. */
-  readonly internalToken?: string | undefined;
-  readonly tls?: Tls | undefined;
-  readonly checkAddress?: Callees['checkAddress'] | undefined;
   /** Default {@link INSPECTION_MS}. */
   readonly limitMs?: number | undefined;
 }
@@ -85,23 +72,20 @@ export function createInspector(options: InspectorOptions): Inspect {
   const ask = options.ask ?? askOverGrpc(options);
   const inTurn = createTurns();
 
-  /** Returns the first answer of the agents. */
-  async function askAgents(request: InspectRequest, job: InspectedJob, signal: AbortSignal) {
-    const ready = readyFor(agents.list(), job.capability).slice(0, MAX_AGENTS);
-    const reasons = new Set<NotInspectedReason>();
-    for (const agent of ready) {
-      const address = agent.status?.address ?? '';
-      try {
-        return answerOf(await ask(address, request, signal, agent), job.capability);
-      } catch (error) {
-        signal.throwIfAborted();
-        const reason = reasonOf(error);
-        reasons.add(reason);
-        if (reason === 'failed') logger.warn({ address }, `cannot inspect: ${describeError(error)}`);
-      }
-    }
+  async function inspected(request: InspectRequest, job: InspectedJob, signal: AbortSignal) {
+    const ready = readyFor(agents.list(), job.capability);
     if (ready.length === 0) return notInspected('no_agent');
-    const most = (['busy', 'timed_out', 'failed', 'unsupported'] as const).find((one) => reasons.has(one));
+    const found = await firstAnswer(
+      ready,
+      (address, agent) => ask(address, request, signal, agent),
+      'inspect',
+      // Who asks wants the price, which is known already: it does not wait for room.
+      { logger, signal, roomWaitMs: 0 },
+    );
+    if ('answer' in found) return answerOf(found.answer, job.capability);
+    const most = (['busy', 'timed_out', 'failed', 'unsupported'] as const).find((one) =>
+      found.silences.has(one),
+    );
     return notInspected(most ?? 'failed');
   }
 
@@ -113,7 +97,7 @@ export function createInspector(options: InspectorOptions): Inspect {
     try {
       return await inTurn(job.accountId, signal, async () => {
         const request = await requestFor(job, pictures, options.objects);
-        return askAgents(request, job, signal);
+        return inspected(request, job, signal);
       });
     } catch (error) {
       caller.throwIfAborted();
@@ -158,24 +142,9 @@ function notInspected(reason: NotInspectedReason): Inspection {
   return { outcome: { $case: 'notInspected', value: { reason, message: NOT_INSPECTED[reason] } } };
 }
 
-function reasonOf(error: unknown): NotInspectedReason {
-  const { code } = error as ServiceError;
-  if (code === status.RESOURCE_EXHAUSTED) return 'busy';
-  // An agent of an earlier release has no such call.
-  if (code === status.UNIMPLEMENTED) return 'unsupported';
-  return code === status.DEADLINE_EXCEEDED ? 'timed_out' : 'failed';
-}
-
-function askOverGrpc(options: InspectorOptions): AskForInspection {
-  const { internalToken, tls, checkAddress } = options;
-  return async (address, request, signal, agent) => {
-    await checkAddress?.(agent, signal);
-    const secure = tls?.to('agent', certificateOf(agent));
-    const client = createClient(InspectionServiceClient, address, internalToken, secure);
-    try {
-      return await call(client.inspect.bind(client), request, { timeoutMs: INSPECTION_MS, signal });
-    } finally {
-      client.close();
-    }
-  };
+function askOverGrpc(calls: AgentCalls): AskForInspection {
+  return (address, request, signal, agent) =>
+    withInspectionClient(calls, { address, agent, signal }, (client) =>
+      call(client.inspect.bind(client), request, { timeoutMs: INSPECTION_MS, signal }),
+    );
 }
