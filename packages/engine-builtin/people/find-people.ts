@@ -43,13 +43,17 @@ export async function findPeople(
   return peopleOfVideo(video, tools);
 }
 
-/** Returns the faces of a picture, the most prominent first, with those that a swap would leave alone as too small. */
+/**
+ * Returns the faces of a picture, the most prominent first, with those that a swap would leave alone as too small.
+ * @param smallestShare smallest width of a face, as a share of the shorter side
+ */
 export async function facesOf(
   finder: Pick<FaceFinder, 'lookUpright' | 'look'>,
   picture: Picture,
   checkpoint: () => void,
+  smallestShare = SMALLEST_SHARE,
 ): Promise<readonly Face[]> {
-  const smallest = Math.max(SMALLEST, SMALLEST_SHARE * Math.min(picture.width, picture.height));
+  const smallest = Math.max(SMALLEST, smallestShare * Math.min(picture.width, picture.height));
   const { faces } = await finder.lookUpright(picture, smallest, checkpoint, { share: PEOPLE_SHARE });
   return faces.length > 0 ? faces : (await finder.look(picture, checkpoint)).faces;
 }

@@ -75,14 +75,14 @@ async function people(inputs: Record<string, string>): Promise<FoundPeople> {
   return found;
 }
 
-/** Swaps with the first sources for some of the people, by their places. */
-async function swap(
+/** Returns the work of a swap with the first sources for some of the people, by their places. */
+function work(
   capability: 'face-swap' | 'face-swap-image',
   base: Record<string, string>,
-  { people: found }: FoundPeople,
+  found: FoundPeople['people'],
   given: readonly number[],
   others?: string,
-): Promise<RenderResult> {
+) {
   const mapping: FaceMapping = {
     people: found.map(({ box, look }, place) => {
       const at = given.indexOf(place);
@@ -91,10 +91,40 @@ async function swap(
     ...(others !== undefined && { others: 'face' }),
   };
   const pictures = given.map((_, at) => [mappedRole(at), sources[at] as string]);
-  return engine.render({
+  return {
     capability,
     inputs: { ...base, face: others ?? (sources[0] as string), ...Object.fromEntries(pictures) },
     parameters: { faces: JSON.stringify(mapping) },
+  };
+}
+
+/** Returns the preview of a swap, enlarged to the size of the clip. */
+async function previewOf(
+  base: Record<string, string>,
+  { people: found }: FoundPeople,
+  given: readonly number[],
+  atUs: number,
+): Promise<Picture> {
+  const asked = { ...work('face-swap', base, found, given), preview: { atUs }, signal };
+  const { preview } = (await engine.inspect?.(asked)) ?? {};
+  if (preview === undefined) throw new Error('there is no preview');
+  const jpeg = Buffer.from(preview, 'base64');
+  expect((await sharp(jpeg).metadata()).width).toBe(512);
+  const path = join(dir, `preview-${atUs}.png`);
+  await sharp(jpeg).resize(SIZE.width, SIZE.height, { fit: 'fill' }).png().toFile(path);
+  return readPicture(path);
+}
+
+/** Swaps with the first sources for some of the people, by their places. */
+async function swap(
+  capability: 'face-swap' | 'face-swap-image',
+  base: Record<string, string>,
+  { people: found }: FoundPeople,
+  given: readonly number[],
+  others?: string,
+): Promise<RenderResult> {
+  return engine.render({
+    ...work(capability, base, found, given, others),
     outputDir: await mkdtemp(join(dir, 'out-')),
     signal,
     onProgress: () => undefined,
@@ -195,6 +225,23 @@ describe('a mapping in a clip of five with cuts', () => {
     expect(wrong).toEqual([]);
     for (const [place, frames] of seen) if (given.includes(place)) expect(frames).toBeGreaterThan(25);
     expect(findings?.mapped).toHaveLength(5);
+    // A preview knows them too, in the group and in its mirror image.
+    for (const i of [6, 30]) {
+      const shown = await previewOf({ video: path }, found, given, i * 40_000);
+      const picture = before[i] as Picture;
+      let changed = 0;
+      for (const face of await eyes.find(picture)) {
+        const place = places.indexOf(personAt(face, i, stills));
+        if (place < 0) continue;
+        const was = await eyes.describe(picture, face);
+        const look = await eyes.describe(shown, face);
+        const to = given.indexOf(place);
+        if (to < 0) expect(sameness(look, was), `frame ${i} person ${place}`).toBeGreaterThan(0.8);
+        else expect(mostOf(gains(look, was)), `frame ${i} person ${place}`).toBe(to);
+        if (to >= 0) changed++;
+      }
+      expect(changed).toBe(3);
+    }
   }, 300_000);
 });
 

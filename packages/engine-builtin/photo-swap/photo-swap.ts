@@ -25,10 +25,9 @@ import type { ShownFeatures } from '../swap/shown-features.ts';
 import { drawnWidth } from '../swap/small-face.ts';
 import { prepareSource } from '../swap/source-face.ts';
 import { swapFace } from '../swap/swap-face.ts';
-import type { BaseSource, Steps, Swapped } from './steps.ts';
-import { swapMapped } from './swap-mapped.ts';
+import { IMAGE, type Steps, type Swapped } from './steps.ts';
+import { type MappedSwap, swapMapped } from './swap-mapped.ts';
 
-const IMAGE = { role: 'image', name: 'base image' };
 const FACE = { role: 'face', name: 'face picture' };
 
 export interface PhotoSwapJob {
@@ -73,7 +72,7 @@ function picturesOf(work: InspectWork): Pick<PhotoSwapJob, 'image' | 'face' | 'm
  * @throws RenderError as {@link photoSwap}
  */
 export async function swapped(
-  job: Pick<PhotoSwapJob, 'face' | 'mapping'> & { readonly image: BaseSource },
+  job: Pick<PhotoSwapJob, 'face' | 'mapping'> & Pick<MappedSwap, 'image' | 'name' | 'targetsOf'>,
   { finder, settings }: Pick<PhotoSwapTools, 'finder' | 'settings'>,
   { checkpoint, lap, progress, draw }: Steps,
 ): Promise<Swapped> {
@@ -83,6 +82,7 @@ export async function swapped(
       { finder, settings },
       { checkpoint, lap, progress, draw },
     );
+  const { name = IMAGE } = job;
   const face = await readFace(job.face);
   checkpoint();
   const base = typeof job.image === 'string' ? await readBase(job.image) : job.image;
@@ -109,12 +109,12 @@ export async function swapped(
     ...sourceHints(prepared, FACE),
   ];
   if (!target) {
-    const findings = { faces: faceCounts(0, left), hints: [...ofSource, ...hintsOfLeft(left, IMAGE)] };
-    const message = 'No face was found in the base image (image_key).';
+    const findings = { faces: faceCounts(0, left), hints: [...ofSource, ...hintsOfLeft(left, name)] };
+    const message = `No face was found in the ${name.name} (${name.field}).`;
     throw new RenderError('face_not_detected', message, { findings });
   }
   // Soon it is painted over.
-  const ofTarget = faceHints(target, IMAGE, cropsOf(base.picture));
+  const ofTarget = faceHints(target, name, cropsOf(base.picture));
   const taken: ShownFeatures[] = [];
   for (const [index, place] of (draw ? targets : targets.slice(0, CLOSELY)).entries()) {
     checkpoint();

@@ -1,6 +1,5 @@
 import { RenderError } from '@semblance/engine-api/engine';
 import type { Hint } from '@semblance/engine-api/findings';
-import type { MappedPerson } from '@semblance/engine-api/people';
 import type { Picture } from '@semblance/engine-api/picture';
 import { SUITABLE_SHARE } from '@semblance/vision/face-finder';
 import { cropsOf, type Face } from '@semblance/vision/face-mesh';
@@ -22,29 +21,40 @@ import type { ShownFeatures } from '../swap/shown-features.ts';
 import { drawnWidth } from '../swap/small-face.ts';
 import { prepareSource, type SourceFace } from '../swap/source-face.ts';
 import { swapFace } from '../swap/swap-face.ts';
-import type { BaseSource, Steps, Swapped, SwapTools } from './steps.ts';
+import { type BaseName, type BaseSource, IMAGE, type Steps, type Swapped, type SwapTools } from './steps.ts';
 
 /** Share of the smaller box from which a face is the one that was found there before. */
 const SAME_PLACE = 0.5;
 
 /** A face of the base, and what becomes of it. */
-interface Target {
+export interface Target {
   readonly face: Face;
-  readonly person: MappedPerson | undefined;
+  /** Id of the person in the mapping; undefined: nobody of it. */
+  readonly id: string | undefined;
   /** Role of the picture whose face is put on it; undefined: it stays as it is. */
   readonly role: string | undefined;
 }
 
+export interface MappedSwap {
+  readonly image: BaseSource;
+  readonly mapping: MappingWork;
+  /** Default: the base image of a job. */
+  readonly name?: BaseName;
+  /** Returns what becomes of each face. Default: people are known by their place. */
+  readonly targetsOf?: (base: Picture) => Promise<readonly Target[]>;
+}
+
 /** Gives each face of the base the face that a mapping says. @throws RenderError as a swap of one face */
 export async function swapMapped(
-  { image, mapping }: { readonly image: BaseSource; readonly mapping: MappingWork },
+  { image, mapping, name = IMAGE, targetsOf }: MappedSwap,
   tools: SwapTools,
   { checkpoint, lap, progress, draw }: Steps,
 ): Promise<Swapped> {
   const base = typeof image === 'string' ? await readBase(image) : image;
   lap('decode', 0.15, 'detect');
-  const faces = await facesOf(tools.finder, base.picture, checkpoint);
-  const targets = targetsIn(faces, base.picture, mapping);
+  const targets = targetsOf
+    ? await targetsOf(base.picture)
+    : targetsIn(await facesOf(tools.finder, base.picture, checkpoint), base.picture, mapping);
   const changed = targets.filter(({ role }) => role !== undefined);
   lap('detect', 0.3, 'swap');
   const hints: Hint[] = [];
@@ -64,7 +74,7 @@ export async function swapMapped(
     hints.push(...read.hints);
   }
   times.source = performance.now() - start;
-  if (changed.length === 0) throw nobody(faces.length, hints);
+  if (changed.length === 0) throw nobody(targets.length, hints, name);
   const taken: ShownFeatures[] = [];
   for (const [index, { face, role }] of changed.entries()) {
     checkpoint();
@@ -74,7 +84,7 @@ export async function swapMapped(
     );
     progress(0.4 + (0.4 * (index + 1)) / changed.length, 'swap');
   }
-  const frames = new Map(changed.flatMap(({ person }) => (person ? [[person.id, 1] as const] : [])));
+  const frames = new Map(changed.flatMap(({ id }) => (id === undefined ? [] : [[id, 1] as const])));
   return {
     base,
     faces: changed.length,
@@ -96,9 +106,9 @@ function targetsIn(faces: readonly Face[], picture: Picture, { people, others }:
     const person = [...free].sort((a, b) => overlap(b.box, box) - overlap(a.box, box)).at(0);
     const known = person && overlap(person.box, box) >= SAME_PLACE ? person : undefined;
     if (known) free.delete(known);
-    if (known?.input !== undefined) return { face, person: known, role: known.input };
+    if (known?.input !== undefined) return { face, id: known.id, role: known.input };
     const suitable = face.width >= SUITABLE_SHARE * widest;
-    return { face, person: known, role: suitable ? others : undefined };
+    return { face, id: known?.id, role: suitable ? others : undefined };
   });
 }
 
@@ -129,9 +139,8 @@ async function readSource(
   };
 }
 
-function nobody(found: number, hints: readonly Hint[]): RenderError {
+function nobody(found: number, hints: readonly Hint[], { name, field }: BaseName): RenderError {
   const findings = { faces: faceCounts(0, withBystanders([], found)), hints };
-  return new RenderError('face_not_detected', 'Nobody of faces was found in the base image (image_key).', {
-    findings,
-  });
+  const message = `Nobody of faces was found in the ${name} (${field}).`;
+  return new RenderError('face_not_detected', message, { findings });
 }
