@@ -171,7 +171,11 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
     fleet: { agents, pools, renderJobs: reflector },
     inspect: createInspector(asking),
     findFaces: createFindFaces({ ...asking, database, removals }),
-    previewFrame: createFramePreviewer({ ...asking, sql: database.sql }),
+    previewFrame: createFramePreviewer({
+      ...asking,
+      sql: database.sql,
+      onCharged: metrics.previewCharged,
+    }),
   });
 
   const previews = createPreviewChore({

@@ -17,6 +17,8 @@ export interface Metrics {
   settled(facts: SettledFacts): void;
   readonly sessions: SessionMetrics;
   paid(kind: string, seconds: number): void;
+  /** Counts the charge of a preview. */
+  readonly previewCharged: (capability: string, micros: bigint) => void;
   /** Counts an admin call that was refused, by the reason. */
   adminRefused(reason: string): void;
   mediaDeleted(deleted: { kind: string; removedBy: string; bytes: bigint }): void;
@@ -72,9 +74,11 @@ export function createMetrics(registry: Registry, database: Database): Metrics {
     'shortfall',
     'Part of the charges that the holds did not cover, in micro-dollars.',
   );
-  const revenue = micros('revenue', 'Charges of settled jobs and sessions, in micro-dollars.', [
-    'capability',
-  ]);
+  const revenue = micros(
+    'revenue',
+    'Charges of settled jobs and sessions and of previews, in micro-dollars.',
+    ['capability'],
+  );
   const payments = new Histogram({
     name: 'semblance_outbox_delay_seconds',
     help: 'From the commit to the payment of what it owes, by kind.',
@@ -139,6 +143,7 @@ export function createMetrics(registry: Registry, database: Database): Metrics {
       shortfall.inc(Number(shortfallMicros));
       revenue.inc({ capability }, Number(chargedMicros));
     },
+    previewCharged: (capability, micros) => revenue.inc({ capability }, Number(micros)),
     adminRefused: (reason) => adminRefusals.inc({ reason }),
     mediaDeleted({ kind, removedBy: by, bytes }) {
       media.inc({ kind, by });

@@ -12,7 +12,7 @@ import { checkCap, readCaps } from '../billing/caps.ts';
 import { isStorable, type Transaction } from '../storage/sql.ts';
 import type { Changed } from './changes.ts';
 
-/** Lists the caps of an account, and those of its valid keys or of one key. @throws ApiError not_found */
+/** Lists the caps of an account with its alarm, and those of its valid keys; or the caps of one key. @throws ApiError not_found */
 export async function showCaps(
   sql: Transaction,
   { accountId, keyId }: ShowCapsRequest,
@@ -27,7 +27,7 @@ export async function showCaps(
   const holders: CapsOf[] = keyId === undefined ? [await capsOfAccount(sql, accountId)] : [];
   for (const { id } of keys)
     holders.push({ accountId, keyId: id, caps: await readCaps(sql, { accountId, keyId: id }) });
-  return { holders };
+  return { holders, ...(keyId === undefined && { alarm: await readAlarm(sql, accountId) }) };
 }
 
 async function capsOfAccount(sql: Transaction, accountId: string): Promise<CapsOf> {

@@ -52,15 +52,17 @@ const COLUMNS = [
 export const CAP_COMMANDS: readonly Command[] = [
   {
     name: 'cap show',
-    columns: COLUMNS,
-    help: 'Shows what an account and its keys may spend in a day and a month, and what is spent and held of it.',
+    tables: { caps: COLUMNS },
+    help: 'Shows what an account and its keys may spend in a day and a month, what is spent and held of it, and the alarm of the balance.',
     flags: [account, { name: 'key', value: 'ID', required: false, help: 'of this key (key-…) alone' }],
     async run(flags, calls) {
-      const { holders } = await calls.invoke('showCaps', {
-        accountId: flags.get('account'),
-        ...given(flags, 'key', 'keyId'),
-      });
-      return (holders as Row[]).flatMap(capsOf);
+      const accountId = flags.get('account');
+      const answer = await calls.invoke('showCaps', { accountId, ...given(flags, 'key', 'keyId') });
+      return {
+        account_id: accountId,
+        ...alarmOf(answer.alarm as Row | undefined),
+        caps: (answer.holders as Row[]).flatMap(capsOf),
+      };
     },
   },
   {
@@ -77,13 +79,19 @@ export const CAP_COMMANDS: readonly Command[] = [
       const [set, balance] = [answer.caps, answer.alarm] as [Row, Row];
       return {
         account_id: set.accountId,
-        alarm_balance_usd: usdOrNull(balance.alarmBalanceMicros),
-        balance_is_low: balance.isLow,
+        ...alarmOf(balance),
         caps: capsOf(set),
       };
     },
   },
 ];
+
+/** @param alarm of an account; undefined: of a key, which has none */
+const alarmOf = (alarm: Row | undefined) =>
+  alarm && {
+    alarm_balance_usd: usdOrNull(alarm.alarmBalanceMicros),
+    balance_is_low: alarm.isLow,
+  };
 
 const usdOrNull = (micros: unknown) => (micros == null ? null : usdOf(micros));
 

@@ -235,7 +235,8 @@ test('rates are set for all, or for one account, from the next submit on', async
     rates: [{ when: {}, rate_usd: 0.05 }],
     minimum_usd: 0.02,
     hold_units: 1.5,
-    before: { rates: [{ when: {}, rate_usd: 0.04 }], minimum_usd: 0.04, hold_units: 1.5 },
+    preview_usd: 0,
+    before: { rates: [{ when: {}, rate_usd: 0.04 }], minimum_usd: 0.04, hold_units: 1.5, preview_usd: 0 },
   });
   expect(await set('--account', answer.account_id, '--rate-usd', '0.01', '--minimum-usd', '0')).toMatchObject(
     {

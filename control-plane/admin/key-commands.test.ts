@@ -82,16 +82,26 @@ test('caps of keys and accounts are set, shown with what is spent and held, and 
     cap_day_usd: 0.000001,
     cap_month_usd: null,
   });
-  expect((await json('cap', 'show', '--account', id)).answer).toMatchObject([
-    { holder: 'account', period: 'day', key_id: null },
-    { holder: 'account', period: 'month' },
-    { holder: 'key', period: 'day', key_id: made.answer.key_id, cap_usd: 0.000001, held_usd: 0 },
-    { holder: 'key', period: 'month', cap_usd: null, left_usd: null },
-  ]);
-  expect((await json('cap', 'show', '--account', id, ...key)).answer).toHaveLength(2);
-  await json('cap', 'set', '--account', id, '--cap-day', 'none');
+  expect((await json('cap', 'show', '--account', id)).answer).toMatchObject({
+    account_id: id,
+    alarm_balance_usd: null,
+    balance_is_low: false,
+    caps: [
+      { holder: 'account', period: 'day', key_id: null },
+      { holder: 'account', period: 'month' },
+      { holder: 'key', period: 'day', key_id: made.answer.key_id, cap_usd: 0.000001, held_usd: 0 },
+      { holder: 'key', period: 'month', cap_usd: null, left_usd: null },
+    ],
+  });
+  const ofKey = (await json('cap', 'show', '--account', id, ...key)).answer;
+  expect(Object.keys(ofKey)).toEqual(['account_id', 'caps']);
+  expect(ofKey.caps).toHaveLength(2);
+  await json('cap', 'set', '--account', id, '--cap-day', 'none', '--alarm-balance', '1000');
   const { answer } = await json('cap', 'show', '--account', id);
-  expect(answer).toMatchObject([{ cap_usd: null, left_usd: null }, { cap_usd: 30 }, {}, {}]);
+  expect(answer).toMatchObject({
+    ...{ alarm_balance_usd: 1_000, balance_is_low: true },
+    caps: [{ cap_usd: null, left_usd: null }, { cap_usd: 30 }, {}, {}],
+  });
   for (const flags of [[], ['--cap-day', '-1'], ['--cap-day', '0.0000001'], ['--cap-month', 'much']])
     expect((await json('cap', 'set', '--account', id, ...flags)).code, String(flags)).toBe(2);
   const [entry] = (await json('audit', 'list', '--account', id, '--limit', '1')).answer;

@@ -28,10 +28,11 @@ import type { Sql, Transaction } from '../storage/sql.ts';
 import type { Changed } from './changes.ts';
 
 /** Returns a table of rates as the audit records it. */
-const recorded = ({ rates, minimumMicros, holdMilliUnits }: RateTable) => ({
+const recorded = ({ rates, minimumMicros, holdMilliUnits, previewMicros }: RateTable) => ({
   rates: rates.map(({ when, rateMicros }) => ({ when, rate_usd: microsToUsd(rateMicros) })),
   minimum_usd: microsToUsd(minimumMicros),
   hold_units: Number(holdMilliUnits) / 1000,
+  ...(previewMicros !== undefined && { preview_usd: microsToUsd(previewMicros) }),
 });
 
 export async function ratesSet(
@@ -111,7 +112,7 @@ export async function listRates(sql: Sql, { accountId }: ListRatesRequest): Prom
   );
 }
 
-type ComingRow = RateRow & { readonly id: bigint; readonly capability: string; readonly starts_at: Date };
+type ComingRow = RateRow & { readonly id: bigint; readonly starts_at: Date };
 
 function comingOf(row: ComingRow): ComingRates {
   return { id: row.id, startsAt: row.starts_at.toISOString(), rates: tableOf(row) };

@@ -45,6 +45,16 @@ test('rates by size are set one by one or from a file, previewed, agreed for lat
 
   expect(await rates('reset', ...video, ...account)).toMatchObject(public_);
   expect((await rates('reset', ...video, ...account)).error.code).toBe('not_found');
+  expect(await rates('set', ...video, ...account, '--preview-usd', '0.005')).toMatchObject({
+    ...{ ...public_, preview_usd: 0.005, before: { preview_usd: 0 } },
+  });
+  await writeFile(file, 'preview_usd: 0.25\nrates:\n  - rate_usd: 0.05\n');
+  expect(await rates('set', ...video, ...account, '--file', file)).toMatchObject({ preview_usd: 0.25 });
+  expect((await rates('list', ...account, ...video))[0]).toMatchObject({
+    ...{ preview_usd: 0.25, differs: true, public: { preview_usd: 0 } },
+  });
+  expect((await rates('list', '--capability', 'avatar'))[0]).not.toHaveProperty('preview_usd');
+  await rates('reset', ...video, ...account);
   expect((await rates('list', ...account, ...video))[0]).toMatchObject({ account_id: null, ...public_ });
 });
 
@@ -57,6 +67,8 @@ test.each([
   [['--rate-usd', '1', '--from', '2001-01-01'], 'invalid_input', /The beginning is over/],
   [['--rate-usd', '1', '--from', 'soon'], 'invalid_input', /must be a date/],
   [['--rate-usd', '1', '--hold-units', '0'], 'invalid_input', /A hold assumes/],
+  [['--preview-usd', '10001'], 'invalid_input', /price of previews/],
+  [['--preview-usd', 'free'], 'usage', /preview-usd/],
   [['--file', '/nowhere/rates.yaml'], 'usage', /cannot read/],
   [['--file', '/dev/null'], 'usage', /is no file of rates/],
   [['--file', '/dev/null', '--rate-usd', '1'], 'usage', /either from --file or/],

@@ -20,14 +20,17 @@ interface Table {
   readonly rates: readonly { readonly when: Record<string, string>; readonly rateMicros: string }[];
   readonly minimumMicros: string;
   readonly holdMilliUnits: string;
+  readonly previewMicros?: string;
 }
 
 /** Returns a table of rates in the form of a file of rates. */
-function shownTable({ rates, minimumMicros, holdMilliUnits }: Table) {
+function shownTable({ rates, minimumMicros, holdMilliUnits, previewMicros }: Table) {
   return {
     rates: rates.map(({ when, rateMicros }) => ({ when, rate_usd: usdOf(rateMicros) })),
     minimum_usd: usdOf(minimumMicros),
     hold_units: Number(holdMilliUnits) / 1000,
+    // Absent: the capability has no previews.
+    ...(previewMicros != null && { preview_usd: usdOf(previewMicros) }),
   };
 }
 
@@ -44,6 +47,7 @@ export const RATES_COMMANDS: readonly Command[] = [
       'rates',
       'minimum_usd',
       'hold_units',
+      'preview_usd',
       'version',
       'effective_at',
       'differs',
@@ -65,7 +69,7 @@ export const RATES_COMMANDS: readonly Command[] = [
   },
   {
     name: 'rates set',
-    help: 'Sets rates, the minimum and what a hold assumes; what is not named stays, and what was submitted keeps its quote.',
+    help: 'Sets rates, the minimum, what a hold assumes and what previews cost; what is not named stays, and what was submitted keeps its quote.',
     flags: [
       capability,
       ofAccount,
@@ -89,10 +93,16 @@ export const RATES_COMMANDS: readonly Command[] = [
         help: 'units that a hold assumes, such as 60 or 1.5',
       },
       {
+        name: 'preview-usd',
+        value: 'Z',
+        required: false,
+        help: 'what a frame preview (POST /preview) costs; 0 until it is set',
+      },
+      {
         name: 'file',
         value: 'F',
         required: false,
-        help: 'YAML with all rates (rates: [{when, rate_usd}], minimum_usd, hold_units); -: standard input',
+        help: 'YAML with all rates (rates: [{when, rate_usd}], minimum_usd, hold_units, preview_usd); -: standard input',
       },
       {
         name: 'from',
@@ -196,7 +206,12 @@ function shownRates(row: Record<string, unknown>, account: string | undefined): 
 async function tableAsked(flags: Flags): Promise<Record<string, unknown>> {
   const path = flags.get('file');
   const [rate, minimum, hold] = [usdFlag(flags, 'rate-usd'), usdFlag(flags, 'minimum-usd'), holdFlag(flags)];
-  const single = { ...(minimum !== undefined && { minimumMicros: minimum.toString() }), ...hold };
+  const previews = usdFlag(flags, 'preview-usd');
+  const single = {
+    ...(minimum !== undefined && { minimumMicros: minimum.toString() }),
+    ...hold,
+    ...(previews !== undefined && { previewMicros: previews.toString() }),
+  };
   if (path !== undefined) {
     if (rate !== undefined || flags.has('when'))
       throw new UsageError('rates set takes its rates either from --file or from --rate-usd.');
@@ -205,7 +220,9 @@ async function tableAsked(flags: Flags): Promise<Record<string, unknown>> {
   if (rate === undefined) {
     if (flags.has('when')) throw new UsageError('--when needs --rate-usd.');
     if (Object.keys(single).length === 0)
-      throw new UsageError('rates set needs --rate-usd, --minimum-usd, --hold-units or --file.');
+      throw new UsageError(
+        'rates set needs --rate-usd, --minimum-usd, --hold-units, --preview-usd or --file.',
+      );
     return { rates: [], ...single };
   }
   return { rates: [{ when: whenFlag(flags), rateMicros: rate.toString() }], ...single };

@@ -19,6 +19,7 @@ const amount = scalar.transform((value, context) => {
 const ratesFile = z.strictObject({
   minimum_usd: amount.optional(),
   hold_units: z.number().positive().optional(),
+  preview_usd: amount.optional(),
   rates: z
     .array(z.strictObject({ when: z.record(z.string(), scalar).default({}), rate_usd: amount }))
     .min(1)
@@ -30,11 +31,12 @@ export interface RatesOfFile {
   readonly rates: readonly { readonly when: Record<string, string>; readonly rateMicros: string }[];
   readonly minimumMicros?: string;
   readonly holdMilliUnits?: string;
+  readonly previewMicros?: string;
 }
 
 /**
- * Reads a file of rates: YAML with `rates`, a list of `{when, rate_usd}`, and optionally `minimum_usd` and
- * `hold_units`. @param path `-`: standard input
+ * Reads a file of rates: YAML with `rates`, a list of `{when, rate_usd}`, and optionally `minimum_usd`, `hold_units`
+ * and `preview_usd`. @param path `-`: standard input
  * @throws UsageError
  */
 export async function readRatesFile(path: string): Promise<RatesOfFile> {
@@ -53,5 +55,6 @@ export async function readRatesFile(path: string): Promise<RatesOfFile> {
     })),
     ...(data.minimum_usd !== undefined && { minimumMicros: data.minimum_usd }),
     ...(data.hold_units !== undefined && { holdMilliUnits: String(Math.round(data.hold_units * 1000)) }),
+    ...(data.preview_usd !== undefined && { previewMicros: data.preview_usd }),
   };
 }

@@ -5,6 +5,7 @@ import { newId } from '@semblance/common/ids';
 import { type Micros, microsToUsd } from '@semblance/common/money';
 import { IDEMPOTENCY_KEY_RULE, isIdempotencyKey, metadataFault } from '@semblance/common/submit-rules';
 import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
+import { capFault, type HoldUnderCap } from '../billing/caps.ts';
 import type { CallbackCheck } from '../jobs/callback-check.ts';
 import type { UnknownSubmit } from '../jobs/retract.ts';
 import type { Submission } from '../jobs/submission.ts';
@@ -41,6 +42,8 @@ export interface BatchQuote {
   readonly holdMicros: Micros;
   readonly balanceSufficient: boolean;
   readonly itemHoldMicros: readonly Micros[];
+  /** As in an Estimate, of all holds together. */
+  readonly capRefusal: string | undefined;
 }
 
 export interface BatchOptions {
@@ -177,14 +180,16 @@ async function findUsed(
   return { record: await recordOf(tx, accountId, used.id), replayed: true };
 }
 
-/** @throws ApiError invalid_input or capability_unavailable for an item, insufficient_balance for their sum */
+/** @throws ApiError invalid_input or capability_unavailable for an item, insufficient_balance for their sum, also by a cap */
 async function affordable(tx: Transaction, batch: BatchSubmission): Promise<BatchQuote> {
   const quote = await quoted(tx, batch);
-  if (quote.balanceSufficient) return quote;
-  throw new ApiError(
-    'insufficient_balance',
-    `This batch needs holds of ${microsToUsd(quote.holdMicros)} USD; ${microsToUsd(quote.availableMicros)} USD are available (available_usd of GET /balance).`,
-  );
+  if (!quote.balanceSufficient)
+    throw new ApiError(
+      'insufficient_balance',
+      `This batch needs holds of ${microsToUsd(quote.holdMicros)} USD; ${microsToUsd(quote.availableMicros)} USD are available (available_usd of GET /balance).`,
+    );
+  if (quote.capRefusal !== undefined) throw new ApiError('insufficient_balance', quote.capRefusal);
+  return quote;
 }
 
 /** Prices each item. @throws ApiError invalid_input, capability_unavailable */
@@ -205,7 +210,17 @@ async function quoted(
   const itemHoldMicros = quotes.map(({ hold_micros }) => hold_micros);
   const holdMicros = itemHoldMicros.reduce((sum, hold) => sum + hold, 0n);
   const availableMicros = quotes[0]?.available_micros ?? 0n;
-  return { holdMicros, itemHoldMicros, availableMicros, balanceSufficient: availableMicros >= holdMicros };
+  // Items of one batch have one key.
+  const [state] = await tx<Omit<HoldUnderCap, 'hold_micros'>[]>`
+    select to_json(c)::text as cap, cap_room(c) as cap_room from tightest_cap(${accountId}, ${items[0]?.keyId ?? null}) c`;
+  if (!state) throw new Error('a cap has no state');
+  return {
+    holdMicros,
+    itemHoldMicros,
+    availableMicros,
+    balanceSufficient: availableMicros >= holdMicros,
+    capRefusal: capFault({ hold_micros: holdMicros, ...state }, 'This batch needs holds'),
+  };
 }
 
 function refusalOf(outcome: Outcome, { items }: BatchSubmission, index: number): Error {

@@ -14,7 +14,7 @@ export interface Adjustment {
   /** A repeated adjustment with the same reference is booked once. */
   readonly reference: string;
   readonly reason: string;
-  /** Job or session whose charge is given back; undefined: a correction. */
+  /** Job, session or preview whose charge is given back; undefined: a correction. */
   readonly refundOf?: string | undefined;
   /** Whether a correction may take more than is available, so that the account owes it. */
   readonly intoDebt: boolean;
@@ -101,7 +101,7 @@ async function checkRefund(
     : [];
   const named = JSON.stringify(refundOf.slice(0, 80));
   if (!charge)
-    throw new ApiError('not_found', `This account has no job or session ${named} that was charged.`);
+    throw new ApiError('not_found', `This account has no job, session or preview ${named} that was charged.`);
   const { charged, refunded } = charge;
   if (amountMicros > charged - refunded) {
     const before = refunded > 0n ? `, of which ${microsToUsd(refunded)} USD were given back` : '';

@@ -30,6 +30,19 @@ export function capRefusal(detail: string | null, need: string, micros: Micros):
   );
 }
 
+/** A hold, and the cap that leaves least; null: there is none. */
+export interface HoldUnderCap {
+  readonly hold_micros: bigint;
+  readonly cap: string | null;
+  readonly cap_room: bigint | null;
+}
+
+/** Returns what a hold would be told that a cap does not leave; undefined: it would be placed. */
+export function capFault({ hold_micros: hold, cap, cap_room: room }: HoldUnderCap, need: string) {
+  if (hold === 0n || room === null || room >= hold) return undefined;
+  return capRefusal(cap, need, hold).message;
+}
+
 interface CapRow {
   readonly holder: string;
   readonly period: string;

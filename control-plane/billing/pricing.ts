@@ -1,4 +1,5 @@
 import { CAPABILITIES, CAPABILITY_NAMES, isCapability } from '@semblance/engine-api/capabilities';
+import { isPreviewed } from '@semblance/engine-api/previewed';
 import type { GetPricingResponse } from '@semblance/proto/semblance/control/v1/control';
 import type { Sql } from '../storage/sql.ts';
 
@@ -10,6 +11,7 @@ interface RateRow {
   readonly unit: string;
   readonly minimum_micros: bigint;
   readonly hold_milli_units: bigint;
+  readonly preview_micros: bigint;
   readonly rates: readonly { readonly when: Record<string, string>; readonly rate_micros: number }[];
 }
 
@@ -21,7 +23,7 @@ interface RateRow {
 export async function readPricing(sql: Sql, accountId?: string): Promise<GetPricingResponse> {
   const rows = await sql<RateRow[]>`
     select c.name as capability, c.switched_on and c.has_engine as enabled,
-           r.version, r.effective_at, r.unit, r.minimum_micros, r.hold_milli_units, r.rates
+           r.version, r.effective_at, r.unit, r.minimum_micros, r.hold_milli_units, r.preview_micros, r.rates
     from capabilities c
     cross join lateral rates_in_force(c.name, ${accountId ?? null}) r`;
   const newest = rows.reduce((a, b) => (b.version > a.version ? b : a));
@@ -42,6 +44,7 @@ export async function readPricing(sql: Sql, accountId?: string): Promise<GetPric
           rates: row.rates.map((rate) => ({ when: rate.when, rateMicros: BigInt(rate.rate_micros) })),
           minimumMicros: row.minimum_micros,
           hold: { units: Number(row.hold_milli_units) / 1000 },
+          previewMicros: isPreviewed(name) ? row.preview_micros : undefined,
         },
       ];
     }),

@@ -2,6 +2,7 @@ import { ApiError } from '@semblance/common/errors';
 import { parseMoment } from '@semblance/common/moment';
 import type { Micros } from '@semblance/common/money';
 import { isCapability } from '@semblance/engine-api/capabilities';
+import { isPreviewed, PREVIEWED } from '@semblance/engine-api/previewed';
 import type { Rate, RateTable, SetRatesRequest } from '@semblance/proto/semblance/admin/v1/admin';
 import { requireAccount } from '../accounts/accounts.ts';
 import type { Transaction } from '../storage/sql.ts';
@@ -24,10 +25,12 @@ export interface RatesInForce {
 export interface RateRow {
   readonly version: bigint;
   readonly effective_at: Date;
+  readonly capability: string;
   readonly account_id: string | null;
   readonly unit: string;
   readonly minimum_micros: bigint;
   readonly hold_milli_units: bigint;
+  readonly preview_micros: bigint;
   readonly rates: readonly { readonly when: Record<string, string>; readonly rate_micros: number }[];
 }
 
@@ -40,10 +43,13 @@ export interface PlannedRates {
   readonly startsAt: Date | undefined;
 }
 
-export const tableOf = (row: Pick<RateRow, 'rates' | 'minimum_micros' | 'hold_milli_units'>): RateTable => ({
+export const tableOf = (
+  row: Pick<RateRow, 'capability' | 'rates' | 'minimum_micros' | 'hold_milli_units' | 'preview_micros'>,
+): RateTable => ({
   rates: row.rates.map(({ when, rate_micros }) => ({ when, rateMicros: BigInt(rate_micros) })),
   minimumMicros: row.minimum_micros,
   holdMilliUnits: row.hold_milli_units,
+  previewMicros: isPreviewed(row.capability) ? row.preview_micros : undefined,
 });
 
 /** Returns the rates that count for an account, or for everybody. @throws ApiError invalid_input */
@@ -69,7 +75,8 @@ export async function ratesInForce(
  * @throws ApiError invalid_input, not_found
  */
 export async function planRates(sql: Transaction, change: SetRatesRequest): Promise<PlannedRates> {
-  const { capability, accountId, rates, whole, minimumMicros, holdMilliUnits, startsAt } = change;
+  const { capability, accountId, rates, whole, minimumMicros, holdMilliUnits, previewMicros, startsAt } =
+    change;
   const { table: before, unit } = await ratesInForce(sql, capability, accountId);
   const sizes = await sql<{ parameter: string; value: string }[]>`
     select parameter, value from sizes_of(${capability})`;
@@ -77,15 +84,26 @@ export async function planRates(sql: Transaction, change: SetRatesRequest): Prom
     rates: mergeRates(before.rates, rates, { whole, sizes: [...sizes] }),
     minimumMicros: minimumMicros ?? before.minimumMicros,
     holdMilliUnits: holdMilliUnits ?? before.holdMilliUnits,
+    previewMicros: previewMicros ?? before.previewMicros,
   };
-  for (const amount of [...after.rates.map(({ rateMicros }) => rateMicros), after.minimumMicros]) {
-    if (amount < 0n || amount > MAX_RATE)
-      throw new ApiError('invalid_input', 'A rate and a minimum are from 0 to 10000 USD.');
-  }
+  checkAmounts(after);
+  if (previewMicros !== undefined && !isPreviewed(capability))
+    throw new ApiError('invalid_input', `There are previews of ${PREVIEWED.join(' and ')} alone.`);
   if (after.holdMilliUnits < 1n || after.holdMilliUnits > MAX_HOLD)
     throw new ApiError('invalid_input', 'A hold assumes 0.001 to 86400 units.');
   if (accountId !== undefined) await requireAccount(sql, accountId);
   return { unit, before, after, startsAt: startsAt === undefined ? undefined : laterMoment(startsAt) };
+}
+
+/** @throws ApiError invalid_input */
+function checkAmounts({ rates, minimumMicros, previewMicros = 0n }: RateTable): void {
+  for (const amount of [...rates.map(({ rateMicros }) => rateMicros), minimumMicros, previewMicros]) {
+    if (amount < 0n || amount > MAX_RATE)
+      throw new ApiError(
+        'invalid_input',
+        'A rate, a minimum and a price of previews are from 0 to 10000 USD.',
+      );
+  }
 }
 
 function laterMoment(text: string): Date {
@@ -114,15 +132,16 @@ export async function setRates(
   const rates = tx.json(after.rates.map(stored));
   if (startsAt) {
     const [row] = await tx<{ id: bigint }[]>`
-      insert into rates_to_come (capability, account_id, unit, rates, minimum_micros, hold_milli_units, starts_at)
+      insert into rates_to_come
+        (capability, account_id, unit, rates, minimum_micros, hold_milli_units, preview_micros, starts_at)
       values (${capability}, ${accountId ?? null}, ${unit}, ${rates}::jsonb, ${after.minimumMicros},
-              ${after.holdMilliUnits}, ${startsAt}) returning id`;
+              ${after.holdMilliUnits}, ${after.previewMicros ?? 0n}, ${startsAt}) returning id`;
     return { ...plan, ...(row && { comingId: row.id }) };
   }
   const [row] = await tx<{ version: bigint }[]>`
-    insert into rates (capability, account_id, unit, rates, minimum_micros, hold_milli_units)
+    insert into rates (capability, account_id, unit, rates, minimum_micros, hold_milli_units, preview_micros)
     values (${capability}, ${accountId ?? null}, ${unit}, ${rates}::jsonb, ${after.minimumMicros},
-            ${after.holdMilliUnits}) returning version`;
+            ${after.holdMilliUnits}, ${after.previewMicros ?? 0n}) returning version`;
   return { ...plan, ...(row && { version: row.version }) };
 }
 
@@ -139,9 +158,9 @@ export async function resetRates(
   if (!own) throw new ApiError('not_found', `The account has no rates of its own for ${capability}.`);
   const { table: after, unit } = await ratesInForce(tx, capability);
   const [row] = await tx<{ version: bigint }[]>`
-    insert into rates (capability, account_id, unit, rates, minimum_micros, hold_milli_units, withdrawn)
+    insert into rates (capability, account_id, unit, rates, minimum_micros, hold_milli_units, preview_micros, withdrawn)
     values (${capability}, ${accountId}, ${unit}, ${tx.json(after.rates.map(stored))}::jsonb, ${after.minimumMicros},
-            ${after.holdMilliUnits}, true) returning version`;
+            ${after.holdMilliUnits}, ${after.previewMicros ?? 0n}, true) returning version`;
   if (!row) throw new Error('an insert has returned nothing');
   return { version: row.version, before, after };
 }

@@ -3,11 +3,21 @@ import { call } from '@semblance/common/grpc/client';
 import { newId } from '@semblance/common/ids';
 import type { Reflector } from '@semblance/common/kube/index';
 import type { Logger } from '@semblance/common/logging';
+import type { Micros } from '@semblance/common/money';
 import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
 import type { ObjectStore } from '@semblance/objects/store';
 import type { PreviewRequest, PreviewResponse } from '@semblance/proto/semblance/agent/v1/inspection';
+import { chargePreview, quotePreview } from '../billing/preview-price.ts';
 import type { Sql } from '../storage/sql.ts';
-import { type AgentCalls, askAgents, busy, createAccountTurns, withInspectionClient } from './ask-agents.ts';
+import {
+  type AgentCalls,
+  askAgents,
+  busy,
+  createAccountTurns,
+  type Silence,
+  silenceOf,
+  withInspectionClient,
+} from './ask-agents.ts';
 import type { InspectedJob } from './inspector.ts';
 import { readyFor } from './ready-agents.ts';
 
@@ -19,6 +29,8 @@ const LINK_SECONDS = 60;
 const MAX_WAITING = 4;
 /** Most bytes of a picture. */
 const MAX_JPEG = 2 * 1024 * 1024;
+/** What an agent says that has not begun a preview, or has ended it for want of room. */
+const NOT_BEGUN: ReadonlySet<Silence> = new Set(['busy', 'unsupported']);
 const QUESTION = {
   task: 'make a preview',
   noRoom: 'No agent has room for a preview.',
@@ -27,6 +39,8 @@ const QUESTION = {
 
 /** A job that was checked as a submit is, and the time of the frame in microseconds. */
 export interface PreviewedJob extends InspectedJob {
+  /** Key that pays. */
+  readonly keyId?: string | undefined;
   readonly atUs: bigint;
 }
 
@@ -43,6 +57,8 @@ export interface FramePreviewerOptions extends AgentCalls {
   readonly agents: Pick<Reflector<GpuAgent>, 'list'>;
   readonly objects: Pick<ObjectStore, 'signGet'>;
   readonly logger: Logger;
+  /** Called with what a delivered preview was charged. */
+  readonly onCharged?: ((capability: string, micros: Micros) => void) | undefined;
   /** Default: over gRPC. */
   readonly ask?: AskForPreview | undefined;
   /** Default {@link PREVIEW_MS}. */
@@ -52,9 +68,10 @@ export interface FramePreviewerOptions extends AgentCalls {
 }
 
 /**
- * Returns one frame of a swap as JPEG. Each account has one preview under way, and so many in a day.
+ * Returns one frame of a swap as JPEG, and charges what the rate card says. Each account has one preview under way, and
+ * so many in a day.
  * @param caller aborts when nobody waits any more
- * @throws ApiError at_capacity, capability_unavailable, or what the render would fail with; the caller's reason
+ * @throws ApiError insufficient_balance, at_capacity, capability_unavailable, or what the render would fail with; the caller's reason
  */
 export type PreviewFrame = (job: PreviewedJob, caller: AbortSignal) => Promise<Uint8Array>;
 
@@ -68,26 +85,53 @@ export function createFramePreviewer(options: FramePreviewerOptions): PreviewFra
     tooLong: 'The preview took too long.',
   });
 
-  async function preview(job: PreviewedJob, signal: AbortSignal): Promise<Uint8Array> {
-    const ready = readyFor(options.agents.list(), job.capability);
-    if (ready.length === 0) throw busy('No agent is ready for previews.');
-    const [row] = await sql<{ taken: boolean }[]>`select take_frame_preview(${job.accountId}) as taken`;
+  /** Returns the frame, and takes one of the day's previews once an agent has begun it. */
+  async function rendered(job: PreviewedJob, ready: readonly GpuAgent[], signal: AbortSignal) {
+    const [row] = await sql<{ taken: boolean; day: string }[]>`
+      select take_frame_preview(${job.accountId}) as taken, today_utc()::text as day`;
     if (!row?.taken)
       throw new ApiError('at_capacity', 'This account has had its previews of today (UTC).', {
         retryAfterSeconds: 600,
       });
-    const request = await requestFor(job, options.objects);
-    const { jpeg } = await askAgents(
-      ready,
-      async (address, agent) => {
+    let begun = 0;
+    try {
+      const request = await requestFor(job, options.objects);
+      const answerOf = async (address: string, agent: GpuAgent) => {
         const answer = await ask(address, request, signal, agent);
         if (!answer.refusal && (answer.jpeg.length === 0 || answer.jpeg.length > MAX_JPEG))
           throw new Error(`an agent answered a picture of ${answer.jpeg.length} bytes`);
         return answer;
-      },
-      QUESTION,
-      { logger: options.logger, signal, roomWaitMs: options.roomWaitMs },
-    );
+      };
+      return await askAgents(
+        ready,
+        (address, agent) => {
+          // An agent that is asked may be at work, also when nobody waits for it any more.
+          begun++;
+          return answerOf(address, agent).catch((error) => {
+            if (NOT_BEGUN.has(silenceOf(error))) begun--;
+            throw error;
+          });
+        },
+        QUESTION,
+        { logger: options.logger, signal, roomWaitMs: options.roomWaitMs },
+      );
+    } finally {
+      if (begun === 0)
+        await sql`select give_back_frame_preview(${job.accountId}, ${row.day}::date)`.catch((error) =>
+          options.logger.warn({ accountId: job.accountId }, `cannot give a preview back: ${error}`),
+        );
+    }
+  }
+
+  async function preview(job: PreviewedJob, signal: AbortSignal): Promise<Uint8Array> {
+    const ready = readyFor(options.agents.list(), job.capability);
+    if (ready.length === 0) throw busy('No agent is ready for previews.');
+    const { accountId, keyId, capability } = job;
+    const quote = await quotePreview(sql, { accountId, keyId, capability });
+    const { jpeg } = await rendered(job, ready, signal);
+    signal.throwIfAborted();
+    const charged = await chargePreview(sql, quote, options.logger);
+    if (charged > 0n) options.onCharged?.(capability, charged);
     return jpeg;
   }
 

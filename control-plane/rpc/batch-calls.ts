@@ -52,10 +52,8 @@ export function createBatchCalls({ database, gate, view, batches, canceller }: B
       { caller, items }: EstimateBatchRequest,
       { trailers }: CallContext,
     ): Promise<EstimateBatchResponse> {
-      const { holdMicros, balanceSufficient, itemHoldMicros } = await batches.estimate(
-        batchOf(items, await gate.admit(caller, trailers)),
-      );
-      return { quote: { holdMicros, balanceSufficient, itemHoldMicros: [...itemHoldMicros] } };
+      const quote = await batches.estimate(batchOf(items, await gate.admit(caller, trailers)));
+      return { quote: { ...quote, itemHoldMicros: [...quote.itemHoldMicros] } };
     },
 
     async getBatch(

@@ -2,7 +2,6 @@ import { ApiError } from '@semblance/common/errors';
 import type { CallContext } from '@semblance/common/grpc/server';
 import type { GpuAgent } from '@semblance/crds/gen/gpuagents';
 import { isCapability } from '@semblance/engine-api/capabilities';
-import { FACES_PARAMETER } from '@semblance/engine-api/people';
 import { isPreviewed, PREVIEWED } from '@semblance/engine-api/previewed';
 import type {
   CancelJobRequest,
@@ -73,10 +72,11 @@ export function createJobCalls(options: JobCallsOptions) {
       request: EstimateJobRequest,
       { trailers, signal }: CallContext,
     ): Promise<EstimateJobResponse> {
-      const { accountId } = await gate.admit(request.caller, trailers);
+      const { accountId, keyId } = await gate.admit(request.caller, trailers);
       const { capability, inputs, parameters, engineOptions, callbackUrl } = request;
       const submission = {
         accountId,
+        keyId,
         capability,
         inputs,
         parameters,
@@ -99,18 +99,16 @@ export function createJobCalls(options: JobCallsOptions) {
       { caller, atUs, ...request }: PreviewJobRequest,
       { trailers, signal }: CallContext,
     ): Promise<PreviewJobResponse> {
-      const { accountId } = await gate.admit(caller, trailers);
+      const { accountId, keyId } = await gate.admit(caller, trailers);
       const { capability, inputs, parameters } = request;
       if (!isPreviewed(capability))
         throw new ApiError('invalid_input', `There are previews of ${PREVIEWED.join(' and ')}.`);
-      if (capability === 'face-swap' && Object.hasOwn(parameters, FACES_PARAMETER))
-        throw new ApiError('invalid_input', 'There is no preview of a video with `faces`: leave them out.');
       const submission = { accountId, ...request, callbackUrl: undefined, idempotencyKey: undefined };
       await estimate(database.fast, submission, webhooks, agents());
       const told = await withFaces(database.fast, { capability, inputs, parameters });
       return {
         jpeg: Buffer.from(
-          await previewFrame({ accountId, capability, inputs, parameters: told, atUs }, signal),
+          await previewFrame({ accountId, keyId, capability, inputs, parameters: told, atUs }, signal),
         ),
       };
     },

@@ -64,6 +64,7 @@ function capabilityPrice(price: CapabilityPrice) {
     })),
     minimum_usd: microsToUsd(price.minimumMicros),
     hold: { units: price.hold?.units ?? 0 },
+    ...(price.previewMicros !== undefined && { preview_usd: microsToUsd(price.previewMicros) }),
   };
 }
 
@@ -118,6 +119,9 @@ const rateCardSchema = z
                 description:
                   'The hold of a submit is max(minimum_usd, rate × units), at the highest rate that its output can have.',
               }),
+            preview_usd: usd(
+              'Price of a frame preview (`POST /preview`); absent where there are none.',
+            ).optional(),
           })
           .meta({ id: 'CapabilityPrice' }),
       )
@@ -149,6 +153,7 @@ export const readPricingOperation: Operation = {
             rates: [{ when: {}, rate_usd: 0.04 }],
             minimum_usd: 0.04,
             hold: { units: 1.5 },
+            preview_usd: 0,
           },
         ],
       },

@@ -12,6 +12,7 @@ import type { GatewayContext, Handler } from '../http/context.ts';
 import { faultsOf } from '../http/faults.ts';
 import { BATCH_BYTES, readJson } from '../http/json-body.ts';
 import { queryOf } from '../http/query.ts';
+import { capFields } from '../jobs/estimate.ts';
 import { idempotencyKeyOf } from '../jobs/submit.ts';
 import {
   JOB_CAPABILITIES,
@@ -62,6 +63,7 @@ export function estimateBatch(options: BatchOptions): Handler {
     answer(ctx, {
       hold_usd: microsToUsd(quote.holdMicros),
       balance_sufficient: quote.balanceSufficient,
+      ...capFields(quote),
       items: quote.itemHoldMicros.map((hold) => ({ hold_usd: microsToUsd(hold) })),
     });
   };

@@ -1,5 +1,6 @@
 import { MAX_ITEMS } from '@semblance/common/batch-rules';
 import { z } from 'zod';
+import { capSchemas } from '../jobs/estimate.ts';
 import { EXAMPLE_JOB } from '../jobs/job-schema.ts';
 import { submitHeaders } from '../jobs/submit.ts';
 import type { Operation } from '../openapi/operation.ts';
@@ -84,6 +85,7 @@ export const estimateBatchOperation: Operation = {
         .object({
           hold_usd: usd('What would be held for all items.'),
           balance_sufficient: z.boolean().meta({ description: 'Whether the balance covers it now.' }),
+          ...capSchemas,
           items: z
             .array(
               z
@@ -93,7 +95,12 @@ export const estimateBatchOperation: Operation = {
             .meta({ description: 'In the order of the items.' }),
         })
         .meta({ id: 'BatchEstimate' }),
-      example: { hold_usd: 0.08, balance_sufficient: true, items: [{ hold_usd: 0.08 }] },
+      example: {
+        hold_usd: 0.08,
+        balance_sufficient: true,
+        cap_sufficient: true,
+        items: [{ hold_usd: 0.08 }],
+      },
     },
   ],
   errors: ['invalid_input', 'capability_unavailable'],

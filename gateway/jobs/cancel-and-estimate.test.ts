@@ -101,6 +101,7 @@ describe('POST /estimate', () => {
         unit: 'image',
         minimum_usd: 0.02,
         balance_sufficient: true,
+        cap_sufficient: true,
       }),
     );
     expect(headers.get('idempotent-replayed')).toBeNull();

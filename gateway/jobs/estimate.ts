@@ -71,10 +71,28 @@ export function estimateJob({ callerOf, control, bodyTimeoutMs }: EstimateOption
       unit: quote.unit,
       minimum_usd: microsToUsd(quote.minimumMicros),
       balance_sufficient: quote.balanceSufficient,
+      ...capFields(quote),
       ...(inspect ? inspectionFields(quote.inspection) : {}),
     };
   };
 }
+
+/** Fields that say whether the caps leave a hold. An earlier control plane says nothing of caps. */
+export const capFields = ({ capRefusal }: { readonly capRefusal?: string | undefined }) => ({
+  cap_sufficient: capRefusal === undefined,
+  ...(capRefusal !== undefined && { cap_message: capRefusal }),
+});
+
+export const capSchemas = {
+  cap_sufficient: z.boolean().meta({
+    description:
+      'Whether the caps of the account and of the key leave the hold now. A submit that they do not leave is `insufficient_balance`.',
+  }),
+  cap_message: z
+    .string()
+    .meta({ description: 'Where they do not: which cap, and what is left of it.' })
+    .optional(),
+};
 
 type EstimateOf = ReturnType<typeof estimateOf>;
 
@@ -116,6 +134,7 @@ const estimateSchema = z
     unit: z.enum(['image', 'second']).meta({ description: 'What the rate is for one of.' }),
     minimum_usd: usd('Least that the job is charged.'),
     balance_sufficient: z.boolean().meta({ description: 'Whether the balance covers the hold now.' }),
+    ...capSchemas,
     ...inspectionSchemas,
   })
   .meta({ id: 'Estimate' });
@@ -125,7 +144,7 @@ export const estimateOperation: Operation = {
   tag: 'Jobs',
   summary: 'What a submit would hold',
   description:
-    'The body of a submit with the name of its capability. Checked and refused as the submit would be, except that a balance which is too low is an answer, not an error, and that ceilings of work in flight are not looked at. Holds nothing and makes nothing; an Idempotency-Key has no effect. With `inspect: true` an agent also looks at the pictures.',
+    'The body of a submit with the name of its capability. Checked and refused as the submit would be, except that a balance which is too low and a cap that leaves too little are answers, not errors, and that ceilings of work in flight are not looked at. Holds nothing and makes nothing; an Idempotency-Key has no effect. With `inspect: true` an agent also looks at the pictures.',
   key: 'required',
   body: {
     type: 'application/json',
@@ -149,6 +168,7 @@ export const estimateOperation: Operation = {
         unit: 'image',
         minimum_usd: 0.04,
         balance_sufficient: true,
+        cap_sufficient: true,
       },
     },
   ],

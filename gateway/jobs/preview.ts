@@ -100,7 +100,7 @@ export const previewJobOperation: Operation = {
   tag: 'Jobs',
   summary: 'See one frame of a swap before paying',
   description:
-    'Renders one frame of a Photo Swap or Video Swap, at most 512 pixels wide and high, and answers it within 25 seconds as a JPEG that is marked as made by an AI, like every output. It costs nothing, holds nothing and keeps nothing. The submit is checked as it would be, and so is its content. One preview of an account is under way at a time, and a few wait; beyond that, after the previews of a day, and while agents have no room, it is `at_capacity`. What the render would fail with is `invalid_input`, with the reason in the message. A video with `faces` has no preview.',
+    'Renders one frame of a Photo Swap or Video Swap, at most 512 pixels wide and high, and answers it within 25 seconds as a JPEG that is marked as made by an AI, like every output. It costs nothing, holds nothing and keeps nothing. The submit is checked as it would be, and so is its content. One preview of an account is under way at a time, and a few wait; beyond that, after the previews of a day, and while agents have no room, it is `at_capacity`. What the render would fail with is `invalid_input`, with the reason in the message.',
   key: 'required',
   body: {
     type: 'application/json',

@@ -43,6 +43,7 @@ describe('POST /estimate answers what a submit would hold', () => {
       unit: 'image',
       minimum_usd: expect.any(Number),
       balance_sufficient: true,
+      cap_sufficient: true,
     });
     expect(await account.api.balance()).toEqual(before);
     expect((await account.api.get('/usage')).body).toEqual([]);
@@ -85,6 +86,28 @@ describe('POST /estimate answers what a submit would hold', () => {
     expect((await asked()).balance_sufficient).toBe(true);
     expect((await poor.api.post('/face-swap-image', submit)).status).toBe(200);
     expect((await asked()).balance_sufficient).toBe(false);
+  });
+
+  test('`cap_sufficient` says whether a cap would refuse the submit, in the same words', async () => {
+    const capped = await stack.newAccount({ balanceUsd: 10 });
+    const [image_key, face_key] = await Promise.all([
+      capped.api.upload(ASTRONAUT),
+      capped.api.upload(ADMIRAL),
+    ]);
+    const submit = { image_key, face_key };
+    const asked = () => estimate(capped.api, { capability: 'face-swap-image', ...submit });
+    const { hold_usd } = await asked();
+    const cap = (usd: number) =>
+      stack.admin('cap', 'set', { account: capped.accountId, 'cap-day': usd.toFixed(6) });
+    await cap(hold_usd - 0.000001);
+    const answer = await asked();
+    expect(answer).toMatchObject({ balance_sufficient: true, cap_sufficient: false });
+    const refused = await capped.api.post('/face-swap-image', submit);
+    expect(expectError(refused, 'insufficient_balance')).toBe(answer.cap_message);
+    await cap(hold_usd);
+    expect(await asked()).toMatchObject({ cap_sufficient: true });
+    expect((await asked()).cap_message).toBeUndefined();
+    expect((await capped.api.post('/face-swap-image', submit)).status).toBe(200);
   });
 
   test('an Idempotency-Key has no effect: the submit that carries it is the first', async () => {

@@ -54,11 +54,11 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
 /** Asks until an agent has room: other tests may keep the agents busy. */
-async function preview(body: unknown) {
+async function preview(body: unknown, { api, apiKey }: Account = account) {
   for (;;) {
-    const response = await fetch(`${account.api.baseUrl}/preview`, {
+    const response = await fetch(`${api.baseUrl}/preview`, {
       method: 'POST',
-      headers: { Authorization: `Bearer ${account.apiKey}`, 'Content-Type': 'application/json' },
+      headers: { Authorization: `Bearer ${apiKey}`, 'Content-Type': 'application/json' },
       body: JSON.stringify(body),
     });
     const bytes = Buffer.from(await response.arrayBuffer());
@@ -117,6 +117,72 @@ describe('one frame before paying', () => {
     expect(await apart(begin, early)).toBeLessThan(2);
     expect(await apart(begin, late)).toBeGreaterThan(20);
     expect(await apart(late, await shown({ ...body, at_sec: 86_400 }))).toBeLessThan(2);
+  });
+
+  test('of a video with `faces` gives the people that it shows the faces that were named', async () => {
+    let answer = await account.api.post('/faces', { file_key: video_key });
+    while (answer.status === 429) {
+      await delay(1_000);
+      answer = await account.api.post('/faces', { file_key: video_key });
+    }
+    const { faces } = answer.body as { faces: { face_id: string; at_sec: number }[] };
+    const admiral = faces.find(({ at_sec }) => at_sec >= 1)?.face_id;
+    expect(faces).toHaveLength(2);
+    const body = {
+      ...{ capability: 'face-swap', video_key },
+      faces: [{ face_id: admiral, face_key: swap.image_key }],
+    };
+    const whole = { capability: 'face-swap', video_key, face_key: swap.image_key, at_sec: 1.5 };
+    const [mapped, everybody] = [await shown({ ...body, at_sec: 1.5 }), await shown(whole)];
+    expect((await sharp(mapped).metadata()).width).toBe(512);
+    // It is the admiral's frame, with the same face as where everybody gets it.
+    expect(await apart(mapped, everybody)).toBeLessThan(3);
+    // At the beginning there is only the astronaut, who stays.
+    const { response, bytes } = await preview({ ...body, at_sec: 0.5 });
+    expect(response.status).toBe(400);
+    expect(JSON.parse(bytes.toString()).error).toMatchObject({
+      code: 'invalid_input',
+      message: expect.stringMatching(/Nobody of faces was found in the frame of the video \(at_sec\)/),
+    });
+  });
+
+  test('costs what the rate card says, once it is delivered, and needs the balance before', async () => {
+    const payer = await stack.newAccount({ balanceUsd: 0.05 });
+    const [image_key, face_key] = await Promise.all([payer.api.upload(ASTRONAUT), payer.api.upload(ADMIRAL)]);
+    const body = { capability: 'face-swap-image', image_key, face_key };
+    const set = (usd: number) =>
+      stack.admin('rates', 'set', {
+        ...{ capability: 'face-swap-image', account: payer.accountId, 'preview-usd': String(usd) },
+      });
+    await set(0.03);
+    const { capabilities } = (await payer.api.get('/pricing')).body as {
+      capabilities: { capability: string; preview_usd?: number }[];
+    };
+    const prices = capabilities.flatMap(({ capability, preview_usd: usd }) =>
+      usd === undefined ? [] : [[capability, usd]],
+    );
+    expect(Object.fromEntries(prices)).toEqual({ 'face-swap-image': 0.03, 'face-swap': 0 });
+    const refused = await preview(
+      { ...body, face_key: image_key, image_key: await payer.api.upload(await faceless('jpeg', 320, 240)) },
+      payer,
+    );
+    expect(refused.response.status).toBe(400);
+    expect((await payer.api.balance()).balance_usd).toBe(0.05);
+    expect((await preview(body, payer)).response.status).toBe(200);
+    expect(await payer.api.balance()).toMatchObject({ balance_usd: 0.02, total_spent_usd: 0.03 });
+    expect((await payer.api.get('/usage')).body).toMatchObject([
+      {
+        id: expect.stringMatching(/^prev-/),
+        endpoint: 'face-swap-image',
+        status: 'succeeded',
+        charged_usd: 0.03,
+      },
+    ]);
+    const answer = await payer.api.post('/preview', body);
+    expect(expectError(answer, 'insufficient_balance')).toMatch(/0\.03 USD; 0\.02 USD are available/);
+    await set(0);
+    expect((await preview(body, payer)).response.status).toBe(200);
+    expect((await payer.api.balance()).balance_usd).toBe(0.02);
   });
 
   test('is refused for what its job would fail with, in words', async () => {

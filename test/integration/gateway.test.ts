@@ -268,6 +268,7 @@ describe('GET /pricing', () => {
         'rates',
         'minimum_usd',
         'hold',
+        'preview_usd',
       ]);
     }
   });
