@@ -208,6 +208,46 @@ describe('a batch', () => {
     });
   });
 
+  test.each(['key', 'account'] as const)(
+    'that the cap of the %s does not leave whole makes and holds nothing, exactly at the border',
+    async (holder) => {
+      const account = await makeAccount(system, 100);
+      const { submit, estimate, cancel } = callsOf(account);
+      const items = await itemsOf(account, 5);
+      const quote = await estimate(items);
+      const hold = quote?.holdMicros ?? 0n;
+      expect(quote?.capRefusal).toBeUndefined();
+      const cap = (micros: bigint) =>
+        holder === 'key'
+          ? sql`update api_keys set cap_day_micros = ${micros} where account_id = ${account.accountId}`
+          : sql`update accounts set cap_day_micros = ${micros} where id = ${account.accountId}`;
+      const before = await booked(account.accountId);
+      // The cap leaves three whole jobs, and all but a micro-dollar of five.
+      for (const micros of [(hold * 3n) / 5n, hold - 1n]) {
+        await cap(micros);
+        const told = expect.stringMatching(
+          new RegExp(`^The cap of this ${holder}, .* This batch needs holds of ${Number(hold) / 1e6} USD\\.`),
+        );
+        expect(await estimate(items)).toMatchObject({ balanceSufficient: true, capRefusal: told });
+        await expect(submit(items)).rejects.toMatchObject({ code: 'insufficient_balance', message: told });
+        expect(await booked(account.accountId)).toEqual(before);
+      }
+      await cap(3n * hold);
+      const results = await Promise.allSettled(Array.from({ length: 12 }, () => submit(items)));
+      const taken = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+      expect(taken).toHaveLength(3);
+      for (const result of results)
+        if (result.status === 'rejected')
+          expect(result.reason).toMatchObject({ code: 'insufficient_balance' });
+      expect(await booked(account.accountId)).toMatchObject({ jobs: 15, batches: 3, held: 3n * hold });
+      // What a cancelled batch held is there again.
+      await cancel(taken[0]?.batch.id ?? '');
+      await untilTrue(async () => (await booked(account.accountId))?.held === 2n * hold, 'it is given back');
+      await submit(items);
+      expect([...(await sql`select * from ledger_faults(${account.accountId})`)]).toEqual([]);
+    },
+  );
+
   test('is cancelled in one step, and again without effect; what has ended stays', async () => {
     const account = await makeAccount(system);
     const { submit, cancel, jobs, read } = callsOf(account);

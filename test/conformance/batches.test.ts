@@ -29,6 +29,7 @@ beforeAll(async () => {
 afterAll(() => receiver?.close());
 
 type Json = Record<string, unknown>;
+type Counts = Record<'queued' | 'processing' | 'succeeded' | 'failed', number>;
 const get = async (path: string, of = account) => {
   const answer = await of.api.get(path);
   expect(answer.status, answer.text).toBe(200);
@@ -101,10 +102,39 @@ describe('batches', () => {
     expect(estimate.body).toEqual({
       hold_usd: 2 * hold_usd,
       balance_sufficient: true,
+      cap_sufficient: true,
       items: [{ hold_usd }, { hold_usd }],
     });
     expect(await get('/balance')).toEqual(before);
   });
+
+  test('a batch of hundreds does not keep the single job of another account waiting', async () => {
+    const [many, single] = await Promise.all([
+      stack.newAccount({ balanceUsd: 100 }),
+      stack.newAccount({ balanceUsd: 1 }),
+    ]);
+    await stack.admin('limit', 'set', { account: many.accountId, 'jobs-in-flight': '400' });
+    const bodyOf = async ({ api }: Account) => {
+      const [image_key, face_key] = await Promise.all([api.upload(ADMIRAL), api.upload(ASTRONAUT)]);
+      return { image_key, face_key };
+    };
+    const [item, body] = await Promise.all([bodyOf(many), bodyOf(single)]);
+    const items = Array.from({ length: 300 }, () => ({ capability: 'face-swap-image', ...item }));
+    const made = await many.api.post('/batches', { items });
+    expect(made.status, made.text).toBe(200);
+    const { id } = made.body as { id: string };
+    const read = async () => (await many.api.get(`/batches/${id}`)).body as Json & { counts: Counts };
+    while ((await read()).counts.succeeded < 2) await new Promise((resolve) => setTimeout(resolve, 100));
+    const before = (await read()).counts;
+    const { id: jobId } = await single.api.swap(body);
+    expect((await single.api.finished(jobId)).status).toBe('succeeded');
+    const after = (await read()).counts;
+    // It waits for the jobs that run, and takes turns with the rest, so most of the batch still waits.
+    expect(before.queued).toBeGreaterThan(250);
+    expect(before.queued - after.queued).toBeLessThan(40);
+    await many.api.post(`/batches/${id}/cancel`);
+    await expect.poll(async () => (await read()).status, { timeout: 60_000, interval: 500 }).toBe('finished');
+  }, 180_000);
 
   test('the rest of a batch is cancelled in one step', async () => {
     const of = await stack.newAccount({ balanceUsd: 10 });
