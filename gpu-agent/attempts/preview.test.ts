@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { silentLogger } from '@semblance/common/logging';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { previewOf, storePreview } from './preview.ts';
+import { beginPreview, type PreviewStore, previewOf } from './preview.ts';
 
 let dir: string;
 beforeAll(async () => {
@@ -74,21 +74,22 @@ it('a preview that cannot be made, marked or stored is said and fails nothing', 
   const lines: string[] = [];
   const logger = Object.assign(silentLogger(), { warn: (_: unknown, line: string) => void lines.push(line) });
   const out = await mkdtemp(join(dir, 'out-'));
-  const store = {
-    sink: { contentType: 'image/jpeg', url: 'http://127.0.0.1:9/x', headers: {}, key: 'out/x' },
-  };
-  const options = (path: string, mark: () => Promise<string>) =>
-    ({
+  const sink = { contentType: 'image/jpeg', url: 'http://127.0.0.1:9/x', headers: {}, key: 'out/x' };
+  const store = { sink, logger } as unknown as PreviewStore['store'];
+  const tryIt = async (path: string, mark: () => Promise<string>) => {
+    const begun = beginPreview({
       ...{ path, contentType: 'image/png', dir: out, media: undefined, logger, signal: NEVER },
-      ...{
-        provenance: { mark },
-        mark: { capability: 'face-swap-image', engine: { name: '', version: '' }, inputs: {} },
-      },
-      store: { ...store, logger },
-    }) as unknown as Parameters<typeof storePreview>[0];
+    });
+    await begun.read;
+    await begun.store({
+      ...{ provenance: { mark }, store },
+      mark: { capability: 'face-swap-image', engine: { name: '', version: '' }, inputs: {} },
+    });
+    await begun.end();
+  };
   const good = await picture('good', 10, 10);
-  await storePreview(options(join(dir, 'missing.png'), async () => ''));
-  await storePreview(options(good, async () => Promise.reject(new Error('no signer'))));
+  await tryIt(join(dir, 'missing.png'), async () => '');
+  await tryIt(good, async () => Promise.reject(new Error('no signer')));
   expect(lines).toEqual([
     expect.stringMatching(/^no preview of the output: /),
     'no preview of the output: no signer',
@@ -96,4 +97,16 @@ it('a preview that cannot be made, marked or stored is said and fails nothing', 
   // What cannot be marked is not stored under another name either.
   expect(await readdir(out)).toEqual(['preview.jpg']);
   expect((await readFile(join(out, 'preview.jpg'))).length).toBeGreaterThan(0);
+});
+
+it('a preview that is not wanted any more ends, is not stored, and says nothing', async () => {
+  const lines: string[] = [];
+  const logger = Object.assign(silentLogger(), { warn: (_: unknown, line: string) => void lines.push(line) });
+  const out = await mkdtemp(join(dir, 'out-'));
+  const path = await picture('large', 3_000, 2_000);
+  const begun = beginPreview({
+    ...{ path, contentType: 'image/png', dir: out, media: undefined, logger, signal: NEVER },
+  });
+  await begun.end();
+  expect([lines, await readdir(out)]).toEqual([[], []]);
 });

@@ -6,7 +6,6 @@ import { MAX_PREVIEW_BYTES, PREVIEW_TYPE } from '@semblance/common/output-previe
 import type { OpenMedia } from '@semblance/media/media';
 import { regionToRgb } from '@semblance/media/yuv';
 import type { MarkOptions, Provenance } from '@semblance/provenance/provenance';
-import { withOneDecoder } from '@semblance/vision/image/decoder';
 import { MAX_PIXELS, readSmall } from '@semblance/vision/image/picture-file';
 import sharp from 'sharp';
 import { type StoreOptions, storeOutput } from '../assets/store-output.ts';
@@ -17,7 +16,7 @@ const SIDE = 320;
 const QUALITY = 80;
 /** Moment of a video that is shown: its very beginning is often black. */
 const SHOWN_US = 1_000_000;
-/** Longest time for a preview, in ms. The result does not wait longer for it. */
+/** Longest time to make a preview, and to store it, in ms. The result does not wait longer for it. */
 const LIMIT_MS = 20_000;
 
 /** Reads videos; undefined on a machine without media tools. */
@@ -30,39 +29,77 @@ interface Pixels {
   readonly channels: number;
 }
 
-export interface PreviewOptions {
+export interface PreviewSource {
   /** Finished output. */
   readonly path: string;
   readonly contentType: string;
-  /** Existing folder for its files. */
+  /** Existing folder for the files of the preview. */
   readonly dir: string;
   readonly media: VideoReader | undefined;
-  readonly provenance: Pick<Provenance, 'mark'>;
-  /** What its mark says, as that of the output. */
-  readonly mark: Omit<MarkOptions, 'path' | 'contentType' | 'signal'>;
-  readonly store: Omit<StoreOptions, 'path' | 'sizeBytes' | 'signal'>;
   readonly signal: AbortSignal;
   readonly logger: Logger;
 }
 
+export interface PreviewStore {
+  readonly provenance: Pick<Provenance, 'mark'>;
+  /** What its mark says, as that of the output. */
+  readonly mark: Omit<MarkOptions, 'path' | 'contentType' | 'signal'>;
+  readonly store: Omit<StoreOptions, 'path' | 'sizeBytes' | 'signal'>;
+}
+
+/** The small picture of an output. Nothing of it rejects: a result without a preview is a result. */
+export interface Preview {
+  /** Settles when the output is not read any more. */
+  readonly read: Promise<void>;
+  /** Marks it like the output, and stores it. */
+  store(options: PreviewStore): Promise<void>;
+  /** Ends what goes on; when it settles, nothing of it runs. */
+  end(): Promise<void>;
+}
+
 /**
- * Makes a small picture of an output, marks it like the output, and stores it. Never rejects: a result without a preview
- * is a result.
+ * Begins to make a small picture of an output, while the output is measured and checked: it takes about as long, and
+ * is not stored before the output may be.
  */
-export async function storePreview(options: PreviewOptions): Promise<void> {
-  const { path, contentType, dir, media, provenance, mark, store, logger } = options;
-  const signal = AbortSignal.any([options.signal, AbortSignal.timeout(LIMIT_MS)]);
-  try {
-    const made = join(dir, 'preview.jpg');
-    await writeFile(made, await previewOf(path, contentType, media, signal), { flag: 'wx', mode: 0o600 });
-    const marked = await provenance.mark({ ...mark, path: made, contentType: PREVIEW_TYPE, signal });
-    const sizeBytes = await checkedOutput(marked, dir);
-    if (sizeBytes > MAX_PREVIEW_BYTES) throw new Error(`it has ${sizeBytes} bytes`);
-    await storeOutput({ ...store, path: marked, sizeBytes, signal });
-  } catch (error) {
-    if (!options.signal.aborted)
-      logger.warn({ err: error }, `no preview of the output: ${describeError(error)}`);
+export function beginPreview({ path, contentType, dir, media, logger, ...source }: PreviewSource): Preview {
+  const ended = new AbortController();
+  const wanted = AbortSignal.any([source.signal, ended.signal]);
+  // The output may be measured for long in between.
+  const inTime = () => AbortSignal.any([wanted, AbortSignal.timeout(LIMIT_MS)]);
+  const fail = (error: unknown) => {
+    if (!wanted.aborted) logger.warn({ err: error }, `no preview of the output: ${describeError(error)}`);
+  };
+  const made = previewOf(path, contentType, media, inTime());
+  const read = made.then(() => undefined, fail);
+  let stored = Promise.resolve();
+
+  async function storeIt({ provenance, mark, store }: PreviewStore): Promise<void> {
+    const jpeg = await made.catch(() => undefined);
+    if (!jpeg) return;
+    const signal = inTime();
+    try {
+      const file = join(dir, 'preview.jpg');
+      await writeFile(file, jpeg, { flag: 'wx', mode: 0o600 });
+      const marked = await provenance.mark({ ...mark, path: file, contentType: PREVIEW_TYPE, signal });
+      const sizeBytes = await checkedOutput(marked, dir);
+      if (sizeBytes > MAX_PREVIEW_BYTES) throw new Error(`it has ${sizeBytes} bytes`);
+      await storeOutput({ ...store, path: marked, sizeBytes, signal });
+    } catch (error) {
+      fail(error);
+    }
   }
+
+  return {
+    read,
+    store(options) {
+      stored = storeIt(options);
+      return stored;
+    },
+    async end() {
+      ended.abort(new Error('the preview is not wanted any more'));
+      await Promise.all([read, stored]);
+    },
+  };
 }
 
 /** Returns a JPEG that shows the picture, or a moment of the video. @throws RenderError, or the signal's reason */
@@ -73,7 +110,7 @@ export async function previewOf(
   signal: AbortSignal,
 ): Promise<Buffer> {
   const { data, width, height, channels } = contentType.startsWith('image/')
-    ? await withOneDecoder(() => readSmall(path, { width: SIDE, height: SIDE, fit: 'inside' }, MAX_PIXELS))
+    ? await readSmall(path, { width: SIDE, height: SIDE, fit: 'inside' }, MAX_PIXELS)
     : await momentOf(path, media, signal);
   signal.throwIfAborted();
   const raw = { width, height, channels: channels as 1 | 3 };

@@ -5,10 +5,11 @@ import { inSpan } from '@semblance/common/tracing/tracing';
 import { CAPABILITIES, type MediaKind } from '@semblance/engine-api/capabilities';
 import { type OnProgress, RenderError, type RenderResult } from '@semblance/engine-api/engine';
 import type { Provenance } from '@semblance/provenance/provenance';
+import { withOneDecoder } from '@semblance/vision/image/decoder';
 import type { Dispatcher } from 'undici';
 import { fetchInputs } from '../assets/fetch-inputs.ts';
 import { readyInputs } from '../assets/ready-inputs.ts';
-import { fileSha256, type Sink, storeOutput } from '../assets/store-output.ts';
+import { fileSha256, type Sink, type StoreOptions, storeOutput } from '../assets/store-output.ts';
 import type { TransferLimits } from '../assets/transfer.ts';
 import { checkedOutput, type WorkDir } from '../assets/work-dir.ts';
 import type { ContentChecks } from '../content-check/content-checks.ts';
@@ -21,7 +22,7 @@ import { createAttemptProgress } from './attempt-progress.ts';
 import type { AttemptOutput, Outcome } from './attempt-table.ts';
 import { failedOutcome } from './failed-outcome.ts';
 import { measureOutput, type VideoMeter } from './measured-units.ts';
-import { storePreview, type VideoReader } from './preview.ts';
+import { beginPreview, type Preview, type VideoReader } from './preview.ts';
 import type { AttemptWork } from './start-request.ts';
 
 export interface RunAttemptOptions {
@@ -65,8 +66,14 @@ export async function runAttempt(options: RunAttemptOptions): Promise<Outcome> {
       'semblance.attempt': ref.attempt,
       'semblance.capability': capability,
     };
-    const output = await inSpan('attempt', { kind: 'consumer', parent, attributes }, (traceparent) =>
-      fetchRenderStore(options, dir, traceparent),
+    // The decoder of the preview starts beside the render, and not when the job waits for it.
+    const early = work.previewSink !== undefined && CAPABILITIES[capability].unit === 'image';
+    const output = await withOneDecoder(
+      () =>
+        inSpan('attempt', { kind: 'consumer', parent, attributes }, (traceparent) =>
+          fetchRenderStore(options, dir, traceparent),
+        ),
+      { early },
     );
     signal.throwIfAborted();
     options.assertLive();
@@ -125,6 +132,42 @@ async function fetchRenderStore(
     ),
   );
   await checkedOutput(result.outputPath, dir.output);
+  const preview = work.previewSink
+    ? beginPreview({
+        ...{ path: result.outputPath, contentType: result.contentType, dir: dir.output },
+        ...{ media: options.media, signal, logger },
+      })
+    : undefined;
+  const before = { dir, step, used, progress, transfer, fetched, inputs, fetchMs, checkMs };
+  try {
+    return await storeRendered(options, { ...before, result, preview });
+  } finally {
+    await preview?.end();
+  }
+}
+
+/** What a render left, and what came before it. */
+interface Rendered {
+  readonly dir: { readonly output: string };
+  readonly step: { readonly parent: string | undefined };
+  readonly used: ReturnType<typeof attemptOptions>;
+  readonly progress: ReturnType<typeof createAttemptProgress>;
+  readonly transfer: Pick<StoreOptions, 'dispatcher' | 'signal' | 'logger' | 'limits'>;
+  /** Path of each input by its role: as it was sent, and as the engine got it. */
+  readonly fetched: Readonly<Record<string, string>>;
+  readonly inputs: Readonly<Record<string, string>>;
+  readonly result: RenderResult;
+  readonly preview: Preview | undefined;
+  readonly fetchMs: number;
+  readonly checkMs: number;
+}
+
+/** Measures, checks, marks and stores an output. */
+async function storeRendered(options: RunAttemptOptions, rendered: Rendered): Promise<AttemptOutput> {
+  const { work, engine, signal, metrics, logger } = options;
+  const { pool, offer } = engine;
+  const { dir, step, used, progress, transfer, fetched, inputs, result, preview } = rendered;
+  const isVideo = CAPABILITIES[work.capability].unit === 'second';
   const sink = sinkFor(work.sinks, result.contentType);
   const by = { name: pool.known?.name ?? '', version: pool.known?.version ?? '' };
   const measure = () =>
@@ -143,6 +186,8 @@ async function fetchRenderStore(
   let markedPath = '';
   const markMs = await timed(() =>
     inSpan('mark', step, async () => {
+      // The marked file takes the place of this one.
+      await preview?.read;
       markedPath = await options.provenance.mark({
         path: result.outputPath,
         contentType: result.contentType,
@@ -162,33 +207,23 @@ async function fetchRenderStore(
   const sha256Hex = await fileSha256(markedPath, signal);
   options.assertLive();
   const onRetry = () => metrics.transferRetries.inc({ direction: 'store' });
-  const notStored = new AbortController();
-  const previewing = work.previewSink
-    ? storePreview({
-        ...{ path: markedPath, contentType: result.contentType, dir: dir.output, media: options.media },
-        provenance: options.provenance,
-        mark: { capability: work.capability, engine: by, inputs, models: result.findings?.models ?? [] },
-        store: { ...transfer, sink: work.previewSink, onRetry },
-        signal: AbortSignal.any([signal, notStored.signal]),
-        logger,
-      })
-    : undefined;
-  try {
-    await inSpan('store', step, () =>
-      storeOutput({
-        ...{ ...transfer, path: markedPath, sizeBytes, sink, onRetry },
-        onBytes: (count) => metrics.storedBytes.inc(count),
-      }),
-    );
-  } catch (error) {
-    notStored.abort(error);
-    throw error;
-  } finally {
-    await previewing;
-  }
+  const mark = { capability: work.capability, engine: by, inputs, models: result.findings?.models ?? [] };
+  const previewing =
+    work.previewSink &&
+    preview?.store({
+      ...{ provenance: options.provenance, mark },
+      store: { ...transfer, sink: work.previewSink, onRetry },
+    });
+  await inSpan('store', step, () =>
+    storeOutput({
+      ...{ ...transfer, path: markedPath, sizeBytes, sink, onRetry },
+      onBytes: (count) => metrics.storedBytes.inc(count),
+    }),
+  );
+  await previewing;
   const stages = [
-    { name: 'fetch', milliseconds: fetchMs },
-    { name: 'check', milliseconds: checkMs + outputCheckMs },
+    { name: 'fetch', milliseconds: rendered.fetchMs },
+    { name: 'check', milliseconds: rendered.checkMs + outputCheckMs },
     ...result.stages.slice(0, 27),
     ...measured,
     { name: 'mark', milliseconds: markMs },

@@ -132,7 +132,7 @@ describe('batches', () => {
     // It waits for the jobs that run, and takes turns with the rest, so most of the batch still waits.
     expect(before.queued).toBeGreaterThan(250);
     expect(before.queued - after.queued).toBeLessThan(40);
-    await many.api.post(`/batches/${id}/cancel`);
+    await many.api.post(`/batches/${id}/cancel`, {});
     await expect.poll(async () => (await read()).status, { timeout: 60_000, interval: 500 }).toBe('finished');
   }, 180_000);
 

@@ -14,9 +14,17 @@ let keepsSpare = false;
 /**
  * Lets the pictures of one attempt share a process, which ends with it: what one account sent never meets what another
  * one did.
+ * @param options `early`: it starts at once, beside the work, because a picture will surely be decoded
  */
-export async function withOneDecoder<Result>(work: () => Promise<Result>): Promise<Result> {
-  const attempt: Attempt = { decoder: undefined };
+export async function withOneDecoder<Result>(
+  work: () => Promise<Result>,
+  { early = false }: { readonly early?: boolean } = {},
+): Promise<Result> {
+  const attempt: Attempt = { decoder: early ? takeDecoder() : undefined };
+  // The picture that needs it tries again.
+  attempt.decoder?.catch(() => {
+    attempt.decoder = undefined;
+  });
   try {
     return await attempts.run(attempt, work);
   } finally {

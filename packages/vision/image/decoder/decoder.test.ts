@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findIsolation } from '@semblance/media/isolation';
 import sharp from 'sharp';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { readBase, readFace } from '../picture-file.ts';
 import { withDecoder, withOneDecoder } from './attempt-decoder.ts';
 import { PictureDecoder } from './decoder.ts';
@@ -83,6 +83,20 @@ describe('the process of an attempt', () => {
     const pids = await withOneDecoder(() => Promise.all([pidOf(), pidOf(), pidOf().then(pidOf)]));
     expect(new Set(pids).size).toBe(1);
     expect(alive(pids[0] as number)).toBe(false);
+  });
+
+  it('that starts early is the one that is used, and ends also when none was needed', async () => {
+    const start = vi.spyOn(PictureDecoder, 'start');
+    try {
+      const used = await withOneDecoder(async () => [await pidOf(), await pidOf()], { early: true });
+      expect(new Set(used).size).toBe(1);
+      await withOneDecoder(async () => undefined, { early: true });
+      const pids = await Promise.all(start.mock.results.map(async ({ value }) => (await value).pid));
+      expect(pids).toEqual([used[0], expect.any(Number)]);
+      if (process.platform === 'linux') expect(pids.filter(alive)).toEqual([]);
+    } finally {
+      start.mockRestore();
+    }
   });
 
   it('is no other attempt’s', async () => {
