@@ -8,6 +8,7 @@ import {
   type MappedPerson,
   mappedField,
   mappedRole,
+  NAMED_PEOPLE,
   UNSUITABLE,
 } from '@semblance/engine-api/people';
 import type { Submission } from '../jobs/submission.ts';
@@ -15,8 +16,8 @@ import type { Sql } from '../storage/sql.ts';
 import { type FaceRow, readFaces } from './face-rows.ts';
 
 /**
- * A mapping as a submit is stored with it: who gets the picture of which role, without what people are recognised by,
- * which goes with the file.
+ * A mapping as a submit is stored with it: who gets the input of which role, without what people are recognised by,
+ * which goes with the file. Where a capability is about one person, it has that one alone.
  */
 export interface StoredMapping {
   readonly people: readonly { readonly id: string; readonly input: string }[];
@@ -26,8 +27,15 @@ export interface StoredMapping {
 
 type Checked = Pick<Submission, 'accountId' | 'capability' | 'inputs' | 'parameters' | 'idempotencyKey'>;
 
-/** Role of the picture or video whose people a capability changes. */
+/** Role of the picture or video whose people get a face each. */
 const TARGETS: Readonly<Record<string, string>> = { 'face-swap-image': 'image', 'face-swap': 'video' };
+
+/** Returns the role of the picture or video with the people of a mapping; undefined: the capability takes none. */
+const targetOf = (capability: string): string | undefined =>
+  Object.hasOwn(TARGETS, capability) ? TARGETS[capability] : namedBy(capability)?.target;
+
+const namedBy = (capability: string) =>
+  Object.hasOwn(NAMED_PEOPLE, capability) ? NAMED_PEOPLE[capability] : undefined;
 
 /** Returns the mapping of a submit; undefined when it has none. @throws ApiError for one of another form */
 export function storedMapping({
@@ -37,8 +45,12 @@ export function storedMapping({
 }: Omit<Checked, 'accountId' | 'idempotencyKey'>): StoredMapping | undefined {
   const text = parameters[FACES_PARAMETER];
   if (text === undefined) return undefined;
-  const fault = new ApiError('invalid_input', '`faces` has a form that cannot be used.');
-  if (!Object.hasOwn(TARGETS, capability)) throw fault;
+  const named = namedBy(capability);
+  const fault = new ApiError(
+    'invalid_input',
+    `\`${named?.field ?? 'faces'}\` has a form that cannot be used.`,
+  );
+  if (targetOf(capability) === undefined) throw fault;
   let said: Partial<StoredMapping>;
   try {
     said = JSON.parse(text) as Partial<StoredMapping>;
@@ -49,11 +61,12 @@ export function storedMapping({
   const wellFormed =
     Array.isArray(people) &&
     people.length > 0 &&
-    people.length <= MAX_MAPPED &&
+    people.length <= (named ? 1 : MAX_MAPPED) &&
     people.every(
-      ({ id, input }, i) => typeof id === 'string' && input === mappedRole(i) && inputs[input] !== undefined,
+      ({ id, input }, i) =>
+        typeof id === 'string' && input === (named?.input ?? mappedRole(i)) && inputs[input] !== undefined,
     ) &&
-    (others === undefined || others === 'face');
+    (others === undefined || (others === 'face' && !named));
   if (!wellFormed) throw fault;
   return { people, ...(others !== undefined && { others }) };
 }
@@ -68,8 +81,9 @@ export async function checkFaces(sql: Sql, submission: Checked, agents: readonly
   const mapping = storedMapping(submission);
   if (!mapping || (await isRepeat(sql, submission))) return;
   const { accountId, capability, inputs } = submission;
-  const role = TARGETS[capability] as string;
+  const role = targetOf(capability) as string;
   const target = inputs[role] as string;
+  const named = namedBy(capability);
   const field = isCapability(capability)
     ? (CAPABILITIES[capability].inputs as Record<string, { field: string }>)[role]?.field
     : role;
@@ -83,35 +97,44 @@ export async function checkFaces(sql: Sql, submission: Checked, agents: readonly
   const seen = new Set<string>();
   for (const [i, { id, input }] of mapping.people.entries()) {
     const key = inputs[input] as string;
-    const named = mappedField(input);
-    if (!kinds.has(key)) faults.push(`${named} names no upload of yours`);
-    else if (kinds.get(key) !== 'image') faults.push(`${named} must be the key of an image`);
+    const keyField = mappedField(input);
+    // Of one person the inputs are those of any submit, which are checked with it.
+    if (keyField && !kinds.has(key)) faults.push(`${keyField} names no upload of yours`);
+    else if (keyField && kinds.get(key) !== 'image') faults.push(`${keyField} must be the key of an image`);
     const fault = faceFault(
       found?.faces.find((face) => face.face_id === id),
-      seen.has(id),
-      field,
+      { twice: seen.has(id), field, verb: named ? 'told from others' : 'given a face' },
     );
-    if (fault) faults.push(`faces.${i}.face_id ${fault}`);
+    if (fault) faults.push(`${named?.field ?? `faces.${i}.face_id`} ${fault}`);
     seen.add(id);
   }
   if (faults.length > 0) throw new ApiError('invalid_input', `${faults.join('; ')}.`);
   if (!allMapFaces(agents, capability))
     throw new ApiError(
       'invalid_input',
-      'No mapping of faces can be made on this installation: leave `faces` out.',
+      named
+        ? `Nobody can be chosen on this installation: leave \`${named.field}\` out.`
+        : 'No mapping of faces can be made on this installation: leave `faces` out.',
     );
 }
 
-function faceFault(face: FaceRow | undefined, twice: boolean, field: string | undefined): string | undefined {
+function faceFault(
+  face: FaceRow | undefined,
+  {
+    twice,
+    field,
+    verb,
+  }: { readonly twice: boolean; readonly field: string | undefined; readonly verb: string },
+): string | undefined {
   if (!face) return `is of nobody whom POST /faces found in ${field}`;
   if (twice) return 'is named twice';
   const [code] = face.not_target;
   if (code === undefined) return undefined;
   const why = UNSUITABLE[code as keyof typeof UNSUITABLE] ?? code;
-  return `cannot be given a face (${code}): ${why.replace(/\.$/, '').replace(/^The/, 'the')}`;
+  return `cannot be ${verb} (${code}): ${why.replace(/\.$/, '').replace(/^The/, 'the')}`;
 }
 
-/** Whether all agents that have the capability give several people a face each; true while there is none. */
+/** Whether all agents that have the capability tell people by a mapping; true while there is none. */
 function allMapFaces(agents: readonly GpuAgent[], capability: string): boolean {
   return agents
     .filter(({ status }) => !status?.draining)
@@ -138,7 +161,7 @@ export async function withFaces(
 ): Promise<Readonly<Record<string, string>>> {
   const mapping = storedMapping({ capability, inputs, parameters });
   if (!mapping) return parameters;
-  const found = await readFaces(sql, inputs[TARGETS[capability] as string] as string);
+  const found = await readFaces(sql, inputs[targetOf(capability) as string] as string);
   const people = (found?.faces ?? []).map(({ face_id: id, box, look }): MappedPerson => {
     const input = mapping.people.find((one) => one.id === id)?.input;
     const { x, y, width, height } = box;

@@ -64,16 +64,20 @@ export const faceKeys = z
     description: `In place of \`face_key\`: 1 to ${MAX_FACES} pictures of one person, the first the leading one. Left out: \`face_key\` is needed.`,
   });
 
+/** A person of a file. */
+export const faceId = z
+  .string('must be a face_id from POST /faces')
+  .regex(/^face-[0-9a-f]{26}$/, 'must be a face_id from POST /faces');
+
 /** Faces of people by their ids. */
 export const faces = z
   .array(
     z
       .object(
         {
-          face_id: z
-            .string('must be a face_id from POST /faces')
-            .regex(/^face-[0-9a-f]{26}$/, 'must be a face_id from POST /faces')
-            .meta({ description: 'A person of the picture or video of the job, as `POST /faces` told.' }),
+          face_id: faceId.meta({
+            description: 'A person of the picture or video of the job, as `POST /faces` told.',
+          }),
           face_key: fileKey.meta({
             ...fileKey.meta(),
             description:

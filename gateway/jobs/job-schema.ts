@@ -82,7 +82,7 @@ export const detailsSchema = z
             face_id: z.string().meta({ description: 'The person, as `POST /faces` told.' }),
             given: z.string().nullable().meta({
               description:
-                'Field of the submit with the face that the person got, such as `faces.0.face_key`. Null: the person stayed as they were.',
+                'Field of the submit with what the person got: the face (such as `faces.0.face_key`), or the sound (`audio_key`) of Lip Sync. Null: the person stayed as they were.',
             }),
             frames: count('frames in which the person got it; 1 in a picture.'),
           })
@@ -91,7 +91,7 @@ export const detailsSchema = z
       .optional()
       .meta({
         description:
-          'With `faces`: what became of each person of the picture or video. Absent where the submit had none.',
+          'With `faces` or the id of one person: what became of each person of the picture or video. Absent where the submit had none.',
       }),
   })
   .meta({ id: 'JobDetails' });

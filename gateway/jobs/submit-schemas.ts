@@ -10,7 +10,7 @@ import {
   type MediaKind,
   takesFaces,
 } from '@semblance/engine-api/capabilities';
-import { FACES_PARAMETER, mappedRole } from '@semblance/engine-api/people';
+import { FACES_PARAMETER, mappedRole, NAMED_PEOPLE } from '@semblance/engine-api/people';
 import { GENDERS } from '@semblance/engine-api/speech';
 import { z } from 'zod';
 import { faultsOf } from '../http/faults.ts';
@@ -18,6 +18,7 @@ import {
   callbackUrl,
   engineOptions,
   expiresIn,
+  faceId,
   faceKeys,
   faces,
   fileKey,
@@ -140,6 +141,7 @@ export function submitSchema(capability: JobCapability): z.ZodObject {
         ),
         ...(takesFaces(capability) ? { [FACE_KEYS]: optional(faceKeys), [FACES]: optional(faces) } : {}),
         ...PARAMETERS[capability],
+        ...namedPerson(capability),
         engine_options: optional(engineOptions).meta({
           description: 'Options of the engine by name. Left out: what the engine does by default.',
         }),
@@ -168,6 +170,18 @@ function keyOf(kind: MediaKind) {
     ...fileKey.meta(),
     description: `${what}: its file_key, exactly as POST /uploads answered it.`,
   });
+}
+
+/** What a submit says with the id of one person. */
+const NAMED_SAYS: Partial<Record<JobCapability, string>> = {
+  'lip-sync':
+    'Who speaks: a person whom `POST /faces` found in the video. The mouths of all others stay as they are, and so do frames without this person. Left out: the most prominent face speaks.',
+};
+
+/** Returns the field with the id of the one person that a capability is about, where there is one. */
+function namedPerson(capability: JobCapability): z.ZodRawShape {
+  const named = NAMED_PEOPLE[capability];
+  return named ? { [named.field]: optional(faceId).meta({ description: NAMED_SAYS[capability] }) } : {};
 }
 
 /** Returns the name of a submit body in the document. */
@@ -237,7 +251,11 @@ export function submitParser(capability: JobCapability): SubmitParser {
       ...pick(roles.map(([role, { field }]) => [role, field])),
       ...Object.fromEntries((several as string[]).map((key, i) => [faceRole(i), key])),
     };
-    const mapping = mappingOf((mapped ?? []) as GivenFace[], inputs);
+    const named = NAMED_PEOPLE[capability];
+    const person = named && fields[named.field];
+    const mapping = person
+      ? { inputs: {}, parameters: mappingText({ people: [{ id: person, input: named.input }] }) }
+      : mappingOf((mapped ?? []) as GivenFace[], inputs);
     return {
       inputs: { ...inputs, ...mapping.inputs },
       parameters: {
@@ -274,6 +292,8 @@ function mappingOf(
       ...(inputs.face === undefined && { face: first.face_key }),
       ...Object.fromEntries(given.map(({ face_key: key }, i) => [mappedRole(i), key])),
     },
-    parameters: { [FACES_PARAMETER]: JSON.stringify(mapping) },
+    parameters: mappingText(mapping),
   };
 }
+
+const mappingText = (mapping: object) => ({ [FACES_PARAMETER]: JSON.stringify(mapping) });

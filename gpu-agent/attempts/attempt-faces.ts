@@ -17,7 +17,10 @@ export function inputsFor(
 ): readonly InputLink[] {
   // The submit was checked against all agents; they may have changed since, and a RenderJob may be made by hand.
   if (!mapsFaces && Object.hasOwn(parameters, FACES_PARAMETER))
-    throw new RenderError('processing_failed', 'The engine does not give several people a face each.');
+    throw new RenderError(
+      'processing_failed',
+      'The engine does not tell people of a picture or video apart.',
+    );
   if (severalFaces) return inputs;
   const [, ...further] = rolesOf(inputs);
   return inputs.filter(({ role }) => !further.includes(role));

@@ -30,7 +30,7 @@ export interface EngineCapability {
   readonly limits?: EngineLimits;
   /** Whether it takes several pictures of the person whose face is put in; otherwise it gets the first. */
   readonly severalFaces?: boolean;
-  /** Whether a render takes a mapping of faces (people.ts); otherwise it gets no job with one. */
+  /** Whether a render takes a mapping of people (people.ts); otherwise it gets no job with one. */
   readonly mapsFaces?: boolean;
   /** Whether it reads pictures as JPEG, PNG and WebP alone; otherwise it gets them as they were sent. */
   readonly plainPictures?: boolean;

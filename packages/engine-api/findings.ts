@@ -22,7 +22,7 @@ export interface Findings {
 /** What became of a person of a mapping. */
 export interface MappedFace {
   readonly id: string;
-  /** Role of the picture whose face the person got; absent: the person stayed as it was. */
+  /** Role of what the person got, such as the picture of a face; absent: the person stayed as it was. */
   readonly input?: string;
   /** Frames in which the person got it; 1 in a picture. */
   readonly frames: number;

@@ -57,18 +57,33 @@ export interface FoundPeople {
 /** One person of the picture or video of a render. */
 export interface MappedPerson {
   readonly id: string;
-  /** Role of the picture whose face is put on the person; absent: as {@link FaceMapping.others} says. */
+  /** Role of what the person gets, such as the picture with the face; absent: as {@link FaceMapping.others} says. */
   readonly input?: string;
   readonly box: Box;
   readonly look: string;
 }
 
-/** Who gets which face in a render. */
+/** Who gets which face in a render, or who of all is the one that it is about ({@link NAMED_PEOPLE}). */
 export interface FaceMapping {
   readonly people: readonly MappedPerson[];
   /** Role of the picture for everybody who has none; absent: they stay themselves. */
   readonly others?: string;
 }
+
+/** The one person of a video that a capability is about. */
+export interface NamedPerson {
+  /** Field of a submit with the id. */
+  readonly field: string;
+  /** Role of the video with the person. */
+  readonly target: string;
+  /** Role of what the person gets, by which a mapping marks the person. */
+  readonly input: string;
+}
+
+/** The capabilities that are about one person of a video, whom a submit may name. */
+export const NAMED_PEOPLE: Readonly<Partial<Record<string, NamedPerson>>> = {
+  'lip-sync': { field: 'speaker_face_id', target: 'video', input: 'audio' },
+};
 
 /** Returns the role of the picture of an entry of a mapping, by its place from 0. */
 export function mappedRole(index: number): string {

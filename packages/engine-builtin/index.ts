@@ -8,6 +8,7 @@ import {
   type UnavailableCapability,
 } from '@semblance/engine-api/engine';
 import type { FactoryOptions } from '@semblance/engine-api/factory-options';
+import { NAMED_PEOPLE } from '@semblance/engine-api/people';
 import type { Speech } from '@semblance/engine-api/speech';
 import { findMediaTools } from '@semblance/media/media';
 import { announcedSpeech } from '@semblance/speech/announce';
@@ -86,7 +87,8 @@ function toEngineCapability(
     memoryMib,
     ...(limits && { limits }),
     ...(swaps && { options: swapOptions(settings) }),
-    ...(takesFaces(capability) && { severalFaces: true, mapsFaces: true }),
+    ...(takesFaces(capability) && { severalFaces: true }),
+    ...((takesFaces(capability) || NAMED_PEOPLE[capability]) && { mapsFaces: true }),
     ...(needsSpeech && voices && { speech: voices }),
   };
 }

@@ -219,7 +219,7 @@ it('a script may be named by its digest, as the service does, and by nothing els
     expect(await avatar(parameters), JSON.stringify(parameters)).toBe(false);
 });
 
-it('a mapping of faces may be named by its digest, as the service does, and only where faces are put in', async () => {
+it('a mapping of faces may be named by its digest, as the service does, and only where people are told apart', async () => {
   const digest = 'a'.repeat(64);
   const takes = (capability: string, parameters: object) => {
     const target = capability === 'face-swap-image' ? 'image' : 'video';
@@ -227,13 +227,14 @@ it('a mapping of faces may be named by its digest, as the service does, and only
       capability === 'lip-sync' ? ['video', 'audio'] : [target, 'face', 'face_of_1', 'face_of_10'];
     return admissionTakes({ capability, inputs: names.map((name) => ({ name, key: KEY })), parameters });
   };
-  for (const capability of ['face-swap', 'face-swap-image']) {
+  for (const capability of ['face-swap', 'face-swap-image', 'lip-sync']) {
     for (const parameters of [{ faces: '{}' }, { faces_sha256: digest }, {}])
       expect(await takes(capability, parameters), JSON.stringify(parameters)).toBe(true);
     for (const parameters of [{ faces_sha256: '' }, { faces_sha256: digest, faces: '{}' }])
       expect(await takes(capability, parameters), JSON.stringify(parameters)).toBe(false);
   }
-  expect(await takes('lip-sync', { faces: '{}' })).toBe(false);
+  const stills = { capability: 'avatar', inputs: [{ name: 'image', key: KEY }] };
+  expect(await admissionTakes({ ...stills, parameters: { script: 'x', faces: '{}' } })).toBe(false);
 });
 
 it('what the voice sounds like: the values that the API takes, and not beside a voice', async () => {

@@ -5,6 +5,7 @@ import type { Media } from '@semblance/media/types';
 import { sampleFaces } from '../first-look/samples.ts';
 import { renderMouth } from '../mouth/render-mouth.ts';
 import { MouthMemory } from '../mouth/rest-mouth.ts';
+import { mappedFaces, onePersonOf } from '../people/mapping.ts';
 import type { Renderer, RenderTools } from '../renderer.ts';
 import { videoResult } from '../video-result.ts';
 import { SAMPLE_RATE } from './audio/log-mel.ts';
@@ -23,16 +24,18 @@ const FIRST_US = 40_000;
 const LISTENING = 0.03;
 
 /**
- * Runs Lip Sync: the main face of a video speaks the sound of another file. The output is as long as the sound: a
+ * Runs Lip Sync: the main face of a video, or the person that a mapping names, speaks the sound of another file. The output is as long as the sound: a
  * longer video is cut, a shorter one is played forth and back. Frames without a face, or with a covered mouth, pass
  * unchanged.
  * @throws RenderError `face_not_detected` when no frame shows one, `unsupported_format`, `input_too_large`
  */
-export const renderLipSync: Renderer = async ({ inputs, parameters, outputDir }, tools) => {
+export const renderLipSync: Renderer = async (job, tools) => {
+  const { inputs, parameters, outputDir } = job;
   const { video, audio } = inputs;
   if (!video || !audio)
     throw new RenderError('processing_failed', 'Lip Sync needs the inputs video and audio.');
   const { signal, onProgress, checkpoint } = tools;
+  const speaker = onePersonOf(job, tools);
   const media = await tools.media();
   const began = performance.now();
   onProgress(0, 'listen');
@@ -71,7 +74,7 @@ export const renderLipSync: Renderer = async ({ inputs, parameters, outputDir },
   let shown = 0;
   let faces = 0;
   let spoken = 0;
-  const main = new MainFace(tools.finder, picture.color, checkpoint);
+  const main = new MainFace(tools.finder, picture.color, checkpoint, speaker?.person);
   try {
     const memory = new MouthMemory();
     let beforeUs = 0;
@@ -98,14 +101,18 @@ export const renderLipSync: Renderer = async ({ inputs, parameters, outputDir },
       shown++;
       onProgress(LISTENING + (0.99 - LISTENING) * Math.min(1, (startUs + frameUs) / untilUs), 'render');
     }
-    if (spoken === 0) throw silent(main.left, faces > 0);
+    if (spoken === 0) throw silent(main.left, faces > 0, speaker !== undefined);
     onProgress(0.99, 'write');
     const written = await writer.finish(untilUs);
     onProgress(1, 'done');
     return videoResult(outputPath, written, {
       stages: stages(work, listened - began, performance.now() - listened),
       details: { frames_with_face: spoken, ...size },
-      findings: lipFindings(main.left, { frames: shown, faces, spoken }),
+      findings: lipFindings(
+        main.left,
+        { frames: shown, faces, spoken },
+        speaker && mappedFaces(speaker.mapping, new Map([[speaker.id, spoken]])),
+      ),
     });
   } catch (error) {
     await writer.abort();

@@ -4,7 +4,8 @@ import { coveredShare } from '@semblance/vision/face-cover';
 import { type FaceFinder, MAX_YAW, yaw } from '@semblance/vision/face-finder';
 import type { Face } from '@semblance/vision/face-mesh';
 import { withBystanders } from '../findings/face-counts.ts';
-import { CutDetector } from '../video-swap/cuts.ts';
+import { LOOK_AGAIN, ONE_OF_SHARE, type OnePerson, smallestOf } from '../people/one-person.ts';
+import { CutDetector, WARY_CUT_SHARE } from '../video-swap/cuts.ts';
 import { type FramePart, outOfPart, shrunk, wholeFrame } from '../video-swap/frame-part.ts';
 import { brightnessUnder, likeness } from '../video-swap/likeness.ts';
 import { cropsOfFrame } from '../video-swap/mesh-crop.ts';
@@ -50,14 +51,20 @@ export interface Followed {
 }
 
 /**
- * Tracks the main face of a video. The mesh is fitted from frame to frame, directly from the frame's planes, and
- * for some frames after a loss at the last position. Then, and after a cut, the face is searched.
+ * Tracks the main face of a video, or that of one person who is told from others. The mesh is fitted from frame to frame,
+ * directly from the frame's planes, and for some frames after a loss at the last position. Then, and after a cut, the face
+ * is searched.
  */
 export class MainFace {
   readonly #finder: FaceFinder;
   readonly #color: Pick<ColorTags, 'range' | 'space'>;
   readonly #checkpoint: () => void;
   readonly #cuts = new CutDetector();
+  readonly #speaker: OnePerson | undefined;
+  /** A cut that is none costs no more than a look whether the face is still that of the person. */
+  readonly #waryCuts = new CutDetector(WARY_CUT_SHARE);
+  /** Frames since that was last looked at. */
+  #unlooked = 0;
   #last: Face | undefined;
   /** Brightness under the mesh of the last face. */
   #look: Float32Array = new Float32Array(0);
@@ -69,7 +76,14 @@ export class MainFace {
   /** Why faces were left alone, in the search that left most of them. */
   left: readonly LeftReason[] = [];
 
-  constructor(finder: FaceFinder, color: Pick<ColorTags, 'range' | 'space'>, checkpoint: () => void) {
+  /** @param speaker the person whose face it is; undefined: the most prominent face */
+  constructor(
+    finder: FaceFinder,
+    color: Pick<ColorTags, 'range' | 'space'>,
+    checkpoint: () => void,
+    speaker?: OnePerson,
+  ) {
+    this.#speaker = speaker;
     this.#finder = finder;
     this.#color = color;
     this.#checkpoint = checkpoint;
@@ -83,7 +97,12 @@ export class MainFace {
       this.#searches = 0;
       this.#untilSearch = 0;
     }
-    const face = (await this.#fitLast(frame)) ?? (await this.#searchNow(frame));
+    const wary = this.#speaker !== undefined && this.#waryCuts.isCut(frame) && !cut;
+    if (wary) this.#unlooked = LOOK_AGAIN;
+    const face =
+      (wary ? await this.#search(frame, true) : undefined) ??
+      (await this.#fitLast(frame)) ??
+      (await this.#searchNow(frame));
     if (face) {
       this.#last = face;
       this.#look = brightnessUnder(frame, face.points);
@@ -104,7 +123,12 @@ export class MainFace {
     if (!last || this.#missing > LONGEST_GAP) return undefined;
     const face = await this.#fit(frame, last);
     if (!shows(face) || shift(face, last) > MAX_SHIFT || growth(face, last) > MAX_GROWTH) return undefined;
-    return likeness(brightnessUnder(frame, face.points), this.#look) < LEAST_LIKE ? undefined : face;
+    if (likeness(brightnessUnder(frame, face.points), this.#look) < LEAST_LIKE) return undefined;
+    if (!this.#speaker || ++this.#unlooked < LOOK_AGAIN) return face;
+    this.#unlooked = 0;
+    if (!(await this.#speaker.isAnother(face, cropsOfFrame(frame, this.#color)))) return face;
+    this.#last = undefined;
+    return undefined;
   }
 
   #fit(frame: Frame, face: Face): Promise<Face> {
@@ -124,36 +148,61 @@ export class MainFace {
     return undefined;
   }
 
-  async #search(frame: Frame): Promise<Face | undefined> {
+  /** @param anew whether the lost face may be anywhere, as after a cut */
+  async #search(frame: Frame, anew = false): Promise<Face | undefined> {
     const { width, height } = frame;
-    const coarse = wholeFrame(frame, this.#color);
-    let [part, seen] = [coarse, await this.#finder.look(coarse.picture, this.#checkpoint)];
+    let part = wholeFrame(frame, this.#color);
+    let seen = await this.#lookIn(part);
+    let chosen = await this.#choose(seen.faces, part, frame, anew);
     // Small faces are searched ever more rarely, because that costs as much as many fits.
     const fine =
       Math.min(width, height) >= 4 * FINE_SIDE ? 4 : Math.min(width, height) >= 2 * FINE_SIDE ? 2 : 1;
-    if (seen.faces.length === 0 && fine < part.step && Number.isInteger(Math.log2(this.#searches + 1))) {
+    if (!chosen && fine < part.step && Number.isInteger(Math.log2(this.#searches + 1))) {
       part = shrunk(frame, { x: 0, y: 0, width, height }, fine, this.#color);
-      seen = await this.#finder.look(part.picture, this.#checkpoint);
+      seen = await this.#lookIn(part);
+      chosen = await this.#choose(seen.faces, part, frame, anew);
     }
-    const left = withBystanders(seen.left, Math.max(0, seen.faces.length - 1));
+    const left = withBystanders(seen.left, seen.faces.length - (chosen ? 1 : 0));
     if (left.length > this.left.length) this.left = left;
-    const chosen = this.#choose(seen.faces, part);
     if (!chosen || part.step === 1) return chosen;
     const fitted = await this.#fit(frame, chosen);
     return shows(fitted) ? fitted : chosen;
   }
 
-  /** Returns the lost face if it is among the found ones, otherwise the most prominent one. */
-  #choose(found: readonly Face[], part: FramePart): Face | undefined {
+  /** Of a person who is told from others also those faces count that are small beside another. */
+  #lookIn({ picture }: FramePart) {
+    if (!this.#speaker) return this.#finder.look(picture, this.#checkpoint);
+    const share = ONE_OF_SHARE;
+    return this.#finder.lookUpright(picture, smallestOf(picture), this.#checkpoint, { share });
+  }
+
+  /** Returns the lost face if it is among the found ones, otherwise the most prominent one, or that of the person. */
+  async #choose(
+    found: readonly Face[],
+    part: FramePart,
+    frame: Frame,
+    anew: boolean,
+  ): Promise<Face | undefined> {
     const faces = found.map((face) => outOfPart(face, part));
+    const nearest = this.#nearest(faces);
+    if (!this.#speaker) return nearest ?? faces[0];
+    const crops = cropsOfFrame(frame, this.#color);
+    const told = await this.#speaker.among(faces, crops);
+    if (told) this.#unlooked = 0;
+    if (told || anew || !nearest) return told;
+    return (await this.#speaker.isAnother(nearest, crops)) ? undefined : nearest;
+  }
+
+  /** Returns the lost face if it is among the found ones. */
+  #nearest(faces: readonly Face[]): Face | undefined {
     const last = this.#last;
-    if (!last) return faces[0];
+    if (!last) return undefined;
     const far = (face: Face): number => shift(face, last) + growth(face, last);
     const nearest = faces.reduce<Face | undefined>(
       (best, face) => (best && far(best) <= far(face) ? best : face),
       undefined,
     );
-    return nearest && far(nearest) < SAME_FACE ? nearest : faces[0];
+    return nearest && far(nearest) < SAME_FACE ? nearest : undefined;
   }
 }
 

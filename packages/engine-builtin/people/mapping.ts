@@ -6,9 +6,12 @@ import {
   lookOfText,
   MAX_PEOPLE,
   mappingIn,
+  NAMED_PEOPLE,
 } from '@semblance/engine-api/people';
 import type { InspectWork } from '@semblance/engine-api/render-work';
 import type { Input } from '../findings/hints.ts';
+import type { RenderTools } from '../renderer.ts';
+import { OnePerson } from './one-person.ts';
 
 /** A mapping with the files of its pictures. */
 export interface MappingWork extends FaceMapping {
@@ -46,6 +49,23 @@ function readMapping(parameters: InspectWork['parameters']): FaceMapping | undef
     // It is told below.
   }
   throw new RenderError('processing_failed', 'The parameter faces is no mapping of faces.');
+}
+
+/**
+ * Returns the one person that a mapping names, for a capability that is about one person of a video.
+ * @throws RenderError for a mapping that names several, or nobody
+ */
+export function onePersonOf(
+  work: Pick<InspectWork, 'capability' | 'inputs' | 'parameters'>,
+  { recogniser, checkpoint }: Pick<RenderTools, 'recogniser' | 'checkpoint'>,
+): { readonly mapping: FaceMapping; readonly id: string; readonly person: OnePerson } | undefined {
+  const mapping = mappingOf(work);
+  if (!mapping) return undefined;
+  const [named, ...more] = mapping.people.filter(({ input }) => input !== undefined);
+  if (!named || more.length > 0 || named.input !== NAMED_PEOPLE[work.capability]?.input || mapping.others)
+    throw new RenderError('processing_failed', 'The parameter faces does not name one person.');
+  if (!recogniser) throw new Error('one person cannot be told from others without a recogniser');
+  return { mapping, id: named.id, person: new OnePerson(mapping, recogniser, checkpoint) };
 }
 
 /** Returns the roles of the pictures that a mapping uses: that of everybody else first, where there is one. */

@@ -87,11 +87,13 @@ export class MappedPeople extends People {
 
   /** Returns somebody whom the mapping does not know. */
   #stranger({ look }: Newcomer, shot: number, open: readonly Person[]): Person {
+    // Who gets nothing need not be known again.
+    if (!this.#others) return { target: false, source: undefined, shot, looks: [], seen: shot };
     const before = this.#strangers.find((person) => !open.includes(person) && likeness(person, look) >= SAME);
     if (before) return before;
     const person = {
-      target: this.#others,
-      source: this.#others ? 0 : undefined,
+      target: true,
+      source: 0,
       shot,
       looks: look ? [look] : [],
       seen: shot,
