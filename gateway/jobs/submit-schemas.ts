@@ -176,6 +176,8 @@ function keyOf(kind: MediaKind) {
 const NAMED_SAYS: Partial<Record<JobCapability, string>> = {
   'lip-sync':
     'Who speaks: a person whom `POST /faces` found in the video. The mouths of all others stay as they are, and so do frames without this person. Left out: the most prominent face speaks.',
+  'motion-control':
+    'Who drives: a person whom `POST /faces` found in the motion video. Left out: the most prominent face drives.',
 };
 
 /** Returns the field with the id of the one person that a capability is about, where there is one. */

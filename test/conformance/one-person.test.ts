@@ -36,6 +36,7 @@ let clip: string;
 let found: Found['faces'];
 let astray: string;
 let audio_key: string;
+let image_key: string;
 
 beforeAll(async () => {
   stack = await sharedStack();
@@ -59,7 +60,8 @@ beforeAll(async () => {
   const upload = { filename: 'five.mp4', contentType: 'video/mp4', bytes: await readFile(clip) };
   video_key = await account.api.upload(upload);
   found = await facesOf(video_key);
-  astray = (await facesOf(await account.api.upload(ADMIRAL)))[0]?.face_id ?? '';
+  image_key = await account.api.upload(ADMIRAL);
+  astray = (await facesOf(image_key))[0]?.face_id ?? '';
   const tools = await findSpeechTools();
   if (!tools.available) throw new Error(tools.reason);
   const path = join(dir, 'voice.wav');
@@ -152,8 +154,29 @@ describe('`speaker_face_id` of Lip Sync', () => {
   }, 240_000);
 });
 
+describe('`face_id` of Motion Transfer', () => {
+  test('names who of five drives', async () => {
+    const { mapped } = await finished('/motion-control', {
+      image_key,
+      motion_video_key: video_key,
+      face_id: found[2]?.face_id,
+    });
+    expect(mapped).toEqual(
+      found.map(({ face_id }, place) =>
+        place === 2 ? { face_id, given: 'image_key', frames: 20 } : { face_id, given: null, frames: 0 },
+      ),
+    );
+  }, 120_000);
+});
+
 describe.each<[path: string, field: string, target: string, body: () => Promise<object>]>([
   ['/lip-sync', 'speaker_face_id', 'video_key', async () => ({ video_key, audio_key })],
+  [
+    '/motion-control',
+    'face_id',
+    'motion_video_key',
+    async () => ({ image_key, motion_video_key: video_key }),
+  ],
 ])('%s with `%s`', (path, field, target, body) => {
   test.each<[string, () => unknown, string]>([
     ['of another file', () => astray, `is of nobody whom POST /faces found in ${target}`],

@@ -223,11 +223,14 @@ it('a mapping of faces may be named by its digest, as the service does, and only
   const digest = 'a'.repeat(64);
   const takes = (capability: string, parameters: object) => {
     const target = capability === 'face-swap-image' ? 'image' : 'video';
-    const names =
-      capability === 'lip-sync' ? ['video', 'audio'] : [target, 'face', 'face_of_1', 'face_of_10'];
+    const ofOne: Record<string, string[]> = {
+      'lip-sync': ['video', 'audio'],
+      'motion-control': ['image', 'motion_video'],
+    };
+    const names = ofOne[capability] ?? [target, 'face', 'face_of_1', 'face_of_10'];
     return admissionTakes({ capability, inputs: names.map((name) => ({ name, key: KEY })), parameters });
   };
-  for (const capability of ['face-swap', 'face-swap-image', 'lip-sync']) {
+  for (const capability of ['face-swap', 'face-swap-image', 'lip-sync', 'motion-control']) {
     for (const parameters of [{ faces: '{}' }, { faces_sha256: digest }, {}])
       expect(await takes(capability, parameters), JSON.stringify(parameters)).toBe(true);
     for (const parameters of [{ faces_sha256: '' }, { faces_sha256: digest, faces: '{}' }])

@@ -2,6 +2,8 @@ import type { Picture } from '@semblance/engine-api/picture';
 import type { VideoFrame } from '@semblance/media/types';
 import { type FaceFinder, MAX_YAW, yaw } from '@semblance/vision/face-finder';
 import { type Face, faceFromPoints } from '@semblance/vision/face-mesh';
+import { LOOK_AGAIN, ONE_OF_SHARE, type OnePerson, smallestOf } from '../people/one-person.ts';
+import { CutDetector, WARY_CUT_SHARE } from '../video-swap/cuts.ts';
 import { cropsOfFrame } from '../video-swap/mesh-crop.ts';
 import { fitBothWays } from './mirror-fit.ts';
 
@@ -22,26 +24,52 @@ type Frame = Pick<VideoFrame, 'width' | 'height' | 'data'>;
  */
 export type Fit = 'once' | 'both-ways';
 
-/** Tracks one face through a video: fits the mesh from frame to frame, and searches again when it is lost. */
+/**
+ * Tracks one face through a video: fits the mesh from frame to frame, and searches again when it is lost. It is the most
+ * prominent one, or that of a person who is told from others.
+ */
 export class FaceTracker {
   readonly #finder: FaceFinder;
   readonly #checkpoint: () => void;
   readonly #fit: Fit;
+  readonly #person: OnePerson | undefined;
+  readonly #cuts = new CutDetector();
+  /** A cut that is none costs no more than another search. */
+  readonly #waryCuts = new CutDetector(WARY_CUT_SHARE);
+  /** Frames since it was last looked at whether the face is still that of the person. */
+  #unlooked = 0;
   #last: Face | undefined;
   #lost = false;
   #wait = 0;
   #untilSearch = 0;
 
-  constructor(finder: FaceFinder, checkpoint: () => void, fit: Fit = 'once') {
+  constructor(finder: FaceFinder, checkpoint: () => void, fit: Fit = 'once', person?: OnePerson) {
     this.#finder = finder;
+    this.#person = person;
     this.#fit = fit;
     this.#checkpoint = checkpoint;
   }
 
   /** Returns the face in the next frame, in pixels of the frame; undefined when it is not visible. */
   async track(frame: Frame): Promise<Face | undefined> {
+    const found = this.#person && (await this.#searchAfterCut(frame));
+    if (found) return this.#keep((await this.#refit(frame, found)) ?? found);
+    return this.#trackOn(frame);
+  }
+
+  /** Returns the face of the person where the frame may begin another shot; undefined also where it does not. */
+  async #searchAfterCut(frame: Frame): Promise<Face | undefined> {
+    const [cut, wary] = [this.#cuts.isCut(frame), this.#waryCuts.isCut(frame)];
+    if (cut) this.#last = undefined;
+    if (!cut && !wary) return undefined;
+    this.#untilSearch = 0;
+    this.#unlooked = LOOK_AGAIN;
+    return this.#search(frame, true);
+  }
+
+  async #trackOn(frame: Frame): Promise<Face | undefined> {
     if (this.#last && !this.#lost) {
-      const face = await this.#refit(frame, this.#last);
+      const face = await this.#follow(frame, this.#last);
       if (face) return this.#keep(face);
       this.#lost = true;
       this.#wait = 1;
@@ -66,18 +94,44 @@ export class FaceTracker {
     return face;
   }
 
+  /** Returns the face of the frame before; undefined where it is lost, or has become that of somebody else. */
+  async #follow(frame: Frame, last: Face): Promise<Face | undefined> {
+    const face = await this.#refit(frame, last);
+    if (!face || !this.#person || ++this.#unlooked < LOOK_AGAIN) return face;
+    this.#unlooked = 0;
+    if (!(await this.#person.isAnother(face, cropsOfFrame(frame, COLORS)))) return face;
+    this.#last = undefined;
+    return undefined;
+  }
+
   async #refit(frame: Frame, last: Face): Promise<Face | undefined> {
     const face = await refitFace(this.#finder, frame, last, this.#fit);
     return face.score < KEEP_SCORE || Math.abs(yaw(face)) > MAX_YAW ? undefined : face;
   }
 
-  async #search(frame: Frame): Promise<Face | undefined> {
+  /** @param anew whether the lost face may be anywhere, as after a cut */
+  async #search(frame: Frame, anew = false): Promise<Face | undefined> {
     const step = Math.max(1, Math.floor(Math.min(frame.width, frame.height) / SEARCH_SIDE));
     const picture = toRgb(frame, { left: 0, top: 0, right: frame.width, bottom: frame.height }, step);
-    const faces = (await this.#finder.find(picture, this.#checkpoint)).map((face) => moved(face, 0, 0, step));
+    const { faces: seen } = this.#person
+      ? await this.#finder.lookUpright(picture, smallestOf(picture), this.#checkpoint, {
+          share: ONE_OF_SHARE,
+        })
+      : await this.#finder.look(picture, this.#checkpoint);
+    const faces = seen.map((face) => moved(face, 0, 0, step));
+    const nearest = this.#nearest(faces);
+    if (!this.#person) return nearest ?? faces[0];
+    const crops = cropsOfFrame(frame, COLORS);
+    const told = await this.#person.among(faces, crops);
+    if (told) this.#unlooked = 0;
+    if (told || anew || !nearest) return told;
+    return (await this.#person.isAnother(nearest, crops)) ? undefined : nearest;
+  }
+
+  /** Returns the lost face if it is among the found ones. */
+  #nearest(faces: readonly Face[]): Face | undefined {
     const last = this.#last;
-    if (!last) return faces[0];
-    // The lost face, if it is among the found ones.
+    if (!last) return undefined;
     const far = (face: Face): number =>
       Math.hypot(
         (face.points[12] as number) - (last.points[12] as number),
@@ -89,7 +143,7 @@ export class FaceTracker {
       (best, face) => (best && far(best) <= far(face) ? best : face),
       undefined,
     );
-    return nearest && far(nearest) < 0.8 ? nearest : faces[0];
+    return nearest && far(nearest) < 0.8 ? nearest : undefined;
   }
 }
 

@@ -14,6 +14,7 @@ import { preparePortrait } from '../animate/prepare.ts';
 import { resized } from '../animate/resized.ts';
 import { framesUnchanged } from '../findings/hints.ts';
 import { sampleFaces } from '../first-look/samples.ts';
+import { mappedFaces, onePersonOf } from '../people/mapping.ts';
 import type { Inspector, Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
 import { videoResult } from '../video-result.ts';
@@ -45,7 +46,9 @@ export const renderMotionTransfer: Renderer = async (work, tools) => {
   if (!image || !driver) {
     throw new RenderError('processing_failed', 'Motion Transfer needs the inputs image and motion_video.');
   }
-  return transferMotion({ image, driver, outputDir: work.outputDir }, await tools.media(), tools);
+  const person = onePersonOf(work, tools);
+  const job = { image, driver, outputDir: work.outputDir, ...(person && { person }) };
+  return transferMotion(job, await tools.media(), tools);
 };
 
 /** Looks at the still. */
@@ -54,9 +57,11 @@ export const inspectMotionTransfer: Inspector = async ({ inputs: { image } }, to
   return (await lookAtStill(await readStill(image), IMAGE, tools)).still;
 };
 
-/** Returns the refusal of a motion video without a face. */
-export function noDriver(hints: readonly Hint[]): RenderError {
-  const message = 'No face was found in the motion video (motion_video_key).';
+/** Returns the refusal of a motion video without a face, or without the person who was named. */
+export function noDriver(hints: readonly Hint[], named = false): RenderError {
+  const message = named
+    ? 'The person of face_id was not found in the motion video (motion_video_key).'
+    : 'No face was found in the motion video (motion_video_key).';
   return new RenderError('face_not_detected', message, { findings: { hints } });
 }
 
@@ -66,6 +71,8 @@ export interface MotionTransferJob {
   /** Path of the driving video. */
   readonly driver: string;
   readonly outputDir: string;
+  /** Who drives; absent: the most prominent face. */
+  readonly person?: NonNullable<ReturnType<typeof onePersonOf>>;
 }
 
 /** @throws RenderError `face_not_detected`, `unsupported_format`, `input_too_large` */
@@ -108,7 +115,7 @@ export async function transferMotion(
   });
   try {
     const animation = new Animation({ portrait, mouth }, drawn, checkpoint);
-    const tracker = new FaceTracker(finder, checkpoint, 'both-ways');
+    const tracker = new FaceTracker(finder, checkpoint, 'both-ways', job.person?.person);
     const size = outputSize(video, DRIVER_SIDE);
     const frames = media.decodeVideo(job.driver, info, { signal, size });
     for await (const frame of frames) {
@@ -117,7 +124,7 @@ export async function transferMotion(
       await timed('draw', () => animation.add(frame, face?.points));
       advance('tracked', frame.index + 1);
     }
-    if (!animation.sawFace) throw noDriver(still.hints);
+    if (!animation.sawFace) throw noDriver(still.hints, job.person !== undefined);
     await timed('draw', () => animation.finish());
     onProgress(0.96, 'write');
     const written = await timed('write', () => writer.finish(video.endUs));
@@ -127,6 +134,12 @@ export async function transferMotion(
       details: { width, height, frames_without_face: animation.unseen },
       findings: {
         ...still,
+        ...(job.person && {
+          mapped: mappedFaces(
+            job.person.mapping,
+            new Map([[job.person.id, written.frames - animation.unseen]]),
+          ),
+        }),
         hints: [
           ...still.hints,
           ...framesUnchanged({ unchanged: animation.unseen, frames: written.frames }, DRIVER, 'face'),
