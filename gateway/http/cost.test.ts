@@ -15,6 +15,7 @@ import { STREAMS_PATH } from '../streams/paths.ts';
 
 const MOST_MS = 20;
 const HEADERS_BYTES = 15_000;
+const WITH_BODY = ['POST', 'PUT', 'PATCH'];
 const BODY_BYTES = 256 * 1024;
 const JSON_TYPE = 'application/json';
 const JOB = 'job-06e2tq8mdkrv1v7bz7mx0q0k3c';
@@ -104,7 +105,7 @@ async function routes(): Promise<RouteUnderTest[]> {
     const prefix = template.startsWith(STREAMS_PATH) || template.startsWith('/files') ? '' : '/api/v1';
     const path = prefix + template.replaceAll(/\{\w+\}/g, JOB);
     return Object.entries(operations)
-      .filter(([method]) => ['get', 'post', 'delete', 'put'].includes(method))
+      .filter(([method]) => ['get', 'head', 'post', 'delete', 'put', 'patch'].includes(method))
       .map(([method, { requestBody }]) => {
         const schema = requestBody?.content[JSON_TYPE]?.schema;
         const named = document.components.schemas[schema?.$ref?.split('/').at(-1) ?? ''] ?? schema;
@@ -124,7 +125,7 @@ function requestsTo({ method, path, fields }: RouteUnderTest): [what: string, by
       body,
     ]);
   const key = 'Authorization: Bearer x';
-  const bodies = method === 'POST' ? [...BODIES, ...fields.flatMap(bodiesOf)] : [];
+  const bodies = WITH_BODY.includes(method) ? [...BODIES, ...fields.flatMap(bodiesOf)] : [];
   return [
     ...QUERIES.map((query): [string, Buffer] => [`?${query.slice(0, 12)}…`, request(`?${query}`, [key])]),
     ...HEADER_TEXTS.flatMap((text): [string, Buffer][] => {
