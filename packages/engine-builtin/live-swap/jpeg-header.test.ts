@@ -1,11 +1,14 @@
 import sharp from 'sharp';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readJpegHeader } from './jpeg-header.ts';
-import { decodePicture } from './picture-codec.ts';
+import { PictureReader } from './picture-reader.ts';
 import { PICTURE_LIMITS } from './types.ts';
 
 const plain = (width: number, height: number) =>
   sharp({ create: { width, height, channels: 3, background: '#a98' } });
+
+const reader = new PictureReader();
+afterAll(() => reader.close());
 
 let good: Buffer;
 beforeAll(async () => {
@@ -28,9 +31,12 @@ function claiming(width: number, height: number): Buffer {
 describe('the header of a JPEG', () => {
   it.each([1, 3, 6, 8])('says its size and that it lies as orientation %i says', async (orientation) => {
     const picture = await plain(64, 48).withMetadata({ orientation }).jpeg().toBuffer();
-    expect(readJpegHeader(picture)).toEqual({ width: 64, height: 48, orientation });
+    expect(readJpegHeader(picture)).toEqual({
+      ...{ width: 64, height: 48, orientation, plain: true },
+      scanAt: picture.indexOf(Buffer.from([0xff, 0xda])),
+    });
     const upright = orientation > 4 ? { width: 48, height: 64 } : { width: 64, height: 48 };
-    expect(await decodePicture(picture)).toMatchObject({ ...upright, turned: orientation !== 1 });
+    expect(await reader.read(picture)).toMatchObject({ ...upright, turned: orientation !== 1 });
   });
 
   it.each([
@@ -40,7 +46,7 @@ describe('the header of a JPEG', () => {
     [1, 1],
   ])('of %i × %i pixels is taken', async (width, height) => {
     const picture = await plain(width, height).jpeg().toBuffer();
-    expect(await decodePicture(picture)).toMatchObject({ width, height });
+    expect(await reader.read(picture)).toMatchObject({ width, height });
   });
 });
 
@@ -79,7 +85,7 @@ describe('a picture is refused', () => {
 
   it.each(refused)('that is %s', async (_what, make, message) => {
     const picture = await make();
-    await expect(decodePicture(picture)).rejects.toMatchObject({
+    await expect(reader.read(picture)).rejects.toMatchObject({
       name: 'LiveVideoError',
       code: 'bad_frame',
       message: expect.stringContaining(message),
@@ -91,7 +97,7 @@ describe('a picture is refused', () => {
     for (let at = 0; at < header; at += 7) {
       const broken = Buffer.from(good);
       broken[at] = (broken[at] as number) ^ 0xff;
-      const done = await decodePicture(broken).catch((error: unknown) => error);
+      const done = await reader.read(broken).catch((error: unknown) => error);
       if (!(done instanceof Error)) continue;
       expect(done).toMatchObject({ code: 'bad_frame' });
     }
@@ -101,7 +107,7 @@ describe('a picture is refused', () => {
 it('grey and CMYK pictures are taken, as colour', async () => {
   for (const space of ['b-w', 'cmyk'] as const) {
     const picture = await plain(32, 32).toColourspace(space).jpeg().toBuffer();
-    const { data, width, height } = await decodePicture(picture);
+    const { data, width, height } = await reader.read(picture);
     expect(data.length).toBe(width * height * 3);
   }
 });

@@ -1,4 +1,5 @@
 import { frameSize, jpegSegments, START_OF_SCAN } from '@semblance/common/jpeg-segments';
+import { describesSrgb } from './srgb-profile.ts';
 import { LiveVideoError, PICTURE_LIMITS } from './types.ts';
 
 export interface JpegHeader {
@@ -6,12 +7,23 @@ export interface JpegHeader {
   readonly height: number;
   /** Orientation of the picture (Exif 2.32, tag 0x0112): 1 is upright. */
   readonly orientation: number;
+  /**
+   * Whether it is what cameras and browsers send: brightness and colours, or only brightness, of 8 bits, in Huffman's
+   * coding, and no colour profile but sRGB's.
+   */
+  readonly plain: boolean;
+  /** Where its first scan begins. */
+  readonly scanAt: number;
 }
 
 const APP1 = 0xe1;
+const APP2 = 0xe2;
+/** Frame headers of Huffman's coding (T.81, table B.1): baseline, extended and progressive. */
+const HUFFMAN = [0xc0, 0xc1, 0xc2];
 const SCAN = Buffer.from([0xff, START_OF_SCAN]);
 const BEGINNING = Buffer.from([0xff, 0xd8, 0xff]);
 const EXIF = Buffer.from('Exif\0\0', 'latin1');
+const PROFILE = Buffer.from('ICC_PROFILE\0', 'latin1');
 const ORIENTATION = 0x0112;
 /**
  * Most scans of a progressive picture. Encoders make about ten; a small file with thousands would keep a decoder
@@ -32,22 +44,32 @@ export function readJpegHeader(picture: Uint8Array): JpegHeader {
   if (!bytes.subarray(0, BEGINNING.length).equals(BEGINNING)) throw badFrame('The picture is not a JPEG.');
   let size: { width: number; height: number } | undefined;
   let orientation = 1;
+  let plain = true;
   for (const segment of jpegSegments(bytes)) {
     const { marker, body, at } = segment;
     const frame = frameSize(segment);
     if (frame) {
       if (size) throw damaged();
       size = frame;
+      plain &&= HUFFMAN.includes(marker) && isUsual(body);
     } else if (marker === APP1 && body.subarray(0, EXIF.length).equals(EXIF)) {
       orientation = orientationOf(body.subarray(EXIF.length)) ?? orientation;
+    } else if (marker === APP2 && body.subarray(0, PROFILE.length).equals(PROFILE)) {
+      // After the name come the number of this part, and how many there are.
+      plain &&= body[PROFILE.length + 1] === 1 && describesSrgb(body.subarray(PROFILE.length + 2));
     } else if (marker === START_OF_SCAN) {
       if (!size || size.width === 0 || size.height === 0) throw damaged();
       checkSize(size);
       checkScans(bytes, at);
-      return { ...size, orientation };
+      return { ...size, orientation, plain, scanAt: at };
     }
   }
   throw damaged();
+}
+
+/** Whether a frame has 8 bits, and one or three components. */
+function isUsual(frame: Buffer): boolean {
+  return frame[0] === 8 && (frame[5] === 1 || frame[5] === 3);
 }
 
 function badFrame(message: string, cause?: unknown): LiveVideoError {

@@ -2,8 +2,9 @@ import type { FaceFinder } from '@semblance/vision/face-finder';
 import type { FaceRecogniser } from '@semblance/vision/face-recogniser';
 import type { FrameSwaps } from './frame-swaps.ts';
 import { LiveFaces } from './live-faces.ts';
-import { decodePicture, encodePicture } from './picture-codec.ts';
+import { encodePicture } from './picture-codec.ts';
 import { PICTURE_MARK } from './picture-mark.ts';
+import { PictureReader } from './picture-reader.ts';
 import { toFrame, writeBack } from './planes.ts';
 import type { TransformedPicture } from './types.ts';
 
@@ -19,6 +20,7 @@ export interface PictureStreamOptions {
 
 /** One stream inside its thread. */
 export class PictureStream {
+  readonly #reader = new PictureReader();
   readonly #faces: LiveFaces;
   #swaps: FrameSwaps | undefined;
   /** Buffers for frames of the present size, and for their content before a swap is drawn. */
@@ -81,7 +83,7 @@ export class PictureStream {
   }
 
   async #transform(picture: Uint8Array, ms: number): Promise<TransformedPicture> {
-    const pixels = await decodePicture(picture);
+    const pixels = await this.#reader.read(picture);
     const { width, height, data, turned } = pixels;
     const untouched = async (faces: number): Promise<TransformedPicture> => {
       // Pictures beside swaps, which are upright, must be upright too.
@@ -102,6 +104,7 @@ export class PictureStream {
   async close(): Promise<void> {
     await this.#afterwards.catch(() => undefined);
     this.#swaps?.close();
+    await this.#reader.close();
   }
 
   #room(width: number, height: number) {

@@ -1,14 +1,13 @@
 import { parentPort } from 'node:worker_threads';
-import { RenderError } from '@semblance/engine-api/engine';
 import { FaceFinder } from '@semblance/vision/face-finder';
 import { FaceMesher } from '@semblance/vision/face-mesh';
 import { FaceRecogniser } from '@semblance/vision/face-recogniser';
 import { openSession } from '@semblance/vision/models/session';
 import { threadStarted } from '@semblance/vision/models/thread-gate';
+import { describeFailure } from './failures.ts';
 import type { FrameSwaps } from './frame-swaps.ts';
 import { PictureStream } from './picture-stream.ts';
-import type { Done, Failed, FromThread, ToThread } from './protocol.ts';
-import { LiveVideoError } from './types.ts';
+import type { Done, FromThread, ToThread } from './protocol.ts';
 import { warmUpPictures } from './warm-up.ts';
 
 /** The networks of a thread, which find and follow faces whoever draws the new ones. */
@@ -89,7 +88,7 @@ export function serveLiveThread(kind: LiveKind): void {
       send({ type: 'done', id, result }, result?.picture ? [result.picture.buffer as ArrayBuffer] : []);
       if (message.type === 'picture') stream?.finish();
     } catch (error) {
-      send({ type: 'failed', id, error: describe(error) });
+      send({ type: 'failed', id, error: describeFailure(error) });
     }
   });
   threadStarted();
@@ -110,10 +109,4 @@ async function load(): Promise<LiveNetworks> {
     mesher: new FaceMesher(facemesh),
     recogniser,
   };
-}
-
-function describe(error: unknown): Failed {
-  const { message, stack } = error instanceof Error ? error : new Error(String(error));
-  const known = error instanceof LiveVideoError || error instanceof RenderError;
-  return { code: known ? error.code : undefined, message, stack };
 }

@@ -1,10 +1,10 @@
 import { type MessagePort, Worker } from 'node:worker_threads';
-import { EngineInterruptedError, RenderError } from '@semblance/engine-api/engine';
+import { EngineInterruptedError } from '@semblance/engine-api/engine';
 import { createThreadGate, endThread } from '@semblance/vision/models/thread-gate';
 import { threadEnd } from '../pool/thread-end.ts';
 import type { BuiltinSettings } from '../settings.ts';
-import type { Ask, Done, Failed, FromThread, StreamThreadOptions, ToThread } from './protocol.ts';
-import { LiveVideoError } from './types.ts';
+import { failureOf } from './failures.ts';
+import type { Ask, Done, FromThread, StreamThreadOptions, ToThread } from './protocol.ts';
 
 interface Waiting {
   readonly resolve: (result: Done | undefined) => void;
@@ -117,23 +117,6 @@ export class StreamThread {
     clearTimeout(pending.timer);
     if (this.#waiting.size === 0) this.#worker.unref();
     if (message.type === 'done') pending.resolve(message.result);
-    else pending.reject(toError(message.error));
-  }
-}
-
-function toError({ code, message, stack }: Failed): Error {
-  switch (code) {
-    case 'bad_frame':
-    case 'busy':
-    case 'closed':
-    case 'no_slot':
-    case 'unknown_character':
-      return new LiveVideoError(code, message);
-    case 'engine_interrupted':
-      return new EngineInterruptedError(message);
-    case undefined:
-      return Object.assign(new Error(message), stack === undefined ? {} : { stack });
-    default:
-      return new RenderError(code, message);
+    else pending.reject(failureOf(message.error));
   }
 }

@@ -5,7 +5,8 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { decodePicture, encodePicture } from '@semblance/engine-builtin/internal/live-swap/picture-codec';
+import { encodePicture } from '@semblance/engine-builtin/internal/live-swap/picture-codec';
+import { PictureReader } from '@semblance/engine-builtin/internal/live-swap/picture-reader';
 import { loadCharacters } from '@semblance/engine-builtin/live-swap/characters';
 import { createLiveVideo } from '@semblance/engine-builtin/live-swap/live-video';
 import { type LiveVideoStream, RECOMMENDED } from '@semblance/engine-builtin/live-swap/types';
@@ -59,7 +60,8 @@ const figures: OneCoreFigures = { fps, bareFps, paced: times, cpuMs, bareCpuMs, 
 console.log(JSON.stringify(figures));
 
 async function bare(): Promise<void> {
-  for (const picture of pictures) await encodePicture(await decodePicture(picture));
+  const reader = new PictureReader();
+  for (const picture of pictures) await encodePicture(await reader.read(picture));
 }
 
 async function straight(stream: LiveVideoStream): Promise<void> {

@@ -1,8 +1,9 @@
 import { describeError } from '@semblance/common/errors';
 import type { FlowListener, LiveFlow } from '@semblance/engine-api/live-engine';
 import { readJpegHeader } from '@semblance/engine-builtin/live-swap/jpeg-header';
-import { decodePicture, encodePicture } from '@semblance/engine-builtin/live-swap/picture-codec';
+import { encodePicture } from '@semblance/engine-builtin/live-swap/picture-codec';
 import { markJpeg, PICTURE_MARK } from '@semblance/engine-builtin/live-swap/picture-mark';
+import { takeReaderThread } from '@semblance/engine-builtin/live-swap/reader-thread';
 import { LiveVideoError } from '@semblance/engine-builtin/live-swap/types';
 import type { SidecarSession } from '@semblance/engine-sidecar/live/open-session';
 import type { SharedPictures } from '@semblance/engine-sidecar/live/shared-pictures';
@@ -65,6 +66,8 @@ function sharedFlow(
   onFailed: (error: Error) => void,
 ): Flow {
   let listener: FlowListener | undefined;
+  // Not in the agent's own thread, which carries all sessions.
+  const reader = takeReaderThread();
   /** Places of pictures that have no answer yet, by their numbers. */
   const places = new Map<bigint, number>();
   // Each works on its pictures one after the other, so that their order stays.
@@ -77,7 +80,7 @@ function sharedFlow(
 
   async function give(sequence: bigint, message: Uint8Array): Promise<void> {
     try {
-      const pixels = await decodePicture(message);
+      const pixels = await reader.read(message);
       const slot = await shared.put(pixels);
       places.set(sequence, slot);
       const { width, height } = pixels;
@@ -141,6 +144,7 @@ function sharedFlow(
     resume: () => call.resume(),
     async close() {
       await Promise.all([inward, outward]);
+      await reader.close();
       await end();
     },
   };

@@ -65,6 +65,7 @@ export class PictureDecoder {
   readonly #tool: Tool;
   readonly #reader: ByteReader;
   #last: Promise<unknown> = Promise.resolve();
+  #isOver = false;
 
   private constructor(tool: Tool) {
     this.#tool = tool;
@@ -89,6 +90,11 @@ export class PictureDecoder {
 
   get pid(): number {
     return this.#tool.pid;
+  }
+
+  /** Whether it can decode no more: it ended, or answered what is not believed. */
+  get isOver(): boolean {
+    return this.#isOver;
   }
 
   /** Returns properties of a picture without decoding it. @throws as {@link decode} */
@@ -148,10 +154,14 @@ export class PictureDecoder {
       this.#tool.stdin?.write(file);
       const answered = await this.#read(request).catch((error: unknown) => {
         // What it sends next would be taken for another answer.
+        this.#isOver = true;
         this.#tool.kill();
         throw error;
       });
-      if (!answered) throw await this.#death();
+      if (!answered) {
+        this.#isOver = true;
+        throw await this.#death();
+      }
       if (answered.answer.type === 'failed') throw new Error(String(answered.answer.message).slice(0, 2_000));
       return answered;
     } finally {
