@@ -1,0 +1,111 @@
+/**
+ * The Python client as it is installed: its types, its tests in front of servers that misbehave, and a round through a
+ * running stack.
+ *
+ * @module-tag python
+ */
+import { execFile } from 'node:child_process';
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { pythonWith } from '@semblance/testkit/engine-sidecar/python-env';
+import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/stack/media';
+import { type Account, sharedStack } from '@semblance/testkit/stack/stack';
+import sharp from 'sharp';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { ROOT } from '../../test/structure/workspaces.ts';
+
+const GUIDE = join(ROOT, 'docs/guide/integrator/python.md');
+let dir: string;
+let account: Account;
+let python: string;
+
+async function run(...args: string[]): Promise<string> {
+  const { api, apiKey } = account;
+  const env = {
+    PATH: process.env.PATH,
+    HOME: process.env.HOME,
+    PYTHONPATH: join(dir, 'site'),
+    MYPYPATH: join(dir, 'site'),
+    PYTHONDONTWRITEBYTECODE: '1',
+    API_KEY: apiKey,
+    API_URL: api.baseUrl,
+    SEMBLANCE_API_KEY: apiKey,
+    SEMBLANCE_BASE_URL: api.baseUrl,
+  };
+  try {
+    const { stdout } = await promisify(execFile)(python, args, { cwd: dir, env, maxBuffer: 1 << 26 });
+    return stdout;
+  } catch (error) {
+    const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string };
+    throw new Error(`${args.join(' ')} failed:\n${stdout}\n${stderr}`.slice(-6_000), { cause: error });
+  }
+}
+
+beforeAll(async () => {
+  python = await pythonWith(join(import.meta.dirname, 'requirements.txt'));
+  account = await (await sharedStack()).newAccount({ balanceUsd: 20 });
+  dir = await mkdtemp(join(tmpdir(), 'semblance-python-client-'));
+  // A build in place would leave files in the repository.
+  await cp(import.meta.dirname, join(dir, 'source'), { recursive: true });
+  await cp(join(import.meta.dirname, 'tests'), dir, { recursive: true });
+  const document = await (await fetch(`${account.api.baseUrl}/openapi.json`)).text();
+  await writeFile(join(dir, 'source', 'openapi.json'), document);
+  await writeFile(join(dir, 'base.jpg'), ADMIRAL.bytes);
+  await writeFile(join(dir, 'face.png'), ASTRONAUT.bytes);
+  const blank = { width: 256, height: 256, channels: 3 as const, background: '#88a' };
+  await sharp({ create: blank }).png().toFile(join(dir, 'blank.png'));
+  await run(
+    ...['-m', 'pip', 'install', '--quiet', '--no-deps', '--no-build-isolation'],
+    ...['--target', join(dir, 'site'), join(dir, 'source')],
+  );
+}, 480_000);
+afterAll(() => rm(dir, { recursive: true, force: true }));
+
+it('every code of the document has a class, and the package type-checks strictly', async () => {
+  const document = await readFile(join(dir, 'source', 'openapi.json'), 'utf8');
+  const schemas = JSON.parse(document).components.schemas;
+  const codes = await run('-c', 'import json, semblance.errors as e; print(json.dumps(list(e.ERRORS)))');
+  expect(JSON.parse(codes).sort()).toEqual([...schemas.ErrorDetail.properties.code.enum].sort());
+  await run('-m', 'mypy', '--strict', '-p', 'semblance');
+});
+
+it.each(['test_requests', 'test_files', 'test_waiting', 'test_webhooks'])(
+  '%s',
+  async (name) => {
+    await run('-W', 'error', '-m', 'unittest', name);
+  },
+  300_000,
+);
+
+it('does a round through the stack, and type-checks strictly', async () => {
+  await run('-m', 'mypy', '--strict', 'stack_round.py');
+  expect(JSON.parse(await run('stack_round.py'))).toEqual({
+    job: 'succeeded',
+    events: ['status', 'status'],
+    output: 'ffd8ff',
+    failed: ['face_not_detected', 0],
+    rotated: true,
+    refusals: [
+      ['invalid_input', 400, true],
+      ['not_found', 404, true],
+    ],
+    batch: 'finished',
+    jobs: 5,
+    usage: 6,
+    idempotent: true,
+    estimate: true,
+    session: true,
+    balance: true,
+  });
+}, 300_000);
+
+it('the code of the guide runs as it stands there, and type-checks strictly', async () => {
+  const guide = await readFile(GUIDE, 'utf8');
+  const blocks = Array.from(guide.matchAll(/^```python\n([\s\S]*?)^```/gm), ([, code]) => code);
+  expect(blocks.length).toBeGreaterThan(5);
+  await writeFile(join(dir, 'guide.py'), blocks.join('\n'));
+  await run('-m', 'mypy', '--strict', 'guide.py');
+  expect(await run('guide.py')).toContain('face_not_detected');
+}, 300_000);

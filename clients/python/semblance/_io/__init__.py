@@ -1,0 +1,1 @@
+"""What blocks, for the two halves of the client."""
