@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { pythonWith } from '@semblance/testkit/engine-sidecar/python-env';
+import { liveOffered } from '@semblance/testkit/stack/live-client';
 import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/stack/media';
 import { type Account, sharedStack } from '@semblance/testkit/stack/stack';
 import sharp from 'sharp';
@@ -63,6 +64,18 @@ beforeAll(async () => {
 }, 480_000);
 afterAll(() => rm(dir, { recursive: true, force: true }));
 
+/** Runs the live session of the guide, as soon as tests beside this one leave a slot. */
+const TALK = `
+from semblance import CapacityUnavailableError, CapacityWarmingError
+
+while True:
+    try:
+        asyncio.run(talk())
+        break
+    except (CapacityUnavailableError, CapacityWarmingError):
+        asyncio.run(asyncio.sleep(1))
+`;
+
 it('every code of the document has a class, and the package type-checks strictly', async () => {
   const document = await readFile(join(dir, 'source', 'openapi.json'), 'utf8');
   const schemas = JSON.parse(document).components.schemas;
@@ -101,11 +114,23 @@ it('does a round through the stack, and type-checks strictly', async () => {
   });
 }, 300_000);
 
+it('carries sound and pictures, and type-checks strictly', async () => {
+  await run('-m', 'mypy', '--strict', 'live_round.py');
+  await liveOffered(await sharedStack());
+  expect(JSON.parse(await run('-W', 'error', 'live_round.py'))).toEqual({
+    voice: { same: true, after: [], sent: false, second: 'not_found' },
+    cancelled: [4003, 'cancelled'],
+    pictures: { codec: 'jpeg', jpeg: true, changeable: ['prompt'], refused: 'invalid_input' },
+    wrong: 'unauthorized',
+  });
+}, 300_000);
+
 it('the code of the guide runs as it stands there, and type-checks strictly', async () => {
   const guide = await readFile(GUIDE, 'utf8');
   const blocks = Array.from(guide.matchAll(/^```python\n([\s\S]*?)^```/gm), ([, code]) => code);
   expect(blocks.length).toBeGreaterThan(5);
-  await writeFile(join(dir, 'guide.py'), blocks.join('\n'));
+  await writeFile(join(dir, 'guide.py'), [...blocks, TALK].join('\n'));
   await run('-m', 'mypy', '--strict', 'guide.py');
-  expect(await run('guide.py')).toContain('face_not_detected');
+  const said = await run('guide.py');
+  for (const part of ['face_not_detected 0', 'of converted sound', '\n401\n']) expect(said).toContain(part);
 }, 300_000);
