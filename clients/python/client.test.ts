@@ -5,38 +5,33 @@
  * @module-tag python
  */
 import { execFile } from 'node:child_process';
-import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { pythonWith } from '@semblance/testkit/engine-sidecar/python-env';
 import { liveOffered } from '@semblance/testkit/stack/live-client';
 import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/stack/media';
 import { type Account, sharedStack } from '@semblance/testkit/stack/stack';
 import sharp from 'sharp';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { ROOT } from '../../test/structure/workspaces.ts';
+import { type InstalledClient, installClient } from './installed.ts';
 
 const GUIDE = join(ROOT, 'docs/guide/integrator/python.md');
 let dir: string;
 let account: Account;
-let python: string;
+let client: InstalledClient;
 
 async function run(...args: string[]): Promise<string> {
   const { api, apiKey } = account;
   const env = {
-    PATH: process.env.PATH,
-    HOME: process.env.HOME,
-    PYTHONPATH: join(dir, 'site'),
-    MYPYPATH: join(dir, 'site'),
-    PYTHONDONTWRITEBYTECODE: '1',
+    ...client.env,
     API_KEY: apiKey,
     API_URL: api.baseUrl,
     SEMBLANCE_API_KEY: apiKey,
     SEMBLANCE_BASE_URL: api.baseUrl,
   };
   try {
-    const { stdout } = await promisify(execFile)(python, args, { cwd: dir, env, maxBuffer: 1 << 26 });
+    const { stdout } = await promisify(execFile)(client.python, args, { cwd: dir, env, maxBuffer: 1 << 26 });
     return stdout;
   } catch (error) {
     const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string };
@@ -45,24 +40,15 @@ async function run(...args: string[]): Promise<string> {
 }
 
 beforeAll(async () => {
-  python = await pythonWith(join(import.meta.dirname, 'requirements.txt'));
   account = await (await sharedStack()).newAccount({ balanceUsd: 20 });
-  dir = await mkdtemp(join(tmpdir(), 'semblance-python-client-'));
-  // A build in place would leave files in the repository.
-  await cp(import.meta.dirname, join(dir, 'source'), { recursive: true });
-  await cp(join(import.meta.dirname, 'tests'), dir, { recursive: true });
-  const document = await (await fetch(`${account.api.baseUrl}/openapi.json`)).text();
-  await writeFile(join(dir, 'source', 'openapi.json'), document);
+  client = await installClient(await (await fetch(`${account.api.baseUrl}/openapi.json`)).text());
+  dir = client.dir;
   await writeFile(join(dir, 'base.jpg'), ADMIRAL.bytes);
   await writeFile(join(dir, 'face.png'), ASTRONAUT.bytes);
   const blank = { width: 256, height: 256, channels: 3 as const, background: '#88a' };
   await sharp({ create: blank }).png().toFile(join(dir, 'blank.png'));
-  await run(
-    ...['-m', 'pip', 'install', '--quiet', '--no-deps', '--no-build-isolation'],
-    ...['--target', join(dir, 'site'), join(dir, 'source')],
-  );
 }, 480_000);
-afterAll(() => rm(dir, { recursive: true, force: true }));
+afterAll(() => client?.close());
 
 /** Runs the live session of the guide, as soon as tests beside this one leave a slot. */
 const TALK = `
