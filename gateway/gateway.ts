@@ -10,6 +10,7 @@ import Koa from 'koa';
 import type { Registry } from 'prom-client';
 import { type KeylessLimitOptions, limitKeyless } from './auth/keyless-limit.ts';
 import { createCallerBeforeBody, createKnownKeys, forgetInvalid } from './auth/known-keys.ts';
+import { consoleTokenOf } from './console/cookie.ts';
 import { connectControlPlane } from './control/control-plane.ts';
 import { createEventStreams, type EventStreamsOptions } from './events/event-streams.ts';
 import { SEND_LIMITS, type SendLimits } from './files/send.ts';
@@ -182,6 +183,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   app.use(
     asMiddleware(async (ctx, next) => {
       ctx.state.address = addressOf(ctx.req, trustedProxies);
+      ctx.state.consoleToken = consoleTokenOf(ctx, options.publicUrl);
       await next();
     }),
   );

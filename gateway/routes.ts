@@ -9,6 +9,7 @@ import { readBalance, readBalanceOperation } from './account/balance.ts';
 import { readPricing, readPricingOperation } from './account/pricing.ts';
 import type { CallerBeforeBody } from './auth/known-keys.ts';
 import { batchRoutes } from './batches/routes.ts';
+import { consoleSessionRoutes } from './console/routes.ts';
 import type { ControlPlane } from './control/control-plane.ts';
 import type { EventStreams } from './events/event-streams.ts';
 import { eventSchemas, readEvents, readEventsOperation } from './events/read-events.ts';
@@ -77,6 +78,7 @@ import type { UploadsUnderWay } from './uploads/under-way.ts';
 import { upload } from './uploads/upload.ts';
 import { uploadOperation } from './uploads/upload-operation.ts';
 import type { VolumeRoom } from './uploads/volume-room.ts';
+import { listSpendDays, listSpendDaysOperation } from './usage/spend-days.ts';
 import { listUsage, listUsageOperation, summarizeUsage, summarizeUsageOperation } from './usage/usage.ts';
 import { webhookRoutes } from './webhooks/routes.ts';
 
@@ -258,6 +260,7 @@ export function routeTable(options: RoutesOptions): Route[] {
     ...batchRoutes({ callerOf, control, bodyTimeoutMs }),
     ...webhookRoutes({ callerOf, control, bodyTimeoutMs }),
     ...keyRoutes({ callerOf, control, bodyTimeoutMs }),
+    ...consoleSessionRoutes({ control, publicUrl }),
     {
       method: 'get',
       path: STREAMS_ROUTE,
@@ -278,6 +281,13 @@ export function routeTable(options: RoutesOptions): Route[] {
       handler: summarizeUsage({ control }),
       scope: 'read',
       operation: summarizeUsageOperation,
+    },
+    {
+      method: 'get',
+      path: '/usage/days',
+      handler: listSpendDays({ control }),
+      scope: 'read',
+      operation: listSpendDaysOperation,
     },
   ];
   if (store instanceof DirectoryStore) {

@@ -8,6 +8,7 @@ import type { Caller } from '@semblance/proto/semblance/control/v1/control';
 import { LRUCache } from 'lru-cache';
 import { type Batcher, createBatcher } from '../storage/batcher.ts';
 import type { Database } from '../storage/database.ts';
+import { keysOfSessions } from './console-sessions.ts';
 import {
   type Admission,
   type Counted,
@@ -92,8 +93,29 @@ export function createGate(database: Database, logger: Logger = silentLogger()):
     log.warn(`${fault} ${keyId}`, { keyId, address: caller?.address }, `refused an API key: ${reason}`);
   }
 
+  const sessions = createBatcher<string, string | undefined>({
+    deadlineMs: database.deadlineMs,
+    async run(hashes) {
+      const keys = await keysOfSessions(database, hashes);
+      return hashes.map((hash) => keys.get(hash));
+    },
+  });
+
+  /** Returns the hash of the key that a call acts with, in hex; undefined: there is none. */
+  async function hashOf(caller: Caller | undefined): Promise<string | undefined> {
+    const session = caller?.sessionSha256;
+    if (session === undefined) return hexOf(caller?.keySha256);
+    const hash = hexOf(session);
+    if (hash === undefined || unknown.has(hash)) return undefined;
+    const key = await sessions.submit(hash);
+    if (key === undefined) unknown.set(hash, true);
+    return key;
+  }
+
   async function admitAll(asks: readonly Ask[]): Promise<Verdict[]> {
-    const hashes = asks.map(({ caller }) => hashOf(caller));
+    const hashes = asks.some(({ caller }) => caller?.sessionSha256 !== undefined)
+      ? await Promise.all(asks.map(({ caller }) => hashOf(caller)))
+      : asks.map(({ caller }) => hexOf(caller?.keySha256));
     const keyed: Keyed[] = [];
     const places = asks.map(({ caller, jobId }, i) => {
       const hash = hashes[i];
@@ -120,7 +142,7 @@ export function createGate(database: Database, logger: Logger = silentLogger()):
       return verdict.admission;
     },
     async check(caller) {
-      const hash = hashOf(caller);
+      const hash = await hashOf(caller);
       if (hash !== undefined && !unknown.has(hash)) {
         const found = await valid.submit({ hash, jobId: undefined, address: addressIn(caller) });
         if (!found) unknown.set(hash, true);
@@ -131,18 +153,27 @@ export function createGate(database: Database, logger: Logger = silentLogger()):
           return;
         }
       }
-      throw unauthorized(caller?.keySha256.length ?? 0);
+      throw unauthorized(caller);
     },
   };
 }
 
-/** Returns the hash of a call's key in hex; undefined for what no key can have. */
-function hashOf(caller: Caller | undefined): string | undefined {
-  return caller?.keySha256.length === HASH_BYTES ? Buffer.from(caller.keySha256).toString('hex') : undefined;
+/** Returns a hash in hex; undefined for what none is. */
+function hexOf(hash: Uint8Array | undefined): string | undefined {
+  return hash?.length === HASH_BYTES ? Buffer.from(hash).toString('hex') : undefined;
 }
 
-function unauthorized(hashLength: number): ApiError {
-  const message = hashLength === 0 ? 'An API key is required.' : 'The API key is not known or was revoked.';
+/** Returns whether a call names a key, or a session of the console. */
+export function isNamed(caller: Caller | undefined): caller is Caller {
+  return caller !== undefined && (caller.keySha256.length > 0 || caller.sessionSha256 !== undefined);
+}
+
+function unauthorized(caller: Caller | undefined): ApiError {
+  const message = !isNamed(caller)
+    ? 'An API key is required.'
+    : caller.sessionSha256 === undefined
+      ? 'The API key is not known or was revoked.'
+      : 'The session of the console has ended. Sign in again.';
   return new ApiError('unauthorized', message);
 }
 
@@ -177,7 +208,7 @@ export async function usableKeys(
 const HASH_BYTES = 32;
 
 function verdictOn(caller: Caller | undefined, counted: Counted | undefined): Verdict {
-  if (!counted) return { rateLimit: '', refusal: unauthorized(caller?.keySha256.length ?? 0) };
+  if (!counted) return { rateLimit: '', refusal: unauthorized(caller) };
   const { admission, limit, place, resetSeconds, scopes } = counted;
   const rateLimit = `limit=${limit},remaining=${Math.max(0, limit - place)},reset=${resetSeconds}`;
   const refusal = place <= limit ? scopeRefusal(caller, scopes) : tooMany(limit, resetSeconds);

@@ -5,6 +5,7 @@ import type { Logger } from '@semblance/common/logging';
 import type { RenderJob } from '@semblance/crds/gen/renderjobs';
 import type { ObjectStore } from '@semblance/objects/store';
 import { noteKeyUses } from '../accounts/accounts.ts';
+import { removeEndedSessions } from '../accounts/console-sessions.ts';
 import { auditBooks } from '../billing/audit-books.ts';
 import { createOrphans } from '../media/orphans.ts';
 import type { Removals } from '../media/removals.ts';
@@ -55,6 +56,7 @@ export async function keepHouse(options: HousekeepingOptions, signal: AbortSigna
     // Rates whose moment has come.
     () => database.sql`select start_rates()`,
     () => noteKeyUses(database.sql),
+    () => removeEndedSessions(database.sql),
     () => removeOldKeys(database.sql),
     () => removeOldTraces(database.sql),
     () => removeOldRetractions(database.sql),

@@ -9,7 +9,7 @@ import {
   type GetPricingRequest,
   type SubmitJobRequest,
 } from '@semblance/proto/semblance/control/v1/control';
-import { type Gate, usableKeys } from '../accounts/gate.ts';
+import { type Gate, isNamed, usableKeys } from '../accounts/gate.ts';
 import { readBalance } from '../billing/balance.ts';
 import { readPricing } from '../billing/pricing.ts';
 import type { FaceCalls } from '../faces/face-calls.ts';
@@ -22,6 +22,7 @@ import type { Database } from '../storage/database.ts';
 import type { ResumableUploads } from '../uploads/resumable-uploads.ts';
 import type { Uploads } from '../uploads/uploads.ts';
 import type { BatchCalls } from './batch-calls.ts';
+import type { ConsoleCalls } from './console-calls.ts';
 import type { JobCalls } from './job-calls.ts';
 import type { KeyCalls } from './key-calls.ts';
 import type { MediaCalls } from './media-calls.ts';
@@ -38,6 +39,7 @@ export interface ControlServiceOptions {
   readonly submit: (submission: Submission) => Promise<Submitted>;
   readonly view: JobView;
   readonly batchCalls: BatchCalls;
+  readonly consoleCalls: ConsoleCalls;
   readonly jobCalls: JobCalls;
   readonly faceCalls: FaceCalls;
   readonly mediaCalls: MediaCalls;
@@ -66,6 +68,7 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
     submit,
     view,
     batchCalls,
+    consoleCalls,
     jobCalls,
     faceCalls,
     mediaCalls,
@@ -94,7 +97,7 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
   }
 
   async function getPricing(request: GetPricingRequest, { trailers }: CallContext) {
-    const sent = request.caller !== undefined && request.caller.keySha256.length > 0;
+    const sent = isNamed(request.caller);
     const accountId = sent ? (await gate.admit(request.caller, trailers)).accountId : undefined;
     return readPricing(database.fast, accountId);
   }
@@ -188,12 +191,16 @@ export function createControlService(options: ControlServiceOptions): GrpcServic
     getPricing: timed('GetPricing', getPricing),
     listUsage: timed('ListUsage', jobCalls.listUsage),
     summarizeUsage: timed('SummarizeUsage', jobCalls.summarizeUsage),
+    listSpendDays: timed('ListSpendDays', jobCalls.listSpendDays),
     listAccountKeys: timed('ListAccountKeys', keyCalls.listAccountKeys),
     createAccountKey: timed('CreateAccountKey', keyCalls.createAccountKey),
     setAccountKey: timed('SetAccountKey', keyCalls.setAccountKey),
     revokeAccountKey: timed('RevokeAccountKey', keyCalls.revokeAccountKey),
     getAccountCaps: timed('GetAccountCaps', keyCalls.getAccountCaps),
     setAccountCaps: timed('SetAccountCaps', keyCalls.setAccountCaps),
+    openConsoleSession: timed('OpenConsoleSession', consoleCalls.openConsoleSession),
+    listConsoleSessions: timed('ListConsoleSessions', consoleCalls.listConsoleSessions),
+    endConsoleSession: timed('EndConsoleSession', consoleCalls.endConsoleSession),
   };
   return {
     name: 'semblance.control.v1.ControlService',

@@ -10,6 +10,8 @@ import type {
   EstimateJobResponse,
   ListJobsRequest,
   ListJobsResponse,
+  ListSpendDaysRequest,
+  ListSpendDaysResponse,
   ListUsageRequest,
   ListUsageResponse,
   PreviewJobRequest,
@@ -31,7 +33,7 @@ import type { JobView } from '../jobs/job-view.ts';
 import { listJobs } from '../jobs/list-jobs.ts';
 import { readJobTexts } from '../jobs/render-jobs.ts';
 import type { Database } from '../storage/database.ts';
-import { readUsage, summarizeUsage } from '../usage/usage.ts';
+import { readUsage, spendByDay, summarizeUsage } from '../usage/usage.ts';
 import { secondsIn } from './together.ts';
 
 export interface JobCallsOptions {
@@ -135,6 +137,14 @@ export function createJobCalls(options: JobCallsOptions) {
     ): Promise<SummarizeUsageResponse> {
       const { accountId } = await gate.admit(request.caller, trailers);
       return { summary: await summarizeUsage(database.fast, accountId, request.range) };
+    },
+
+    async listSpendDays(
+      { caller, days }: ListSpendDaysRequest,
+      { trailers }: CallContext,
+    ): Promise<ListSpendDaysResponse> {
+      const { accountId } = await gate.admit(caller, trailers);
+      return { days: await spendByDay(database.fast, accountId, days) };
     },
   };
 }

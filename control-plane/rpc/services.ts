@@ -25,6 +25,7 @@ import { createWatchStreams } from '../watch/watch-stream.ts';
 import type { Endpoints } from '../webhooks/endpoints.ts';
 import { createAdminService } from './admin-service.ts';
 import { createBatchCalls } from './batch-calls.ts';
+import { createConsoleCalls } from './console-calls.ts';
 import { createControlService } from './control-service.ts';
 import { createJobCalls } from './job-calls.ts';
 import { createKeyCalls } from './key-calls.ts';
@@ -115,6 +116,7 @@ export async function startServices({
     mediaCalls: createMediaCalls({ database, gate, removals }),
     webhookCalls: createWebhookCalls({ database, gate, endpoints }),
     keyCalls: createKeyCalls({ database, gate }),
+    consoleCalls: createConsoleCalls({ database, gate }),
     sessionCalls: createSessionCalls({
       database,
       gate,

@@ -1,10 +1,12 @@
 import { ApiError } from '@semblance/common/errors';
 import { CAPABILITIES, CAPABILITY_NAMES } from '@semblance/engine-api/capabilities';
+import type { SpendDay } from '@semblance/proto/semblance/control/v1/control';
 import type { UsageEntry, UsageRange, UsageSummary } from '@semblance/proto/semblance/control/v1/usage';
 import { timestampOf } from '../storage/moments.ts';
 import type { Sql } from '../storage/sql.ts';
 
 const MAX_USAGE_ENTRIES = 500;
+const MAX_DAYS = 366;
 
 /**
  * Lists calls of an account, newest first. Their times all differ, so a reader gets the next page by asking for
@@ -80,4 +82,19 @@ export function boundsOf(range: UsageRange | undefined): { from: string; to: str
     from: fromMicros === undefined ? '-infinity' : timestampOf(fromMicros),
     to: toMicros === undefined ? 'infinity' : timestampOf(toMicros),
   };
+}
+
+/**
+ * Lists what an account was charged on each of the last days (UTC), the oldest first; a refund lessens the day of its charge.
+ * @throws ApiError invalid_input
+ */
+export async function spendByDay(sql: Sql, accountId: string, days: number): Promise<SpendDay[]> {
+  if (!Number.isInteger(days) || days < 1 || days > MAX_DAYS)
+    throw new ApiError('invalid_input', `\`days\` is a whole number from 1 to ${MAX_DAYS}.`);
+  const rows = await sql<{ day: string; spent_micros: bigint }[]>`
+    select to_char(q.day, 'YYYY-MM-DD') as day, coalesce(d.spent_micros, 0) as spent_micros
+    from (select (today_utc() - n)::date as day from generate_series(0, ${days}::int - 1) n) q
+    left join spend_days d on d.account_id = ${accountId} and d.day = q.day
+    order by q.day`;
+  return rows.map(({ day, spent_micros: spentMicros }) => ({ day, spentMicros }));
 }

@@ -2,7 +2,7 @@ import { microsToUsd } from '@semblance/common/money';
 import { CAPABILITIES, CAPABILITY_NAMES } from '@semblance/engine-api/capabilities';
 import type { CapabilityPrice, GetPricingResponse } from '@semblance/proto/semblance/control/v1/control';
 import { z } from 'zod';
-import { ANONYMOUS, requireCaller } from '../auth/bearer.ts';
+import { ANONYMOUS, credentialOf, requireCaller } from '../auth/bearer.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { GatewayContext, Handler } from '../http/context.ts';
 import type { Operation } from '../openapi/operation.ts';
@@ -31,11 +31,10 @@ export function readPricing({ control, keepMs }: PricingOptions): Handler {
   }
 
   return async (ctx) => {
-    const { authorization } = ctx.headers;
     ctx.set('Cache-Control', 'no-store');
-    ctx.vary('Authorization');
+    ctx.vary('Authorization, Cookie');
     ctx.body = rateCard(
-      await (authorization === undefined
+      await (credentialOf(ctx) === ''
         ? publicCard(ctx)
         : control.getPricing(ctx, { caller: requireCaller(ctx) })),
     );

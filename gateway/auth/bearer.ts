@@ -13,15 +13,23 @@ export const ANONYMOUS: Caller = { keySha256: Buffer.alloc(0) };
 
 /** What a request says about its caller. */
 export type CallerContext = Pick<GatewayContext, 'headers'> & {
-  readonly state: Pick<GatewayContext['state'], 'address' | 'scope'>;
+  readonly state: Pick<GatewayContext['state'], 'address' | 'scope' | 'consoleToken'>;
 };
 
 /**
- * Returns the caller of a request: its key, its address, and the scope that its route needs.
- * @throws ApiError `unauthorized` when the header is missing or has no bearer key
+ * Returns the caller of a request: its key or its session of the console, its address, and the scope that its route needs.
+ * @throws ApiError `unauthorized` when there is neither, or the header has no bearer key
  */
-export function requireCaller({ headers, state }: CallerContext): Caller {
-  return { keySha256: hashOfKey(headers.authorization), address: state.address, scope: state.scope };
+export function requireCaller(ctx: CallerContext): Caller {
+  const { address, scope, consoleToken } = ctx.state;
+  if (consoleToken === undefined) return { keySha256: hashOfKey(ctx.headers.authorization), address, scope };
+  const sessionSha256 = hash('sha256', consoleToken, 'buffer');
+  return { keySha256: ANONYMOUS.keySha256, sessionSha256, address, scope };
+}
+
+/** Returns what a request presents of its caller, as one text; it is a secret. */
+export function credentialOf({ headers, state }: CallerContext): string {
+  return state.consoleToken === undefined ? (headers.authorization ?? '') : `console ${state.consoleToken}`;
 }
 
 /**

@@ -4,7 +4,7 @@ import type { Caller } from '@semblance/proto/semblance/control/v1/control';
 import { LRUCache } from 'lru-cache';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { GatewayContext } from '../http/context.ts';
-import { type CallerContext, requireCaller } from './bearer.ts';
+import { type CallerContext, credentialOf, requireCaller } from './bearer.ts';
 
 /** Keys that are remembered, the ones used last. */
 const REMEMBERED = 50_000;
@@ -25,8 +25,8 @@ export interface KnownKeys {
 export function createKnownKeys(): KnownKeys {
   const known = new LRUCache<string, Set<string>>({ max: REMEMBERED, ttl: KNOWN_MS });
   // No key is kept.
-  const nameOf = ({ headers, state }: CallerContext) =>
-    hash('sha256', `${state.address} ${headers.authorization ?? ''}`, 'base64');
+  const nameOf = (ctx: CallerContext) =>
+    hash('sha256', `${ctx.state.address} ${credentialOf(ctx)}`, 'base64');
   return {
     has(ctx) {
       const scopes = known.get(nameOf(ctx));

@@ -2,7 +2,7 @@ import type { handleUnaryCall } from '@grpc/grpc-js';
 import type { ControlServiceServer } from '@semblance/proto/semblance/control/v1/control';
 import type { GatewayContext } from '../http/context.ts';
 
-/** Calls about batches, and calls by which owners of accounts manage their webhooks. */
+/** Calls about batches, and calls by which owners of accounts manage their webhooks and sessions of the console. */
 export const PLAIN_CALLS = [
   'submitBatch',
   'estimateBatch',
@@ -20,6 +20,10 @@ export const PLAIN_CALLS = [
   'replayWebhookDelivery',
   'showWebhookSecret',
   'rotateWebhookSecret',
+  'openConsoleSession',
+  'listConsoleSessions',
+  'endConsoleSession',
+  'listSpendDays',
 ] as const;
 
 type Call<Name extends keyof ControlServiceServer> =

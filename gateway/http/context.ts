@@ -10,6 +10,8 @@ export interface RequestState {
   address?: string | undefined;
   /** What the route of the request needs of a key; undefined before a route is found, and where it needs none. */
   scope?: Scope | undefined;
+  /** Token of the session of the console that the request may use; undefined: there is none. */
+  consoleToken?: string | undefined;
   /** Set with the response, for the log line and the metrics. */
   errorCode?: string;
 }

@@ -25,8 +25,8 @@ const LONGEST_NAME = 255;
 const LONGEST_TYPE = 255;
 
 const largestOf = ({ limits }: UploadOptions) => Math.max(...Object.values(limits));
-const nameOf = ({ keySha256 }: Caller, fileKey: string) =>
-  `${Buffer.from(keySha256).toString('hex')} ${fileKey}`;
+const nameOf = ({ keySha256, sessionSha256 }: Caller, fileKey: string) =>
+  `${Buffer.from(sessionSha256 ?? keySha256).toString('hex')} ${fileKey}`;
 const fileKeyOf = (ctx: GatewayContext) => `api/${String(ctx.params.upload_id).slice(0, 200)}`;
 const requireComplete = ({ complete }: UploadFields): boolean => {
   if (complete === undefined)

@@ -1,0 +1,1 @@
+var e=()=>{};function t(){return`development`}export{e as n,t};
