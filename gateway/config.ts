@@ -28,6 +28,8 @@ export const gatewayShape = {
   SEMBLANCE_GATEWAY_TRUSTED_PROXIES: z.coerce.number().int().min(0).max(10).default(0),
   /** Megabytes on the volume of a folder store that uploads leave to the outputs of jobs; 0: none. */
   SEMBLANCE_GATEWAY_OUTPUT_RESERVE_MB: z.coerce.number().int().min(0).max(1_000_000_000).default(1_000),
+  /** `off` serves no pages of the console, at `/console`. Its API stays. */
+  SEMBLANCE_CONSOLE: z.enum(['on', 'off']).default('on'),
   /** `on` serves the page to try live sessions with, at `/api/v1/try`. */
   SEMBLANCE_TRY_PAGE: z.enum(['on', 'off']).default('off'),
   /** `host:port` of the control plane's gRPC server. */

@@ -45,6 +45,8 @@ export interface GatewayOptions {
   readonly timing?: Partial<GatewayTiming>;
   /** Limit of requests without a valid key. Default: none. */
   readonly keyless?: KeylessLimitOptions;
+  /** Serves the pages of the console. Default: false. */
+  readonly console?: boolean;
   /** Serves the page to try live sessions with. Default: false. */
   readonly tryPage?: boolean;
   /** Origin at which clients reach it. */
@@ -178,6 +180,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     pricingKeptMs: timing.pricingKept,
     signal: uploadsEnd.signal,
     tryPage: options.tryPage ?? false,
+    console: options.console ?? false,
   });
   const trustedProxies = options.keyless?.trustedProxies ?? 0;
   app.use(

@@ -9,6 +9,7 @@ import { readBalance, readBalanceOperation } from './account/balance.ts';
 import { readPricing, readPricingOperation } from './account/pricing.ts';
 import type { CallerBeforeBody } from './auth/known-keys.ts';
 import { batchRoutes } from './batches/routes.ts';
+import { CONSOLE_PATH, consolePageRoutes } from './console/page.ts';
 import { consoleSessionRoutes } from './console/routes.ts';
 import type { ControlPlane } from './control/control-plane.ts';
 import type { EventStreams } from './events/event-streams.ts';
@@ -105,6 +106,8 @@ export interface RoutesOptions {
   readonly signal: AbortSignal;
   /** Whether the page to try live sessions with is served. */
   readonly tryPage: boolean;
+  /** Whether the pages of the console are served. */
+  readonly console: boolean;
   /** Origin at which clients reach the gateway. */
   readonly publicUrl: string;
 }
@@ -317,11 +320,18 @@ export function routeTable(options: RoutesOptions): Route[] {
       },
     );
   }
+  if (options.console) routes.push(...consolePageRoutes({ filesOrigin: filesOriginOf(store) }));
   if (options.tryPage) {
     const filesOrigin = store instanceof DirectoryStore ? publicUrl : undefined;
     routes.push(...tryPageRoutes({ filesOrigin }));
   }
   return [...routes, ...serviceRoutes({ routes, prefix: API_PREFIX, publicUrl, schemas: eventSchemas })];
+}
+
+/** Returns how to learn at which origin links to files begin; undefined: at that of the gateway. */
+function filesOriginOf(store: ObjectStore): (() => Promise<string>) | undefined {
+  if (store instanceof DirectoryStore) return undefined;
+  return async () => new URL(await store.signGet('api/none', { expiresInSeconds: 60 })).origin;
 }
 
 function resumableRoutes(options: Parameters<typeof beginResumable>[0]): Route[] {
@@ -374,7 +384,11 @@ export function createRouter(routes: readonly Route[]): Router {
 /** Converts a path of the table for the router. File keys contain slashes, which no named part matches. */
 function pattern(path: string): string | RegExp {
   if (path.startsWith(`${FILES_PATH}/`)) return new RegExp(`^${FILES_PATH}/.+$`);
-  const prefix = path === FILES_PATH || path.startsWith(`${STREAMS_PATH}/`) ? '' : API_PREFIX;
+  const outside =
+    path === FILES_PATH ||
+    path.startsWith(`${STREAMS_PATH}/`) ||
+    [CONSOLE_PATH, `${CONSOLE_PATH}/`, `${CONSOLE_PATH}/*path`].includes(path);
+  const prefix = outside ? '' : API_PREFIX;
   return prefix + path.replace('{file_key}', '*file_key').replaceAll(/\{(\w+)\}/g, ':$1');
 }
 

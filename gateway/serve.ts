@@ -55,6 +55,7 @@ async function start(): Promise<() => Promise<void>> {
       trustedProxies: config.SEMBLANCE_GATEWAY_TRUSTED_PROXIES,
     },
     outputReserveBytes: config.SEMBLANCE_GATEWAY_OUTPUT_RESERVE_MB * 1e6,
+    console: config.SEMBLANCE_CONSOLE === 'on',
     tryPage: config.SEMBLANCE_TRY_PAGE === 'on',
     publicUrl: config.SEMBLANCE_PUBLIC_URL,
     timing: { serveOn: drain.serve, liveDrain: drain.live },

@@ -34,6 +34,7 @@ Semblance is up after ${((Date.now() - startedAt) / 1000).toFixed(1)} s.
   API       ${handle.base_url}
   key       node -p 'require("${file.startsWith('/') ? file : `./${file}`}").api_key'
   live      ${handle.base_url}/try in a browser
+  console   ${new URL('/console', handle.base_url)} in a browser, with the key
   jobs      ${kubectl} --kubeconfig ${shown(handle.kubeconfig)} -n ${handle.namespace} get renderjobs -w
   logs      ${shown(settings.stateDir)}/logs
 

@@ -71,6 +71,7 @@ export function runChecks(onResult: (result: CheckResult) => void): CheckResult[
   const steps = [
     () => run('types', 'tsc', '--noEmit'),
     () => run('types in the browser', 'tsc', '-p', 'gateway/try-page/page'),
+    () => run('types of the console', 'tsc', '-p', 'console'),
     () => lint(),
     () =>
       run('unused files, exports and packages', 'knip', '--no-progress', '--treat-config-hints-as-errors'),
@@ -95,6 +96,10 @@ export function runChecks(onResult: (result: CheckResult) => void): CheckResult[
     () =>
       upToDate('converted networks', 'packages/vision/models/gen', (scratch) =>
         run('convert-models/convert.ts', 'node', 'tools/convert-models/convert.ts', scratch),
+      ),
+    () =>
+      upToDate('built console', 'console/dist', (scratch) =>
+        run('console/build.ts', 'node', 'console/build.ts', scratch),
       ),
     () =>
       upToDate('resource definitions of the chart', 'charts/semblance/files/crds', (scratch) =>

@@ -8,8 +8,8 @@ import { isStorable, type Sql, SqlText, type Transaction } from '../storage/sql.
 import { hashKey } from './accounts.ts';
 
 /** Time after which a session ends that nobody uses, and the longest time of one, in seconds. */
-export const IDLE_SECONDS = 3_600;
-export const LONGEST_SECONDS = 12 * 3_600;
+const IDLE_SECONDS = 3_600;
+const LONGEST_SECONDS = 12 * 3_600;
 /** Most open sessions of a key. One more ends the one that was not used for the longest time. */
 export const MAX_SESSIONS = 10;
 /** A use is noted when the last note is older, in seconds. */

@@ -5,7 +5,7 @@ import type { GatewayContext } from '../http/context.ts';
  * Header that pages of the console send with every call. A page of another origin cannot: its browser asks first whether
  * it may, and the API allows nobody.
  */
-export const CONSOLE_HEADER = 'semblance-console';
+const CONSOLE_HEADER = 'semblance-console';
 
 /** Methods that change nothing, of which browsers send no Origin to their own origin. */
 const READS = new Set(['GET', 'HEAD']);

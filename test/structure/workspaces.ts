@@ -34,6 +34,9 @@ export function trackedFiles(): string[] {
     .filter((path) => path !== '');
 }
 
+/** Workspaces whose packages are bundled when they are built, and installed by nobody who runs them. */
+const BUNDLED: ReadonlySet<string> = new Set(['@semblance/console']);
+
 /** Returns all workspaces, from their manifests. */
 export function workspaces(): Workspace[] {
   return trackedFiles()
@@ -43,7 +46,9 @@ export function workspaces(): Workspace[] {
       return {
         name: manifest.name,
         folder: path.slice(0, -'/package.json'.length),
-        dependencies: Object.keys(manifest.dependencies ?? {}),
+        dependencies: Object.keys(
+          (BUNDLED.has(manifest.name) ? manifest.devDependencies : manifest.dependencies) ?? {},
+        ),
         exports: manifest.exports ?? {},
       };
     });

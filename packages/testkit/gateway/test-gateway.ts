@@ -23,6 +23,7 @@ export interface TestGatewayOptions {
   readonly timing?: Partial<GatewayTiming>;
   readonly keyless?: GatewayOptions['keyless'];
   readonly tryPage?: boolean;
+  readonly console?: boolean;
 }
 
 export type TestGateway = Awaited<ReturnType<typeof startTestGateway>>;

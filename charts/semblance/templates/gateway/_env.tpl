@@ -15,6 +15,8 @@
   value: {{ include "semblance.trustedProxies" . | quote }}
 - name: SEMBLANCE_GATEWAY_OUTPUT_RESERVE_MB
   value: {{ .Values.gateway.outputReserveMb | int | quote }}
+- name: SEMBLANCE_CONSOLE
+  value: {{ ternary "on" "off" .Values.gateway.console | quote }}
 - name: SEMBLANCE_TRY_PAGE
   value: {{ ternary "on" "off" .Values.gateway.tryPage | quote }}
 {{- end -}}
