@@ -1,14 +1,15 @@
-import { Center, Loader, Notification, Stack } from '@mantine/core';
+import { Anchor, Center, Loader, Notification, Stack } from '@mantine/core';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { lazy, Suspense, useCallback, useEffect, useState } from 'react';
-import { Route, Router, Switch } from 'wouter';
+import { Link, Route, Router, Switch } from 'wouter';
 import { ApiError, call, whenSignedOut } from './api/client.ts';
 import type { ConsoleSession } from './api/types.ts';
 import { Overview } from './pages/overview.tsx';
 import { SignIn, type SignInReason } from './pages/sign-in.tsx';
 import { Shell } from './shell.tsx';
 import { t } from './text/text.ts';
-import { Empty, Failure, Rows } from './ui/states.tsx';
+import { Page } from './ui/parts.tsx';
+import { Failure, Rows } from './ui/states.tsx';
 import { type Notice, Notices } from './ui/use-change.tsx';
 
 const pages = {
@@ -101,7 +102,11 @@ export function App() {
                 <Route key={path} path={path} component={Component as never} />
               ))}
               <Route>
-                <Empty title={t('missing.title')} hint={t('missing.text')} />
+                <Page title={t('missing.title')} lead={t('missing.text')}>
+                  <Anchor component={Link} href="/">
+                    {t('missing.home')}
+                  </Anchor>
+                </Page>
               </Route>
             </Switch>
           </Suspense>

@@ -58,7 +58,7 @@ export function Deliveries() {
               <Button
                 size="xs"
                 variant="default"
-                aria-label={t('deliveries.show', { id: delivery.id })}
+                aria-label={t('deliveries.show', { count: delivery.attempts.length, id: delivery.id })}
                 onClick={() => setShown(delivery)}
               >
                 {delivery.attempts.length}
