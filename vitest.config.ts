@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os';
+import { NODE_FLAGS } from '@semblance/common/node-flags';
 import { testNeeds } from '@semblance/testkit/stack/programs';
 import { defineConfig } from 'vitest/config';
 import { LongestFirst } from './test/longest-first.ts';
@@ -29,6 +30,7 @@ export default defineConfig({
     })),
     sequence: { sequencer: LongestFirst },
     pool: 'forks',
+    execArgv: [...NODE_FLAGS],
     // The real servers share the cores with the test files, so more files at once would only wait for each other.
     maxWorkers: Math.max(2, availableParallelism()),
     // Long limits also find what hangs, and no test fails because the machine is busy.

@@ -1,3 +1,5 @@
+import { NODE_FLAGS } from '@semblance/common/node-flags';
+
 /**
  * Node flags of the gateway, in the local stack, the image and the chart; NODE_OPTIONS does not allow all of them.
  * By default V8 collects the whole heap of 20 MB for every 15 to 25 MiB of upload buffers, 20 to 33 times for 500
@@ -6,6 +8,7 @@
  * cost, is small enough for 24 of those in 500 MiB.
  */
 export const GATEWAY_FLAGS = [
+  ...NODE_FLAGS,
   '--initial-old-space-size=128',
   '--external-memory-accounted-in-global-limit',
   '--max-semi-space-size=4',

@@ -1,4 +1,5 @@
 import { loadConfig } from '@semblance/common/config';
+import { NODE_FLAGS } from '@semblance/common/node-flags';
 import { controlPlaneShape } from '@semblance/control-plane/config';
 import { gatewayShape } from '@semblance/gateway/config';
 import { GATEWAY_FLAGS } from '@semblance/gateway/node-flags';
@@ -24,9 +25,15 @@ const containers = (template: Manifest) => [
   ...((template.spec.initContainers as Manifest[]) ?? []),
 ];
 
-it.each(NAMES)('with the values %s, the gateway runs with its flags', (name) => {
-  const { template } = find(manifests(name), 'Deployment', 'rel-semblance-gateway').spec;
-  expect(template.spec.containers[0].command).toEqual(['node', ...GATEWAY_FLAGS, 'gateway/main.ts']);
+it.each(NAMES)('with the values %s, the services run with their flags', (name) => {
+  for (const [service, flags] of [
+    ['gateway', GATEWAY_FLAGS],
+    ['control-plane', NODE_FLAGS],
+    ['operator', NODE_FLAGS],
+  ] as const) {
+    const { template } = find(manifests(name), 'Deployment', `rel-semblance-${service}`).spec;
+    expect(template.spec.containers[0].command).toEqual(['node', ...flags, `${service}/main.ts`]);
+  }
 });
 
 it.each(NAMES)('with the values %s, agents run with their flags', (name) => {

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { NODE_FLAGS } from '@semblance/common/node-flags';
 import { GATEWAY_FLAGS } from '@semblance/gateway/node-flags';
 import { AGENT_FLAGS } from '@semblance/gpu-agent/node-flags';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
@@ -90,10 +91,10 @@ it('passes the settings of a service on to it alone, and what any program needs 
   }
 });
 
-it('runs the gateway and the agent with their flags of Node, the others with none', async () => {
+it('runs each service with its flags of Node', async () => {
   const flags = new Map<string, readonly string[]>([
-    ['control-plane', []],
-    ['operator', []],
+    ['control-plane', NODE_FLAGS],
+    ['operator', NODE_FLAGS],
     ['gateway', GATEWAY_FLAGS],
     ['gpu-agent', AGENT_FLAGS],
   ]);

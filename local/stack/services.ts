@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Component } from '@semblance/common/grpc/tls/components';
+import { NODE_FLAGS } from '@semblance/common/node-flags';
 import type { Launch } from '@semblance/common/process/child';
 import { controlPlaneShape } from '@semblance/control-plane/config';
 import { gatewayShape } from '@semblance/gateway/config';
@@ -18,6 +19,8 @@ import { signingCertificate } from './signing-certificate.ts';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 const FLAGS: Readonly<Record<string, readonly string[]>> = {
+  'control-plane': NODE_FLAGS,
+  operator: NODE_FLAGS,
   gateway: GATEWAY_FLAGS,
   'gpu-agent': AGENT_FLAGS,
 };

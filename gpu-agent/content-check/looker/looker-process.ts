@@ -1,6 +1,7 @@
 import { fork } from 'node:child_process';
 import { createClientLog } from '@semblance/common/client-log';
 import type { Logger } from '@semblance/common/logging';
+import { NODE_FLAGS } from '@semblance/common/node-flags';
 import { lowerPriority } from '@semblance/common/process/lower-priority';
 import { ContentCheckError } from '../check.ts';
 import type { FromLooker, Looked, LookerAnswer, ToLooker } from './protocol.ts';
@@ -53,7 +54,7 @@ export function startLooker(of: LookerProcessOptions): LookerProcess {
   let lastId = 0;
   const child = fork(main, [JSON.stringify(options)], {
     // The agent's own flags may belong to a test runner or a debugger.
-    execArgv: [],
+    execArgv: [...NODE_FLAGS],
     env: Object.fromEntries(Object.entries(process.env).filter(([name]) => PASSED_ON.test(name))),
     stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
   });

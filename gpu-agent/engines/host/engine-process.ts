@@ -3,6 +3,7 @@ import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { createClientLog } from '@semblance/common/client-log';
 import type { Logger } from '@semblance/common/logging';
+import { NODE_FLAGS } from '@semblance/common/node-flags';
 import { lowerPriority } from '@semblance/common/process/lower-priority';
 import { DeviceGoneError, deviceFaultOf } from '@semblance/engine-api/device-fault';
 import type { OnProgress, RenderResult } from '@semblance/engine-api/engine';
@@ -75,7 +76,7 @@ interface Held {
  * So the picture buffers of every render would trigger a full collection: a fifth of the CPU of a Photo Swap. The
  * initial size postpones collections until there is that much to collect.
  */
-export const ENGINE_FLAGS = ['--initial-old-space-size=256'] as const;
+export const ENGINE_FLAGS = [...NODE_FLAGS, '--initial-old-space-size=256'] as const;
 
 /**
  * Starts an engine in a separate process and resolves when it is warm.

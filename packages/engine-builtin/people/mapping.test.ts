@@ -6,13 +6,14 @@ import type { Engine, RenderResult } from '@semblance/engine-api/engine';
 import { type FaceMapping, type FoundPeople, mappedRole } from '@semblance/engine-api/people';
 import type { Picture } from '@semblance/engine-api/picture';
 import { cutPortraits, GROUP, openEyes } from '@semblance/testkit/engine-builtin/group';
-import { GroupClip } from '@semblance/testkit/engine-builtin/group-clip';
+import { GroupClip, SIZE } from '@semblance/testkit/engine-builtin/group-clip';
 import { ADMIRAL, ASTRONAUT } from '@semblance/testkit/engine-builtin/swap-rig';
 import { readPicture } from '@semblance/testkit/engine-builtin/video-swap/clips';
 import { type MediaRig, openMediaRig } from '@semblance/testkit/media/clips';
 import { centroid, type Face } from '@semblance/vision/face-mesh';
 import { sameness } from '@semblance/vision/face-recogniser';
 import { FACE_OVAL } from '@semblance/vision/face-regions';
+import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createBuiltinEngine } from '../index.ts';
 

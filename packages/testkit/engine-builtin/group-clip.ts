@@ -9,7 +9,8 @@ import type { MediaRig } from '../media/clips.ts';
 import { GROUP } from './group.ts';
 import { COLOR, cropOf, makeClip, readPicture, type View } from './video-swap/clips.ts';
 
-const SIZE = { width: 960, height: 700 };
+/** Size of a frame of the clip, in pixels. */
+export const SIZE = { width: 960, height: 700 };
 /** The group, then its mirror image from nearer, then the group again. */
 const WIDE = (i: number): View => ({ x: 960 + 3 * Math.sin(i / 4), y: 699, zoom: 0.5 });
 const NEAR = (i: number): View => ({

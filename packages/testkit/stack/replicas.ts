@@ -10,6 +10,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { NODE_FLAGS } from '@semblance/common/node-flags';
 import { createGuard } from '@semblance/common/process/guard';
 import { GATEWAY_FLAGS } from '@semblance/gateway/node-flags';
 import { AGENT_FLAGS } from '@semblance/gpu-agent/node-flags';
@@ -20,7 +21,9 @@ import { root } from './stack-process.ts';
 
 export type ServiceName = 'control-plane' | 'operator' | 'gateway' | 'gpu-agent';
 export const SERVICES: readonly ServiceName[] = ['gateway', 'control-plane', 'gpu-agent', 'operator'];
-const FLAGS: Partial<Record<ServiceName, readonly string[]>> = {
+const FLAGS: Record<ServiceName, readonly string[]> = {
+  'control-plane': NODE_FLAGS,
+  operator: NODE_FLAGS,
   gateway: GATEWAY_FLAGS,
   'gpu-agent': AGENT_FLAGS,
 };
@@ -123,7 +126,7 @@ export async function startReplicas() {
       lines,
       ends,
       async start() {
-        const child = spawn(process.execPath, [...(FLAGS[service] ?? []), join(root, service, 'main.ts')], {
+        const child = spawn(process.execPath, [...FLAGS[service], join(root, service, 'main.ts')], {
           // A process group lets this process end all descendants when it dies.
           detached: true,
           stdio: ['ignore', 'pipe', 'inherit'],

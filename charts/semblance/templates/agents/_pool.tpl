@@ -152,7 +152,7 @@ spec:
           image: {{ include "semblance.image" (dict "root" $root "image" $root.Values.agentImage) }}
           imagePullPolicy: {{ $root.Values.agentImage.pullPolicy }}
           # Same flags as in gpu-agent/node-flags.ts.
-          command: [node, --initial-old-space-size=128, gpu-agent/main.ts]
+          command: [node, --no-maglev, --initial-old-space-size=128, gpu-agent/main.ts]
           env:
             {{- include "semblance.env" (dict "root" $root "base" (include "semblance.agentEnv" .) "extra" $pool.extraEnv) | nindent 12 }}
           ports:
