@@ -7,6 +7,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const SETTLE_MS = 200;
 const FOLDERS: readonly string[] = [
   'common',
+  'console',
   'control-plane',
   'crds',
   'gateway',
