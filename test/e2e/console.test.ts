@@ -1,9 +1,11 @@
 /** @module-tag browser */
+import { join } from 'node:path';
 import { axeFaults } from '@semblance/testkit/stack/axe';
 import { launchBrowser } from '@semblance/testkit/stack/browser';
 import { ADMIRAL, ASTRONAUT, faceless } from '@semblance/testkit/stack/media';
 import { findBrowser } from '@semblance/testkit/stack/programs';
 import { type Account, type Stack, sharedStack } from '@semblance/testkit/stack/stack';
+import { root } from '@semblance/testkit/stack/stack-process';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 
@@ -86,6 +88,13 @@ const settled = async () => {
   await expect.poll(() => page.evaluate("document.querySelector('[aria-busy=true]') === null")).toBe(true);
 };
 
+/** Returns where the picture of a page is kept, to be looked at after the run. */
+function pictureOf(path: string, colorScheme: string, width: number): string {
+  const name =
+    path === `jobs/${done}` ? 'job' : path === `jobs/${failed}` ? 'failed-job' : path || 'overview';
+  return join(root, 'test-out', 'console', `${colorScheme}-${width}`, `${name.replaceAll('/', '-')}.png`);
+}
+
 describe('signing in', () => {
   test('keeps nothing of the key in the browser, and the session lives over a reload', async () => {
     await signIn();
@@ -140,6 +149,7 @@ describe('each page', () => {
     ['light', 1280],
     ['dark', 1280],
     ['light', 390],
+    ['dark', 390],
   ] as const)('has nothing that axe finds, and fits: %s, %i px', async (colorScheme, width) => {
     await open({ colorScheme, viewport: { width, height: 800 } });
     await page.goto(`${origin}/console`);
@@ -152,6 +162,7 @@ describe('each page', () => {
       await settled();
       expect(await axeFaults(page), `/console/${path}`).toEqual([]);
       expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), path).toBe(true);
+      await page.screenshot({ path: pictureOf(path, colorScheme, width), fullPage: true });
     }
   });
 
