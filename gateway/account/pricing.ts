@@ -2,7 +2,7 @@ import { microsToUsd } from '@semblance/common/money';
 import { CAPABILITIES, CAPABILITY_NAMES } from '@semblance/engine-api/capabilities';
 import type { CapabilityPrice, GetPricingResponse } from '@semblance/proto/semblance/control/v1/control';
 import { z } from 'zod';
-import { ANONYMOUS, credentialOf, requireCaller } from '../auth/bearer.ts';
+import { ANONYMOUS, isAnonymous, requireCaller } from '../auth/bearer.ts';
 import type { ControlPlane } from '../control/control-plane.ts';
 import type { GatewayContext, Handler } from '../http/context.ts';
 import type { Operation } from '../openapi/operation.ts';
@@ -34,9 +34,7 @@ export function readPricing({ control, keepMs }: PricingOptions): Handler {
     ctx.set('Cache-Control', 'no-store');
     ctx.vary('Authorization, Cookie');
     ctx.body = rateCard(
-      await (credentialOf(ctx) === ''
-        ? publicCard(ctx)
-        : control.getPricing(ctx, { caller: requireCaller(ctx) })),
+      await (isAnonymous(ctx) ? publicCard(ctx) : control.getPricing(ctx, { caller: requireCaller(ctx) })),
     );
   };
 }

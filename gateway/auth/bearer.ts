@@ -27,6 +27,11 @@ export function requireCaller(ctx: CallerContext): Caller {
   return { keySha256: ANONYMOUS.keySha256, sessionSha256, address, scope };
 }
 
+/** Returns whether a request says nothing about its caller. An empty Authorization header is not nothing. */
+export function isAnonymous({ headers, state }: CallerContext): boolean {
+  return headers.authorization === undefined && state.consoleToken === undefined;
+}
+
 /** Returns what a request presents of its caller, as one text; it is a secret. */
 export function credentialOf({ headers, state }: CallerContext): string {
   return state.consoleToken === undefined ? (headers.authorization ?? '') : `console ${state.consoleToken}`;
