@@ -82,7 +82,7 @@ export const detailsSchema = z
             face_id: z.string().meta({ description: 'The person, as `POST /faces` told.' }),
             given: z.string().nullable().meta({
               description:
-                'Field of the submit with what the person got: the face (such as `faces.0.face_key`), the sound (`audio_key`) of Lip Sync, or the picture that the person moves (`image_key`) of Motion Transfer. Null: the person stayed as they were.',
+                'Field of the submit with what the person got: the face (such as `faces.0.face_key`), the sound (`audio_key`) of Lip Sync, the picture that the person moves (`image_key`) of Motion Transfer, or who they became (`character_key`) of Identity Swap. Null: the person stayed as they were.',
             }),
             frames: count('frames in which the person got it; 1 in a picture.'),
           })

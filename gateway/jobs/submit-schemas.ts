@@ -176,6 +176,8 @@ function keyOf(kind: MediaKind) {
 const NAMED_SAYS: Partial<Record<JobCapability, string>> = {
   'lip-sync':
     'Who speaks: a person whom `POST /faces` found in the video. The mouths of all others stay as they are, and so do frames without this person. Left out: the most prominent face speaks.',
+  'character-swap':
+    'Who is replaced: a person whom `POST /faces` found in the video. Frames without this person stay as they are. Left out: the most prominent person is replaced.',
   'motion-control':
     'Who drives: a person whom `POST /faces` found in the motion video. Left out: the most prominent face drives.',
 };

@@ -83,6 +83,7 @@ export interface NamedPerson {
 /** The capabilities that are about one person of a video, whom a submit may name. */
 export const NAMED_PEOPLE: Readonly<Partial<Record<string, NamedPerson>>> = {
   'lip-sync': { field: 'speaker_face_id', target: 'video', input: 'audio' },
+  'character-swap': { field: 'face_id', target: 'video', input: 'character' },
   'motion-control': { field: 'face_id', target: 'motion_video', input: 'image' },
 };
 

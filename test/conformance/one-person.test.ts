@@ -169,6 +169,20 @@ describe('`face_id` of Motion Transfer', () => {
   }, 120_000);
 });
 
+describe('`face_id` of Identity Swap', () => {
+  test('names who of five is replaced', async () => {
+    const { mapped } = await finished('/character-swap', {
+      video_key,
+      character_key: image_key,
+      face_id: found[2]?.face_id,
+    });
+    expect(mapped.map(({ given }) => given)).toEqual(
+      found.map((_, place) => (place === 2 ? 'character_key' : null)),
+    );
+    expect(mapped[2]?.frames).toBeGreaterThan(15);
+  }, 120_000);
+});
+
 describe.each<[path: string, field: string, target: string, body: () => Promise<object>]>([
   ['/lip-sync', 'speaker_face_id', 'video_key', async () => ({ video_key, audio_key })],
   [
@@ -177,6 +191,7 @@ describe.each<[path: string, field: string, target: string, body: () => Promise<
     'motion_video_key',
     async () => ({ image_key, motion_video_key: video_key }),
   ],
+  ['/character-swap', 'face_id', 'video_key', async () => ({ video_key, character_key: image_key })],
 ])('%s with `%s`', (path, field, target, body) => {
   test.each<[string, () => unknown, string]>([
     ['of another file', () => astray, `is of nobody whom POST /faces found in ${target}`],

@@ -226,11 +226,12 @@ it('a mapping of faces may be named by its digest, as the service does, and only
     const ofOne: Record<string, string[]> = {
       'lip-sync': ['video', 'audio'],
       'motion-control': ['image', 'motion_video'],
+      'character-swap': ['video', 'character'],
     };
     const names = ofOne[capability] ?? [target, 'face', 'face_of_1', 'face_of_10'];
     return admissionTakes({ capability, inputs: names.map((name) => ({ name, key: KEY })), parameters });
   };
-  for (const capability of ['face-swap', 'face-swap-image', 'lip-sync', 'motion-control']) {
+  for (const capability of ['face-swap', 'face-swap-image', 'lip-sync', 'motion-control', 'character-swap']) {
     for (const parameters of [{ faces: '{}' }, { faces_sha256: digest }, {}])
       expect(await takes(capability, parameters), JSON.stringify(parameters)).toBe(true);
     for (const parameters of [{ faces_sha256: '' }, { faces_sha256: digest, faces: '{}' }])

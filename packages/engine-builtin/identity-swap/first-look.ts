@@ -8,7 +8,7 @@ import { PersonFaceFollower } from './face-follow.ts';
 import { scaledMask, scaledPerson } from './follow.ts';
 import { add, sub, toSegment } from './geometry.ts';
 import { eyesAndChin } from './head-place.ts';
-import { PersonTracker, searchStep } from './search.ts';
+import { type PersonSearch, PersonTracker, searchStep } from './search.ts';
 import { type Skeleton, showsLegs, skeletonOf } from './skeleton.ts';
 
 /** Interval between the frames that are looked at, the most that show the person, and the first one beyond them. */
@@ -48,9 +48,10 @@ export async function firstLook(
     readonly signal: AbortSignal;
     readonly checkpoint: () => void;
   },
+  named?: PersonSearch,
 ): Promise<FirstLook> {
   const { people, finder, signal, checkpoint } = tools;
-  const [tracker, follower] = [new PersonTracker(people), new PersonFaceFollower(finder, checkpoint)];
+  const [tracker, follower] = [new PersonTracker(people, named), new PersonFaceFollower(finder, checkpoint)];
   const step = searchStep(size);
   const [hair, legs]: [number[], number[]] = [[], []];
   for await (const frame of media.decodeVideo(path, info, { signal, size })) {
@@ -61,7 +62,8 @@ export async function firstLook(
     tracker.reset();
     follower.reset();
     const whole = { x: 0, y: 0, width: frame.width, height: frame.height };
-    const small = await tracker.track(shrunk(frame, whole, step, info.video.color).picture);
+    const part = (every: number) => shrunk(frame, whole, every, info.video.color).picture;
+    const small = await tracker.track(part(step), { whole: () => part(1), step });
     const person = small && scaledPerson(small, step);
     if (!person) continue;
     const skeleton = skeletonOf(person.points);

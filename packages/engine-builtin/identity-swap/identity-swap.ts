@@ -10,6 +10,7 @@ import type { Person, PersonFinder } from '@semblance/vision/person';
 import { peopleOf } from '../animate/look.ts';
 import { framesUnchanged } from '../findings/hints.ts';
 import { samplesShow } from '../first-look/samples.ts';
+import { onePersonOf } from '../people/mapping.ts';
 import type { Inspector, Renderer, RenderTools } from '../renderer.ts';
 import { StageTimes } from '../stage-times.ts';
 import { videoResult } from '../video-result.ts';
@@ -26,10 +27,11 @@ import {
 } from './character.ts';
 import { PersonFaceFollower } from './face-follow.ts';
 import { FaceFront } from './face-front.ts';
-import { swapFaceOnly } from './face-only.ts';
+import { nobodyNamed, replacedOf, swapFaceOnly } from './face-only.ts';
 import { firstLook } from './first-look.ts';
 import { scaledPerson } from './follow.ts';
 import { HumanCheck } from './human.ts';
+import { NamedPerson } from './named-person.ts';
 import { SceneVideo, sceneThreads } from './scene-threads.ts';
 import { PersonTracker, searchStep } from './search.ts';
 
@@ -55,7 +57,8 @@ export const renderIdentitySwap: Renderer = async (work, tools) => {
     throw new RenderError('processing_failed', 'Identity Swap needs the inputs video and character.');
   }
   const resolution = work.parameters.resolution === '2k' ? '2k' : '1k';
-  const job = { video, character, resolution, outputDir: work.outputDir } as const;
+  const person = onePersonOf(work, tools);
+  const job = { video, character, resolution, outputDir: work.outputDir, ...(person && { person }) } as const;
   return identitySwap(job, await tools.media(), { ...tools, people: await peopleOf() });
 };
 
@@ -71,6 +74,8 @@ export interface IdentitySwapJob {
   readonly character: string;
   readonly resolution: Resolution;
   readonly outputDir: string;
+  /** Who is replaced; absent: the most prominent person. */
+  readonly person?: NonNullable<ReturnType<typeof onePersonOf>>;
 }
 
 /** @throws RenderError `face_not_detected`, `processing_failed`, `unsupported_format`, `input_too_large` */
@@ -82,6 +87,7 @@ export async function identitySwap(
   },
 ): Promise<RenderResult> {
   const { people, finder: faces, checkpoint, signal, onProgress } = tools;
+  const named = job.person && new NamedPerson({ people, faces, checkpoint }, job.person.person);
   const anyone = async (frame: VideoFrame): Promise<boolean> => {
     const whole = { x: 0, y: 0, width: frame.width, height: frame.height };
     const { picture } = shrunk(frame, whole, searchStep(frame), video.color);
@@ -100,7 +106,7 @@ export async function identitySwap(
   const size = sizeFor(video, job.resolution);
   const read = await timed('character', () => readCharacter(job.character, { people, faces }, checkpoint));
   checkpoint();
-  const look = () => firstLook({ path: job.video, info, size }, media, tools);
+  const look = () => firstLook({ path: job.video, info, size }, media, tools, named);
   const shown = mayBeHead(read) ? await timed('find', look) : undefined;
   const drawn = shown ? drawnOn(read, shown) : read;
   const hints = [...characterHints(read), ...(drawn.headOnly ? [ONLY_HEAD] : [])];
@@ -122,14 +128,14 @@ export async function identitySwap(
   try {
     const expected = Math.max(1, video.frameCount);
     const step = searchStep(size);
-    const tracker = new PersonTracker(people);
+    const tracker = new PersonTracker(people, named);
     const follower = new PersonFaceFollower(faces, checkpoint);
     const front = new FaceFront(faces, video.color);
     const human = new HumanCheck({ people, faces, checkpoint });
     const look = async (frame: VideoFrame): Promise<Person | undefined> => {
       const whole = { x: 0, y: 0, width: frame.width, height: frame.height };
       const part = (every: number): Picture => shrunk(frame, whole, every, video.color).picture;
-      const small = await tracker.track(part(step));
+      const small = await tracker.track(part(step), { whole: () => part(1), step });
       const person = small && scaledPerson(small, step);
       if (person) await human.look(frame.index, () => part(1), person);
       return person;
@@ -158,7 +164,7 @@ export async function identitySwap(
       await timed('draw', () => scene.add(frame, person, face, cover));
       onProgress(0.02 + 0.95 * Math.min(1, (frame.index + 1 + scene.written) / 2 / expected), 'swap');
     }
-    if (found === 0) throw noPerson(hints);
+    if (found === 0) throw job.person ? nobodyNamed(hints) : noPerson(hints);
     human.decide();
     await timed('draw', () => scene.finish());
     if (scene.drawn === 0) {
@@ -179,6 +185,7 @@ export async function identitySwap(
         ...size,
       },
       findings: {
+        ...replacedOf(job.person, scene.drawn),
         hints: [
           ...hints,
           ...framesUnchanged(

@@ -48,9 +48,29 @@ export function searchStep({ width, height }: Size): number {
   return Math.max(1, Math.min(4, 2 * Math.round(Math.max(width, height) / SEARCH_SIDE / 2)));
 }
 
-/** Follows the person of a video from frame to frame. */
+/** A frame in pixels, at full size when it is asked for. */
+export interface Looked {
+  readonly whole: () => Picture;
+  /** Interval of the pixels in which people are searched. */
+  readonly step: number;
+}
+
+/** Tells one person from others. */
+export interface PersonSearch {
+  /**
+   * Searches a frame for the person.
+   * @param small the frame with every `step`-th pixel
+   * @returns the person in pixels of `small`; undefined: it is not surely there
+   */
+  find(small: Picture, looked: Looked): Promise<Person | undefined>;
+  /** Returns whether the person that was followed into a frame, in pixels of `small`, is surely somebody else. */
+  isAnother(person: Person, looked: Looked): Promise<boolean>;
+}
+
+/** Follows the person of a video from frame to frame: the most prominent one, or one who is told from others. */
 export class PersonTracker {
   readonly #finder: PersonFinder;
+  readonly #named: PersonSearch | undefined;
   #last: Person | undefined;
   /** The person when it was last seen, and its looks. */
   #own: Person | undefined;
@@ -60,13 +80,20 @@ export class PersonTracker {
   #wait = 0;
   #untilSearch = 0;
 
-  constructor(finder: PersonFinder) {
+  constructor(finder: PersonFinder, named?: PersonSearch) {
     this.#finder = finder;
+    this.#named = named;
   }
 
-  /** Returns the person in the next frame; undefined when it is not visible. */
-  async track(picture: Picture): Promise<Person | undefined> {
-    const found = await this.#follow(picture);
+  /**
+   * Returns the person in the next frame; undefined when it is not visible.
+   * @param looked the frame of which `picture` has every `step`-th pixel
+   */
+  async track(
+    picture: Picture,
+    looked: Looked = { whole: () => picture, step: 1 },
+  ): Promise<Person | undefined> {
+    const found = await this.#follow(picture, looked);
     if (!found) return undefined;
     const now = looksOf(picture, found);
     if (this.#looks && isOther(this.#looks, now) && this.#strange < PATIENCE) {
@@ -81,16 +108,17 @@ export class PersonTracker {
     return found;
   }
 
-  async #follow(picture: Picture): Promise<Person | undefined> {
+  async #follow(picture: Picture, looked: Looked): Promise<Person | undefined> {
     if (this.#last) {
       const person = await this.#finder.find(picture, this.#last);
-      if (person) return this.#keep(person);
+      const another = person && (await this.#named?.isAnother(person, looked));
+      if (another) this.reset();
+      else if (person) return this.#keep(person);
     } else if (this.#untilSearch > 0) {
       this.#untilSearch--;
       return undefined;
     }
-    const found =
-      (this.#last ? undefined : await this.#finder.find(picture)) ?? (await this.#searchWider(picture));
+    const found = this.#named ? await this.#named.find(picture, looked) : await this.#search(picture);
     if (found) return this.#keep(found);
     this.#last = undefined;
     this.#wait = Math.min(MAX_WAIT, Math.max(1, this.#wait * 2));
@@ -108,7 +136,9 @@ export class PersonTracker {
     this.#untilSearch = 0;
   }
 
-  async #searchWider(picture: Picture): Promise<Person | undefined> {
+  async #search(picture: Picture): Promise<Person | undefined> {
+    const found = this.#last ? undefined : await this.#finder.find(picture);
+    if (found) return found;
     const { wide, by } = widened(picture, MARGINS[1]);
     const person = await this.#finder.find(wide);
     return person && movedPerson(person, -by, -by);

@@ -103,7 +103,17 @@ export function walker(width: number, height: number): (t: number) => Stance {
 
 /** Writes a clip, with the sound of another file if one is given. */
 export async function writeClip(media: Media, clip: Clip, path: string, audio?: string): Promise<void> {
-  const { width, height, rate, frames } = clip;
+  await writeFrames(media, clip, path, (i) => clipFrame(clip, i).rgb, audio);
+}
+
+/** Writes a clip of any frames. */
+export async function writeFrames(
+  media: Media,
+  { width, height, rate, frames }: Pick<Clip, 'width' | 'height' | 'rate' | 'frames'>,
+  path: string,
+  rgbAt: (index: number) => Uint8Array,
+  audio?: string,
+): Promise<void> {
   const writer = await media.openWriter({
     path,
     width,
@@ -115,7 +125,7 @@ export async function writeClip(media: Media, clip: Clip, path: string, audio?: 
   });
   const data = new Uint8Array((width * height * 3) / 2);
   for (let i = 0; i < frames; i++) {
-    rgbToRegion({ width, height, data }, { x: 0, y: 0, width, height }, clipFrame(clip, i).rgb, COLOR);
+    rgbToRegion({ width, height, data }, { x: 0, y: 0, width, height }, rgbAt(i), COLOR);
     await writer.write({ ptsUs: Math.round((i * 1e6) / rate), data });
   }
   await writer.finish(Math.round((frames * 1e6) / rate));
