@@ -40,7 +40,7 @@ let image_key: string;
 
 beforeAll(async () => {
   stack = await sharedStack();
-  account = await stack.newAccount({ balanceUsd: 5 });
+  account = await stack.newAccount({ balanceUsd: 50 });
   dir = await mkdtemp(join(tmpdir(), 'semblance-one-person-'));
   clip = join(dir, 'five.mp4');
   const scaled = `scale=${SIZE.width}:${SIZE.height},setsar=1`;
