@@ -40,14 +40,8 @@ const open: Operation = {
   tag: 'Account',
   summary: 'Sign a browser in to the console',
   description:
-    'Exchanges the key for a cookie, which scripts cannot read. Calls of the console’s own pages may use the cookie instead of the key until it ends: an hour after its last use, or after 12 hours. They act as the key: its scopes, end, addresses, caps and limits hold for each of them. A key has at most 10 sessions; one more ends the one that was not used for the longest time. Needs the header `Semblance-Console: 1`, from a page of this service.',
+    'Exchanges the key for a cookie, which scripts cannot read. Calls of the console’s own pages may use the cookie instead of the key until it ends: an hour after its last use, or after 12 hours. They act as the key: its scopes, end, addresses, caps and limits hold for each of them. A key has at most 10 sessions; one more ends the one that was not used for the longest time. Only pages of this service can open one: they send the header `Semblance-Console: 1`.',
   key: 'required',
-  headers: z.object({
-    'Semblance-Console': z
-      .literal('1')
-      .optional()
-      .meta({ description: 'Sent by pages of the console. Left out: the call is refused.' }),
-  }),
   answers: [
     {
       status: 201,
