@@ -1,1 +1,0 @@
-import{T as e,h as t,x as n}from"./text-C4IZTJLB.js";import{t as r}from"./InputBase-Bud2aNbj.js";var i=e(),a=t(e=>{let t=n([`Input`,`InputWrapper`,`TextInput`],null,e);return(0,i.jsx)(r,{component:`input`,...t,__staticSelector:`TextInput`})});a.classes=r.classes,a.displayName=`@mantine/core/TextInput`;export{a as t};

@@ -1,2 +1,0 @@
-var e=[`created_at`,`id`,`feature`,`status`,`charged_usd`,`reason`];function t(t){let n=e=>{let t=typeof e==`string`&&/^[=+\-@\t\r]/.test(e)?`'${e}`:String(e??``);return/[",\r\n]/.test(t)?`"${t.replaceAll(`"`,`""`)}"`:t},r=t.map(t=>e.map(e=>n(t[e])).join(`,`));return`${[e.join(`,`),...r].join(`\r
-`)}\r\n`}function n(e,t,n=`text/csv`){let r=URL.createObjectURL(new Blob([t],{type:n})),i=document.createElement(`a`);i.href=r,i.download=e,i.click(),URL.revokeObjectURL(r)}export{n,t};

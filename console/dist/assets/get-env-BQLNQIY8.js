@@ -1,1 +1,0 @@
-var e=()=>{};function t(){return`development`}export{e as n,t};
