@@ -13,7 +13,16 @@ import {
 } from '@semblance/testkit/engine-builtin/identity-swap/identity-rig';
 import { rgbOf } from '@semblance/testkit/engine-builtin/identity-swap/measure';
 import { ADMIRAL } from '@semblance/testkit/engine-builtin/swap-rig';
+import { FaceFinder } from '@semblance/vision/face-finder';
+import { FaceRecogniser } from '@semblance/vision/face-recogniser';
+import { openSession } from '@semblance/vision/models/session';
+import { BODY } from '@semblance/vision/person';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { onePersonOf } from '../people/mapping.ts';
+import { NamedPerson } from './named-person.ts';
+import { PersonTracker } from './search.ts';
+
+type Network = Awaited<ReturnType<typeof openSession>>;
 
 const CLIP = { width: 1024, height: 576, rate: 10, frames: 24 };
 /** Frame at which both have changed their sides, in another part of the room. */
@@ -148,6 +157,38 @@ describe('the person of Identity Swap, of two', () => {
       expect(admiral, `frame ${index}`).toBeLessThan(3);
       expect(astronaut, `frame ${index}`).toBeGreaterThan(admiral);
     }
+  }, 120_000);
+
+  it('is looked for anew where somebody else has taken the place without a cut', async () => {
+    const networks = await Promise.all(
+      (['blazeface', 'facemesh', 'faceres'] as const).map((name) => openSession(name)),
+    );
+    const [blazeface, facemesh, faceres] = networks as [Network, Network, Network];
+    const faces = new FaceFinder({ blazeface, facemesh });
+    const checkpoint = () => undefined;
+    const work = {
+      capability: 'character-swap',
+      inputs: { character: ADMIRAL },
+      parameters: { faces: JSON.stringify(naming(0)) },
+    } as const;
+    const { person } =
+      onePersonOf(work, { recogniser: async () => new FaceRecogniser(faceres), checkpoint }) ?? {};
+    if (!person) throw new Error('nobody is named');
+    const tracker = new PersonTracker(
+      rig.finder,
+      new NamedPerson({ people: rig.finder, faces, checkpoint }, person),
+    );
+    const sides: (string | undefined)[] = [];
+    for (let index = 0; index < CLIP.frames; index++) {
+      const { width, height } = CLIP;
+      const found = await tracker.track({ width, height, channels: 3, data: drawn(index).rgb });
+      sides.push(found && ((found.points[BODY.nose]?.x ?? 0) < width / 2 ? 'left' : 'right'));
+    }
+    const begins = sides[0];
+    expect(sides.slice(0, CUT)).toEqual(Array(CUT).fill(begins));
+    // It is looked at every fifth frame, and somebody else is waited out for 25.
+    const after = sides.slice(CUT + 6);
+    expect(after).toEqual(Array(after.length).fill(begins === 'left' ? 'right' : 'left'));
   }, 120_000);
 
   it('who is not there is told to be not there, and several are refused', async () => {
